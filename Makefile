@@ -17,7 +17,7 @@ WORKERS = $$(($(PROCESSORS) + 1))
 # Where tests note what they took.
 NOTES := $(CURDIR)/.slowest.jsonl
 
-.PHONY: demo check test proofs slow rules imported lint reference types unit environments adapters matrix wheel soak bench clean
+.PHONY: demo check test proofs slow rules imported lint reference types unit environments adapters matrix wheel interpreters soak bench clean
 
 demo: $(VENV)/demo
 	$(RUN) examples/quickstart.py --store memory
@@ -30,7 +30,7 @@ test: rules
 	rm -f $(NOTES)
 	$(MAKE) --jobs 2 --output-sync=target unit environments
 	$(MAKE) adapters
-	$(MAKE) --jobs 2 --output-sync=target matrix wheel soak SOAK="--seconds 45 --store all"
+	$(MAKE) --jobs 2 --output-sync=target matrix wheel interpreters soak SOAK="--seconds 45 --store all"
 	$(RUN) tests/slowest.py $(NOTES)
 
 proofs: $(VENV)/ready
@@ -38,6 +38,7 @@ proofs: $(VENV)/ready
 	PYTHONPATH=tests $(RUN) -m proofs.crash --rounds 1000
 	PYTHONPATH=tests $(RUN) -m proofs.crash --rounds 400 --often tag untag fork drop
 	PYTHONPATH=tests $(RUN) -m proofs.crash --rounds 400 --often fold maintain thin --journal both
+	PYTHONPATH=tests $(RUN) -m proofs.crash.verbs
 	PYTHONPATH=tests $(RUN) -m proofs.crash.boards
 	PYTHONPATH=tests $(RUN) -m proofs.crash.boards --many
 	PYTHONPATH=tests $(RUN) -m proofs.crash.jobs
@@ -86,6 +87,9 @@ matrix: $(VENV)/ready
 
 wheel: $(VENV)/ready
 	$(RUN) tests/install_wheel.py
+
+interpreters: $(VENV)/ready
+	$(RUN) tests/interpreters.py
 
 soak: $(VENV)/ready
 	PYTHONPATH=tests $(RUN) -m proofs.soak $(ARGS) $(SOAK)

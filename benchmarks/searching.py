@@ -262,6 +262,7 @@ async def blocks(_place: str, options: argparse.Namespace) -> None:
         there, state = frozenset(rows.column_names), State(1, number, 0)
         block = Block(scope, state, rows, columns=there, vectors=None, words=words)
         asked = texts[number % 1_000].split()[0]
+        block.make_words()
         assert len(block.match(everything, everything, asked, 10).best.numbers)
         kept.put(table, str(scope), block)
         if (number + 1) % max(n // 10, 1) == 0:

@@ -19,6 +19,7 @@ from lance_context_core.engine.database import DOCUMENTS_TABLE, Database
 from lance_context_core.engine.files.durability import Durability
 from lance_context_core.engine.journal.policy import DEFAULT_JOURNAL, JournalPolicy
 from lance_context_core.engine.refs.retention import VersionRetention
+from lance_context_core.engine.table import links
 from lance_context_core.engine.table.table import Table
 from lance_context_core.engine.table.text import TextIndex
 from lance_context_core.errors import InvalidRequestError
@@ -62,6 +63,9 @@ class OpenOptions(TypedDict, total=False):
       engine; by default all stores of a process share one. None: the engine searches.
     - `maintenance`: when the store maintains itself beside the writes; None leaves that to
       `maintain`.
+    - `read_only`: only read a store that exists, also where nothing may be written, and while others
+      write to it. Nothing on the disk changes, and each write raises ReadOnlyError. Raises
+      NotFoundError if the directory holds no store; of an object store the first call does.
     """
 
     embedder: Any
@@ -77,6 +81,7 @@ class OpenOptions(TypedDict, total=False):
     journal: JournalPolicy | None
     search_cache: SearchCache | None
     maintenance: Maintenance | None
+    read_only: bool
 
 
 DEFAULTS: OpenOptions = {
@@ -93,6 +98,7 @@ DEFAULTS: OpenOptions = {
     "journal": DEFAULT_JOURNAL,
     "search_cache": DEFAULT_SEARCH_CACHE,
     "maintenance": DEFAULT_MAINTENANCE,
+    "read_only": False,
 }
 """What holds for an option that is not given."""
 
@@ -122,10 +128,14 @@ def opened(uri: str | Path, given: OpenOptions) -> Resources:
         text_index=options["text_index"],
         durability=options["durability"],
         journal=options["journal"],
+        is_read_only=options["read_only"],
     )
+    if options["read_only"]:
+        connection.require_store()
     database = Database(connection)
     clock = options["clock"] or SystemClock()
-    upkeep = Upkeep(database, clock, settings=options["maintenance"])
+    settings = None if options["read_only"] else options["maintenance"]
+    upkeep = Upkeep(database, clock, settings=settings)
     connection.on_commit = upkeep.committed
     embedder, cache = options["embedder"], options["search_cache"]
     hot = None if cache is None else HotScopes(cache)
@@ -151,7 +161,11 @@ def opened(uri: str | Path, given: OpenOptions) -> Resources:
 
 
 async def _mend(table: Table) -> None:
-    """Take back what was added twice by two at once, of whom one was killed before it could."""
+    """Take back what was added twice by two at once, of whom one was killed before it could.
+
+    And forget what an earlier release stored of the order of turns.
+    """
+    await links.forget(table)
     if table.name == DOCUMENTS_TABLE:
         await table.take_back_later(sql.equals("kind", DOCUMENT))
 
@@ -171,10 +185,10 @@ def _checked(given: OpenOptions) -> OpenOptions:
         value = options[name]  # type: ignore[literal-required]  # of those that `_TYPES` names
         if not isinstance(value, kind | None):
             raise InvalidRequestError(f"{name}={shown(value)}: give {words}")
-    if not isinstance(options["defer_embedding"], bool):
-        raise InvalidRequestError(
-            f"defer_embedding={shown(options['defer_embedding'])}: give True or False"
-        )
+    for name in ("defer_embedding", "read_only"):
+        value = options[name]  # type: ignore[literal-required]  # as above
+        if not isinstance(value, bool):
+            raise InvalidRequestError(f"{name}={shown(value)}: give True or False")
     if not callable(getattr(clock := options["clock"], "now", None)) and clock is not None:
         raise InvalidRequestError(f"clock={shown(clock)}: give an object with the method now()")
     if options["author"] is not None:

@@ -1,12 +1,22 @@
-"""What was used last, within a bound: the one way in which anything is kept to be found again sooner."""
+"""Caches with a bound: `Recent` for one owner, `Made` and `remembered` for the whole process.
 
+What the process keeps of users' texts and names goes through `Made`, so that `forget_all` empties it:
+when a store is closed, and when something is erased. `tests/core/test_kept_in_memory.py` walks every
+cache that there is.
+"""
+
+import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from typing import Generic, TypeVar
+from dataclasses import fields, is_dataclass
+from functools import wraps
+from typing import Any, Generic, ParamSpec, TypeVar
+from weakref import WeakSet
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
+P = ParamSpec("P")
 
 
 class Recent(Generic[K, V]):
@@ -48,3 +58,121 @@ class Recent(Generic[K, V]):
         with self._lock:
             if (former := self._values.pop(key, None)) is not None:
                 self._size -= self._size_of(former)
+
+
+class Made(dict[K, V]):
+    """Values that are made of their keys at the first look, `made[key]`, for any number of threads.
+
+    They are forgotten all at once: when they come to more than `max_bytes`, when a store is closed,
+    and when something is erased. One that is larger than that is not kept.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_lock",
+        "_make",
+        "_max_bytes",
+        "_n_bytes",
+        "_n_forgotten",
+        "_size_of",
+    )
+
+    def __init__(
+        self,
+        make: Callable[[K], V],
+        *,
+        max_bytes: int,
+        size_of: Callable[[K, V], int] | None = None,
+    ) -> None:
+        """Nothing is made yet; what `make` returns must not be changed by who gets it.
+
+        `size_of` is what a key and its value take, where that is known without looking at all of them.
+        """
+        super().__init__()
+        self._make = make
+        self._max_bytes = max_bytes
+        self._size_of = size_of or _size_of_both
+        self._n_bytes = self._n_forgotten = 0
+        self._lock = threading.Lock()
+        with _all_lock:
+            _all.add(self)
+
+    def __missing__(self, key: K) -> V:
+        n_forgotten = self._n_forgotten
+        value = self._make(key)
+        n_bytes = self._size_of(key, value)
+        with self._lock:
+            # What was forgotten meanwhile may be erased by now.
+            if n_bytes <= self._max_bytes and n_forgotten == self._n_forgotten:
+                if self._n_bytes + n_bytes > self._max_bytes:
+                    self._forget()
+                self[key] = value
+                self._n_bytes += n_bytes
+        return value
+
+    @property
+    def n_bytes(self) -> int:
+        """What keys and values take, about; never more than `max_bytes`."""
+        return self._n_bytes
+
+    def forget(self) -> None:
+        """Keep nothing of what was made so far."""
+        with self._lock:
+            self._forget()
+
+    def _forget(self) -> None:
+        self.clear()
+        self._n_bytes = 0
+        self._n_forgotten += 1
+
+    __hash__ = object.__hash__  # type: ignore[assignment]  # known by itself, as what it is not equal to
+    __eq__ = object.__eq__
+
+
+_all: WeakSet[Made[Any, Any]] = WeakSet()
+_all_lock = threading.Lock()
+
+
+def remembered(
+    max_bytes: int, *, size_of: Callable[[Any, Any], int] | None = None
+) -> Callable[[Callable[P, V]], Callable[P, V]]:
+    """A decorator that keeps what a function returns as `Made` does, by its arguments, given by place."""
+
+    def decorate(function: Callable[P, V]) -> Callable[P, V]:
+        by_place: Callable[..., V] = function
+        made: Made[Any, V] = Made(
+            lambda given: by_place(*given), max_bytes=max_bytes, size_of=size_of
+        )
+
+        @wraps(function)
+        def called(*given: P.args, **named: P.kwargs) -> V:
+            return function(*given, **named) if named else made[given]
+
+        return called
+
+    return decorate
+
+
+def forget_all() -> None:
+    """Empty every `Made` of the process."""
+    with _all_lock:
+        everything = list(_all)
+    for one in everything:
+        one.forget()
+
+
+def _size_of_both(key: object, value: object) -> int:
+    return _size(key) + _size(value)
+
+
+def _size(value: object) -> int:
+    """What a key or value takes, about."""
+    if isinstance(value, str | bytes):
+        return sys.getsizeof(value)
+    if isinstance(value, dict):
+        return 64 + sum(_size(key) + _size(one) + 64 for key, one in value.items())
+    if isinstance(value, list | tuple | set | frozenset):
+        return 64 + sum(_size(one) + 8 for one in value)
+    if is_dataclass(value):
+        return 64 + sum(_size(getattr(value, one.name)) for one in fields(value))
+    return 64

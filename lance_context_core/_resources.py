@@ -6,7 +6,7 @@ from dataclasses import field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from lance_context_core._recent import Recent
+from lance_context_core._recent import forget_all
 from lance_context_core._values import frozen_by_name
 from lance_context_core.embedders import as_embedder
 from lance_context_core.embedders._service import EmbeddingService
@@ -32,17 +32,6 @@ class SystemClock:
     def now(self) -> datetime:
         """The current moment in UTC."""
         return datetime.now(UTC)
-
-
-class LastKeys(Recent[Hashable, str]):
-    """The key of the last record of each session that this process wrote to, the recent ones only.
-
-    A hint: it links neighbouring turns for search. Another process's writes may be missing from it.
-    """
-
-    def __init__(self) -> None:
-        """Know none."""
-        super().__init__(10_000)
 
 
 class Accesses:
@@ -116,13 +105,18 @@ class Resources:
     retention: VersionRetention
     upkeep: Upkeep
     compaction: RecordCompaction
-    last_keys: LastKeys = field(default_factory=LastKeys)
     accesses: Accesses = field(default_factory=Accesses)
     warned: set[Hashable] = field(default_factory=set)
     """What callers were warned of, which is said once; and what needs no warning any more."""
 
     def writable(self) -> Database | BranchDatabase:
-        """The database; raises ReadOnlyError for one as it was earlier."""
+        """The database; raises ReadOnlyError for one as it was earlier, or opened for reading only."""
+        database = self.current()
+        database.connection.require_writable()
+        return database
+
+    def current(self) -> Database | BranchDatabase:
+        """The database, to be read; raises ReadOnlyError for one as it was earlier."""
         if not isinstance(self.database, PinnedDatabase):
             return self.database
         raise ReadOnlyError(
@@ -136,7 +130,6 @@ class Resources:
             self,
             database=database,
             compaction=compaction,
-            last_keys=LastKeys(),
             accesses=Accesses(),
         )
 
@@ -159,7 +152,8 @@ class Resources:
             await self.database.settle()
 
     def forget_hot(self) -> None:
-        """Keep no scope in the process any more: the next search of one reads it anew."""
+        """Keep no scope in the process any more, and no text: the next search of one reads it anew."""
+        forget_all()
         if self.hot is not None:
             self.hot.forget()
 

@@ -10,7 +10,7 @@ ContextStoreError
 │   └── BudgetError                             a budget below what must be in a window
 ├── NotFoundError (LookupError)                 a version, tag or table that does not exist
 ├── AlreadyExistsError (ValueError)             an id, tag or collection that is taken
-├── ReadOnlyError (PermissionError)             a write to a checked-out version
+├── ReadOnlyError (PermissionError)             a write to an earlier version, or read_only=True
 ├── StoreClosedError (RuntimeError)             the store was closed, or belongs to a parent process
 ├── BlockingCallError (RuntimeError)            a blocking call where it would wait for itself
 ├── ConflictError (RuntimeError)                others changed what was expected, or kept winning
@@ -124,7 +124,7 @@ class AlreadyExistsError(ContextStoreError, ValueError):
 
 
 class ReadOnlyError(ContextStoreError, PermissionError):
-    """A write through a view of an earlier version."""
+    """A write through a view of an earlier version, or to a store that is open for reading only."""
 
 
 class StoreClosedError(ContextStoreError, RuntimeError):

@@ -3,7 +3,8 @@
 `Handle` and `HandleOwner` take a store, or open one and close it again. `block_on` gives a class its
 blocking methods without a second implementation, and `begin` does not wait; `beside_the_loop`,
 `in_steps` and `in_thread` do what takes long without holding up an event loop. `JsonCodec` makes JSON
-of values that JSON cannot hold. `plain` makes JSON of what the store's calls return. `arguments_of` and `arguments_text` read and write what a
+of values that JSON cannot hold. `plain` makes JSON of what the store's calls return, and `encodable` replaces
+lone surrogates, which no store can hold. `arguments_of` and `arguments_text` read and write what a
 model calls a tool with, and `says_something` is the rule of what is remembered. `content_of` and `facts_of` say what a record is, and
 `countable_text` what of a message a limit of tokens counts. `add_loaded` puts what a loader has read, as `LoadedText`s, among
 the documents, and `citation_of` says where a passage of one stands. `WindowMaker` keeps a conversation and makes a window of it. `retried` and `Attempts` try again what
@@ -17,6 +18,7 @@ from lance_context_core._steps import each as in_steps
 from lance_context_core.adapting.blocking import beside_the_loop, in_thread
 from lance_context_core.adapting.checks import check_name, check_names, listed
 from lance_context_core.adapting.counting import countable_text
+from lance_context_core.adapting.encoding import encodable
 from lance_context_core.adapting.files import LoadedText, add_loaded, citation_of
 from lance_context_core.adapting.handles import Handle, HandleOwner, StoreLike, uri_of
 from lance_context_core.adapting.parts import arguments_of, arguments_text, says_something
@@ -43,6 +45,7 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "JsonCodec",
     "TypeCodec",
     "plain",
+    "encodable",
     # Parts of messages
     "arguments_of",
     "arguments_text",

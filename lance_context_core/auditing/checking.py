@@ -98,15 +98,22 @@ async def _tables(
 ) -> int:
     """Compare each table with what the entries tell; returns how many versions came since."""
     known, told, n_unsealed = keeping.sealed(links), keeping.net(entries), 0
-    for branch in [MAIN, *(one.name for one in await branches.listed(whole))]:
-        on = whole.on(branch)
+
+    async def step(branch: str) -> None:
+        nonlocal n_unsealed
+        on, n_later = whole.on(branch), 0
         for table in await on.tables():
             kept = await versions.versions(table)
             at = known.get((table.name, branch))
-            n_unsealed += sum(one.number > (at.version if at else 0) for one in kept)
+            n_later += sum(one.number > (at.version if at else 0) for one in kept)
             if at is not None and branch == MAIN:
                 found = await _of_table(on, table, at, told)
-                problems += [_problem("table", _where((table.name, branch)), one) for one in found]
+                problems.extend(
+                    _problem("table", _where((table.name, branch)), one) for one in found
+                )
+        n_unsealed += n_later
+
+    await branches.on_each(whole, step)
     return n_unsealed
 
 

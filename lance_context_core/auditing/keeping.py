@@ -18,6 +18,7 @@ from lance_context_core.auditing.values import AuditAction, AuditEntry, AuditHea
 from lance_context_core.engine.refs import versions
 from lance_context_core.engine.refs.refs import MAIN
 from lance_context_core.engine.table.table import Table
+from lance_context_core.errors import ConflictError, NotFoundError
 from lance_context_core.records import Version
 from lance_context_core.scope import Scope
 from lance_context_core.versioning import branches
@@ -77,7 +78,11 @@ async def seal(
     while True:
         attempts.begin()
         links = await log.links(with_rows=False)
-        new = [*await _derived(resources, links, gap, only), *_told(resources, events)]
+        try:
+            derived = await _derived(resources, links, gap, only)
+        except (NotFoundError, ConflictError):
+            continue  # Others have just removed a version or a branch that was being looked at.
+        new = [*derived, *_told(resources, events)]
         if not new:
             return head_of(links)
         if (head := await log.append(new, head_of(links))) is not None:
@@ -169,16 +174,22 @@ async def _derived(
 ) -> list[New]:
     known, new = sealed(links), list[New]()
     whole = Whole(resources, Scope()).main()
-    for branch in [MAIN, *(one.name for one in await branches.listed(whole))]:
-        on = whole.on(branch)
+
+    async def step(branch: str) -> None:
+        on, found = whole.on(branch), list[New]()
         tables = {one.name: one for one in await on.tables()}
+        if branch != MAIN and not tables:
+            return  # Others have just removed it: each branch has records.
         for name in sorted(tables):
             if not only or name in only:
-                new += await _of_table(on.resources, tables[name], known.get((name, branch)), gap)
+                found += await _of_table(on.resources, tables[name], known.get((name, branch)), gap)
         dropped = [] if only else [at for at in known if at[1] == branch and at[0] not in tables]
         for place in dropped:
             if known[place].version:
-                new += await _of_dropped(resources, place)
+                found += await _of_dropped(resources, place)
+        new.extend(found)
+
+    await branches.on_each(whole, step)
     return new
 
 

@@ -1,6 +1,7 @@
 """What an agent is shown of a file: all of a small one, and of a large one what its question is about."""
 
 import hashlib
+import re
 from collections.abc import Iterator
 from dataclasses import field
 from pathlib import Path
@@ -111,7 +112,7 @@ def _read(path: Path) -> str:
 
 def _pieces(text: str, *, whole: int, most: int) -> Iterator[_Piece]:
     """The text in pieces that end with a line; a longer line is cut."""
-    lines = text.splitlines(keepends=True)
+    lines = re.findall(r"[^\n]*\n|[^\n]+", text)  # As editors count them.
     if len(text) <= whole:
         yield _Piece(text, (1, max(1, len(lines))))
         return

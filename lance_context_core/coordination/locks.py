@@ -188,7 +188,7 @@ class AsyncLocks:
         return self._resources.clock.now().timestamp()
 
     async def _keeper(self) -> Keeper:
-        return await self._resources.writable().locks()
+        return await self._resources.current().locks()
 
     def _asked(self, resource: str, mode: str, lease: timedelta, owner: str | None) -> Ticket:
         if not isinstance(lease, timedelta) or not _SHORTEST <= lease <= _LONGEST:

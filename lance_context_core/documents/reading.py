@@ -74,24 +74,29 @@ class StreamingReader(Reader, Protocol):
         """
 
 
+_MOST_OF_A_TITLE = 500
+"""So many characters of a heading name what is below it; each chunk there is kept with them."""
+
+
 class Headings:
     """The headings above what is read, as a path."""
 
     def __init__(self) -> None:
         """None yet."""
         self._above: list[tuple[int, str]] = []
+        self.path: str | None = None
+        """The headings that hold here."""
 
     def enter(self, level: int, title: str) -> None:
         """Come to a heading, 1 being the outermost level."""
         while self._above and self._above[-1][0] >= level:
             self._above.pop()
         if title := " ".join(title.split()):
+            if len(title) > _MOST_OF_A_TITLE:
+                title = f"{title[: _MOST_OF_A_TITLE - 1]}…"
             self._above.append((level, title))
-
-    @property
-    def path(self) -> str | None:
-        """The headings that hold here."""
-        return " > ".join(title for _, title in self._above) or None
+        # Made once: a page may have ten thousand blocks below them, each of which names them.
+        self.path = " > ".join(title for _, title in self._above) or None
 
 
 class Written:

@@ -4,7 +4,6 @@ import asyncio
 import contextvars
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from hashlib import blake2b
 from typing import Any, TypeVar
 
@@ -12,6 +11,7 @@ import numpy as np
 
 from lance_context_core._checks import check_count
 from lance_context_core._recent import Recent
+from lance_context_core._workers import Workers
 from lance_context_core.embedders._adapt import AnyEmbedder
 from lance_context_core.embedders._callable import checked_dimension, checked_model
 from lance_context_core.embedders._protocol import AsyncEmbedder, Embedder, VectorArray
@@ -78,9 +78,7 @@ class EmbeddingService:
         self._lock = threading.Lock()
         # Not the loop's default executor: an application may have filled that one with threads
         # that wait for the store.
-        self._workers = ThreadPoolExecutor(
-            max_concurrency, thread_name_prefix="lance-context-embed"
-        )
+        self._workers = Workers(max_concurrency, "lance-context-embed")
 
     @property
     def model(self) -> str:

@@ -8,9 +8,11 @@ from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from lance_context_core.engine.connection import Connection
 from lance_context_core.engine.errors import asked, translated
+from lance_context_core.engine.files import manifests
 from lance_context_core.engine.journal.ledger import Ledger
 from lance_context_core.engine.journal.statements import Part
 from lance_context_core.engine.locks.in_journal import InJournal
@@ -119,8 +121,7 @@ class Database:
         """Whether there is a table of that name."""
         if not (place := Path(self.uri)).is_absolute():
             return name in await self.table_names()
-        if not self.connection.life.is_open:
-            self.connection.life.require()
+        self.connection.require_usable()
         return await asyncio.to_thread(os.path.isdir, place / f"{name}.lance")
 
     async def drop(self, name: str) -> None:
@@ -134,11 +135,12 @@ class Database:
             if any(map(refs.branch_of, await refs.listed(handle, name))):
                 access = self.table(name, spec_of(name)).access
                 async with access.commits.committing(handle):
-                    with translated(f"empty {shown_name(name)}"):
-                        await handle.checkout_latest()
-                        await handle.delete("true")
+                    await access.commits.insist(f"empty {shown_name(name)}", handle, _empty)
                 return
         async with self._dropping(name):
+            if (place := Path(self.uri)).is_absolute():
+                # Who is killed in the midst of it has not lost what the rest of the files had.
+                await asyncio.to_thread(manifests.forget_hint, place / f"{name}.lance")
             dropping = engine.drop_table(name, ignore_missing=True)
             await asked(f"drop {shown_name(name)}", dropping)
         if (syncer := self.connection.syncer) is not None:
@@ -179,7 +181,9 @@ class Database:
         ledger = Ledger(journal, name, None)
         async with ledger.committing():
             await self.table(name, spec_of(name)).access.settle()
-            await ledger.discard()
+            # Its tags go with it, too.
+            for ref in {"", *await journal.refs(name)}:
+                await Ledger(journal, name, ref or None).discard()
             yield
 
     def on(self, branch: str) -> "Database | BranchDatabase":
@@ -262,10 +266,9 @@ class BranchDatabase:
         if await self._has(name):
             handle = await self._database.connection.table(name)
             opened = await refs.opened(handle, name, refs.head(self.branch))
-            async with self.table(name, spec_of(name)).access.commits.committing(opened):
-                with translated(f"empty {shown_name(name)}"):
-                    await opened.checkout_latest()
-                    await opened.delete("true")
+            commits = self.table(name, spec_of(name)).access.commits
+            async with commits.committing(opened):
+                await commits.insist(f"empty {shown_name(name)}", opened, _empty)
 
     def on(self, branch: str) -> "Database | BranchDatabase":
         """The same database on another branch."""
@@ -369,6 +372,11 @@ class PinnedDatabase:
 
     async def close(self) -> None:
         """Nothing to let go of: the connection belongs to the store."""
+
+
+async def _empty(handle: Any) -> None:
+    await handle.checkout_latest()
+    await handle.delete("true")
 
 
 def spec_of(table: str) -> TableSpec:

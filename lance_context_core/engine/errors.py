@@ -24,8 +24,14 @@ _MAX_SHOWN = 300
 _DAMAGE = re.compile(
     r"invalid magic|not appear to be a Lance file|file size is too small|Invalid range"
     r"|does not have sufficient data|failed to decode Protobuf"
-    r"|fill whole buffer|Not found: |was not found|corrupt"
+    r"|fill whole buffer|Not found: |was not found|corrupt|outside metadata region"
+    r"|does not contain correct footer|negative or overflowing position|scalar value buffer"
+    r"|sliced Buffer cannot exceed|UnknownEnumValue|kind: OutOfOrder"
     r"|(EOF while parsing|expected value at) .{0,40}?line \d+ column \d+"
+)
+
+_LOST_RACE = re.compile(
+    r"Too many concurrent writers|Failed to commit the transaction after \d{1,9} retries"
 )
 
 # Read from top to bottom: the first that is found in the whole text wins. tests/core/
@@ -205,6 +211,18 @@ def is_missing_file(error: Exception) -> bool:
     return "Not found: " in str(error.__cause__)
 
 
+def may_pass(error: ContextStoreError) -> bool:
+    """Whether it may come of what others are just making or removing, as a branch or a version."""
+    if isinstance(error, StorageError):
+        return is_damage(error) or "Directory not empty" in str(error.__cause__)
+    return isinstance(error, NotFoundError | AlreadyExistsError | InternalError)
+
+
+def is_lost_race(error: ContextStoreError) -> bool:
+    """Whether it tells that other writers committed first each time: nothing was written."""
+    return isinstance(error, ConflictError) and bool(_LOST_RACE.search(str(error.__cause__)))
+
+
 def is_division_by_zero(error: ContextStoreError) -> bool:
     """Whether an expression divided by zero, as one does which is to stop a write."""
     return "Divide by zero" in str(error.__cause__)
@@ -213,6 +231,19 @@ def is_division_by_zero(error: ContextStoreError) -> bool:
 def is_damage(error: ContextStoreError) -> bool:
     """Whether it tells of a file that is not there, or not whole."""
     return isinstance(error, StorageError) and bool(_DAMAGE.search(str(error.__cause__)))
+
+
+def is_panic(error: ContextStoreError) -> bool:
+    """Whether the engine gave up in a way that it does not foresee, as over bytes that make no sense."""
+    return isinstance(error, InternalError) and "panicked" in str(error.__cause__)
+
+
+def damaged(action: str, file: str) -> StorageError:
+    """The error for a `file` that was found to be why one cannot do `action`."""
+    return StorageError(
+        f"cannot {action}: a file of the store is damaged: restore it from a copy, or an earlier "
+        f"version{file}"
+    )
 
 
 def _shown(text: str) -> str:

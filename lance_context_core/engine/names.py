@@ -1,9 +1,9 @@
 """Names of collections as names of tables, on file systems that fold or forbid letters."""
 
 import re
-from functools import lru_cache
 
 from lance_context_core._checks import check_name, shown
+from lance_context_core._recent import remembered
 from lance_context_core.errors import InvalidRequestError
 
 _VECTORS, _KEY_VALUES = "vectors.", "kv."
@@ -12,7 +12,7 @@ _MAX_LENGTH = 200
 """File systems allow 255 bytes, and the engine adds an ending."""
 
 
-@lru_cache(256)
+@remembered(64 * 1024)
 def table_of(collection: str) -> str:
     """The table of a collection: small letters, digits, `_` and `-` stay, other bytes are escaped."""
     return _encoded(_VECTORS, collection, "collection")
@@ -23,7 +23,7 @@ def collection_of(table: str) -> str | None:
     return _decoded(table, _VECTORS)
 
 
-@lru_cache(256)
+@remembered(64 * 1024)
 def kv_table_of(name: str) -> str:
     """The table of the key-value items called `name`."""
     return _encoded(_KEY_VALUES, name, "name")
@@ -34,7 +34,7 @@ def kv_of(table: str) -> str | None:
     return _decoded(table, _KEY_VALUES)
 
 
-@lru_cache
+@remembered(64 * 1024)
 def shown_name(table: str) -> str:
     """What an error message calls a table: what it holds, or its own name."""
     if (collection := collection_of(table)) is not None:
@@ -60,7 +60,7 @@ def _escaped(name: str) -> str:
     )
 
 
-@lru_cache(256)
+@remembered(64 * 1024)
 def _decoded(table: str, prefix: str) -> str | None:
     if not table.startswith(prefix):
         return None

@@ -7,7 +7,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from lance_context_core.engine.names import shown_name
-from lance_context_core.errors import StoreFormatError
+from lance_context_core.errors import StorageError, StoreFormatError
 
 FORMAT_VERSION = 1
 """Raised when a release writes what an older one cannot read."""
@@ -27,6 +27,12 @@ IMAGES_COLLECTION = "lance_context.images"
 
 OWES = "owes"
 """What job a record is to be about, while that is no row yet."""
+
+LINK = "previous_key"
+"""Where a chunk names the chunk before it, by its key; turns follow each other in the order of their rows."""
+
+MADE = ("knowledge", "tiers", "summaries")
+"""The contexts of what is made of records of all contexts. There alone rows have a `LINK`."""
 
 LATER = ("author", OWES)
 """What conditions name, and what the versions that an older release wrote lack: there it is null."""
@@ -90,6 +96,20 @@ def check_format(schema: pa.Schema, name: str) -> None:
         raise StoreFormatError(
             f"{shown_name(name)} has format {int(written)}, this release reads up to {FORMAT_VERSION}: "
             "upgrade lance-context-core"
+        )
+
+
+def check_columns(schema: pa.Schema, spec: TableSpec, name: str) -> None:
+    """Raise StorageError if a column of the table has a name that none ever had, in the place of one's own.
+
+    An earlier release may lack some columns, and a later one have more.
+    """
+    lacking = [one for one in spec.schema.names if one not in schema.names]
+    strange = [one for one in schema.names if one not in {*spec.schema.names, VECTOR}]
+    if lacking and strange:
+        raise StorageError(
+            f"the newest manifest of {shown_name(name)}, in '{name}.lance/_versions', is damaged: it "
+            f"names the column {strange[0]!r}, and lacks {lacking[0]!r}: restore it from a copy"
         )
 
 
@@ -181,7 +201,7 @@ RECORDS = TableSpec(
             _required("kind"),
             *_text("layer"),
             pa.field("source_ids", pa.list_(pa.string())),
-            *_text("session_id", "run_id", "previous_key", "role", "name"),
+            *_text("session_id", "run_id", LINK, "role", "name"),
             _required("content_type"),
             # All but the large values once more, as JSON: reading a row costs by the column, and a
             # whole record would be thirty of them. Conditions look at the columns.

@@ -17,6 +17,7 @@ from lance_context_core.engine.schema import KEY
 from lance_context_core.erasure.plan import Plan
 from lance_context_core.erasure.planning import IMAGES, due_plans, is_collection, is_items
 from lance_context_core.erasure.target import Target
+from lance_context_core.errors import ConflictError, NotFoundError
 from lance_context_core.records import Erasure, Progress
 from lance_context_core.rows.blobs import is_whole
 from lance_context_core.rows.sources import is_chunk_id
@@ -34,11 +35,37 @@ async def erase(
 ) -> Erasure:
     """Erase all states of what is meant, in every version, on every branch and under every tag.
 
-    Nobody maintains the tables meanwhile: an index that is being built may still hold it.
+    Nobody maintains the tables meanwhile: an index that is being built may still hold it. Raises
+    ConflictError if others have the turn, or the rows, for too long.
     """
-    main = whole.main()
     if target.is_nothing:
         return Erasure()
+    told: list[Erasure] = []
+
+    async def work() -> Erasure:
+        return await _erase(
+            whole, target, told, sole_writer=sole_writer, dry_run=dry_run, progress=progress
+        )
+
+    try:
+        return await whole.in_turn(work)
+    except NotFoundError as error:
+        raise ConflictError(
+            f"others kept making and removing branches and tags: call again ({error})"
+        ) from error
+
+
+async def _erase(
+    whole: Whole,
+    target: Target,
+    told: list[Erasure],
+    *,
+    sole_writer: bool,
+    dry_run: bool,
+    progress: Callable[[Progress], object] | None,
+) -> Erasure:
+    """As `erase`, once. What is `told` by whoever began comes first: less is found by who begins anew."""
+    main = whole.main()
     database = main.resources.database
     assert isinstance(database, db.Database)
     await database.settle()
@@ -49,7 +76,8 @@ async def erase(
         if is_noted:
             await keeping.seal(main.resources)
     plans = await due_plans(database, tables, target)
-    report = _report(plans, may_linger=bool(plans) and not sole_writer)
+    told.append(_report(plans, may_linger=bool(plans) and not sole_writer))
+    report = told[0]
     if dry_run:
         return report
     written = [ref.table for plan in plans for ref in plan.refs if refs.branch_of(ref.name)]

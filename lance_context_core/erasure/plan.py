@@ -42,6 +42,8 @@ class Plan:
     """The keys of records that stay and name erased ones."""
     in_sources: bool = False
     """Whether that may be as their sources."""
+    is_linked: bool = False
+    """Whether records that stay name erased ones as those before them."""
     touched: set[str | None] = field(default_factory=set)
     """The refs that show what is erased, or name it."""
     left_alone: frozenset[str | None] = frozenset()
@@ -130,8 +132,11 @@ class Plan:
 
     async def _scrub(self, table: Table) -> None:
         """Let nothing that stays name what goes."""
-        if self.mentions:
-            await traces.scrub(table, self.names, self.scope_condition, sources=self.in_sources)
+        if self.mentions or self.is_linked:
+            keys = self.matched | self.derived
+            await traces.scrub(
+                table, self.names, keys, self.scope_condition, sources=self.in_sources
+            )
 
     async def _refresh(self) -> None:
         """Take this process's handles off the versions that are gone."""

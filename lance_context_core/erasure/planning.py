@@ -168,11 +168,15 @@ async def _plan_records(database: db.Database, target: Target) -> Plan:
         plan.states |= further
     plan.rewritten = target.staying or frozenset()
     plan.in_sources = not target.derived
+    gone = plan.matched | plan.derived
     for name, found in plan.links.items():
         for link in found:
             named = link.mentions | link.sources if plan.in_sources else link.mentions
-            if link.state.key in plan.matched | plan.derived or not link.is_present:
+            if link.state.key in gone or not link.is_present:
                 continue
+            if link.before in gone:
+                plan.is_linked = True
+                plan.touched.add(name)
             if plan.names.mean(named, link.state.named_within):
                 plan.mentions.add(link.state.key)
                 plan.touched.add(name)

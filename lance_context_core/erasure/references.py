@@ -13,7 +13,7 @@ from lance_context_core.engine import sql
 from lance_context_core.engine.files import erasing
 from lance_context_core.engine.files.erasing import TableRef
 from lance_context_core.engine.revisions import next_revision
-from lance_context_core.engine.schema import KEY, VECTOR
+from lance_context_core.engine.schema import KEY, LINK, VECTOR
 from lance_context_core.engine.table.table import Table
 from lance_context_core.rows import visibility
 from lance_context_core.rows.records import JOB, KNOWLEDGE, OF_ALL, SUMMARIES, with_values
@@ -27,7 +27,7 @@ Within = tuple[str | None, ...]
 
 _STATE = (KEY, "id", "context", *SCOPE_PARTS, "session_id", "kind")
 _POINTERS = ("supersedes_id", "superseded_by_id")
-_LINKS = ("source_ids", "relationships", *_POINTERS)
+_LINKS = ("source_ids", "relationships", *_POINTERS, LINK)
 _LINKED = sql.any_of(
     [
         sql.is_not_empty("source_ids"),
@@ -76,6 +76,8 @@ class Link(NamedTuple):
     sources: frozenset[str]
     """What it was derived from."""
     mentions: frozenset[str]
+    before: str | None
+    """The key of the record before it, where it names that."""
     is_present: bool
     """Whether it still does, on some ref."""
 
@@ -145,7 +147,8 @@ async def found(ref: TableRef, where: str, scope_condition: str | None, main: An
         for rows in linked:
             for state, row in zip(_states(rows), rows.to_pylist(), strict=True):
                 sources = frozenset(row.get("source_ids") or ())
-                links.add(Link(state, sources, frozenset(_mentioned(row)), is_present))
+                mentions = frozenset(_mentioned(row))
+                links.add(Link(state, sources, mentions, row.get(LINK), is_present))
     return Found(states, links, is_shown)
 
 
@@ -171,8 +174,13 @@ def derived(links: Iterable[Link], names: Names, erased: set[str]) -> set[State]
     return further
 
 
-async def scrub(table: Table, names: Names, scope_condition: str, *, sources: bool) -> None:
-    """Take what `names` means out of the records of one ref; out of their sources too, if asked."""
+async def scrub(
+    table: Table, names: Names, keys: Collection[str], scope_condition: str, *, sources: bool
+) -> None:
+    """Take what `names` means, and those `keys`, out of the records of one ref.
+
+    Out of their sources too, if asked.
+    """
     columns = [*table.spec.schema.names, VECTOR]
     attempts = Attempts("the same records kept being changed by others")
     while True:
@@ -182,14 +190,20 @@ async def scrub(table: Table, names: Names, scope_condition: str, *, sources: bo
         changed = [
             scrubbed
             for state, row in zip(_states(linked), rows, strict=True)
-            if (scrubbed := _scrubbed(row, state.named_within, names, sources=sources)) is not None
+            if (scrubbed := _scrubbed(row, state.named_within, names, keys, sources=sources))
+            is not None
         ]
         if not changed or await table.replace(changed) == len(changed):
             return
 
 
 def _scrubbed(
-    row: Mapping[str, Any], within: Within, names: Names, *, sources: bool
+    row: Mapping[str, Any],
+    within: Within,
+    names: Names,
+    keys: Collection[str],
+    *,
+    sources: bool,
 ) -> dict[str, Any] | None:
     """The row without the names; None if it has none of them."""
 
@@ -205,9 +219,12 @@ def _scrubbed(
         changes["relationships"] = [edge for edge in edges if not means(edge["target_id"])] or None
     if sources and any(means(one) for one in row.get("source_ids") or ()):
         changes["source_ids"] = [one for one in row["source_ids"] if not means(one)] or None
-    if not changes:
+    is_behind = row.get(LINK) in keys
+    if not changes and not is_behind:
         return None
-    return with_values(row, changes) | {"revision": scrubbed_revision(row["revision"])}
+    own = {LINK: None} if is_behind else {}
+    scrubbed = with_values(row, changes) if changes else dict(row)
+    return scrubbed | own | {"revision": scrubbed_revision(row["revision"])}
 
 
 def scrubbed_revision(revision: int) -> int:

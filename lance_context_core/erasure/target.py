@@ -64,10 +64,10 @@ def records(
             ids=tuple(ids) if ids is not None and filter is None else (),
             derived=bool(derived),
         )
-    if not in_scope:
+    if not in_scope or filter is not None:
         raise InvalidRequestError(
-            "erase what? pass ids or filter, or call scope(user_id=…).erase() for all that "
-            "somebody has; if nothing shall stay, remove the store's directory"
+            f"erase what? {_matches_all(filter)}pass ids or filter, or call scope(user_id=…).erase() "
+            "for all that a user has; to keep nothing, remove the store's directory"
         )
     return Target(
         scope=scope,
@@ -83,8 +83,10 @@ def documents(
 ) -> Target:
     """Some documents of one collection; in a scope, if none are named, all that it has there."""
     named, in_scope = _named(ids, filter, DOCUMENT_FIELDS), _in_scope(scope)
-    if not named and not in_scope:
-        raise InvalidRequestError("erase what? pass ids or filter, or call delete_collection()")
+    if not named and (not in_scope or filter is not None):
+        raise InvalidRequestError(
+            f"erase what? {_matches_all(filter)}pass ids or filter, or call delete_collection()"
+        )
     where = named if named == NOTHING else sql.all_of([in_scope, named])
     return of_table(scope, table, where)
 
@@ -102,6 +104,10 @@ def _named(ids: Sequence[str] | None, filter: FilterLike | None, columns: Column
         matching = sql.filtered(filter, columns=columns)
         named += [] if matching == EVERYTHING else [matching]
     return NOTHING if NOTHING in named else sql.all_of(named)
+
+
+def _matches_all(filter: FilterLike | None) -> str:
+    return "" if filter is None else f"filter={shown(filter)} matches everything: "
 
 
 def _in_scope(scope: Scope) -> Clause:

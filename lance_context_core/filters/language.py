@@ -1,10 +1,10 @@
 """The one filter language of the store: dicts or SQL, and the typed tree that they are parsed into."""
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import Any
 
 from lance_context_core._checks import shown
+from lance_context_core._recent import remembered
 from lance_context_core.errors import FilterError
 from lance_context_core.filters.columns import METADATA, VALUE, Columns
 from lance_context_core.filters.sql import parse_sql
@@ -152,7 +152,7 @@ def _place(key: str, *, columns: Columns) -> Field:
     return _inside(columns.json, key.removeprefix(f"{columns.json}."))
 
 
-@lru_cache(256)
+@remembered(64 * 1024)
 def _inside(column: str, key: str) -> Field:
     """A place in a JSON column, of which one filter may speak a thousand times."""
     return Field(column).child(key)

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lance_context_core import _steps as steps
 from lance_context_core.engine import sql
-from lance_context_core.engine.schema import KEY, VECTOR
+from lance_context_core.engine.schema import KEY, LINK, VECTOR
 from lance_context_core.engine.table.arrow import Row, column_of
 from lance_context_core.engine.table.found import Found
 from lance_context_core.engine.table.table import Table
@@ -64,6 +64,10 @@ class Picked:
         if (known := self._columns.get(name)) is None:
             known = self._columns[name] = [row.get(name) for row in self.rows]
         return known
+
+    def note(self, name: str, values: list[Any]) -> None:
+        """Have a column of these values, which the rows do not have themselves."""
+        self._columns[name] = values
 
     def table(self) -> pa.Table:
         """All of it."""
@@ -158,6 +162,8 @@ class HotTable:
         await self._ask(self._asked)
         if self._shown is not self._asked:
             await self._ask(self._shown)
+        if not (block := self._sound()).has_words:
+            await asyncio.to_thread(block.make_words)
         words = await steps.of_text(self._sound().words, text)
         with (block := self._sound()).lock:
             found = block.match(
@@ -301,7 +307,7 @@ class HotTable:
         there, block = numbers.tolist(), self._block
         rows, ids = block.some(there), block.places(numbers)
         self._found.update(zip(ids, rows, strict=True))
-        return Picked(
+        picked = Picked(
             block,
             numbers,
             block.revision,
@@ -313,3 +319,6 @@ class HotTable:
             block.vectors,
             [block.vector(number) for number in there] if VECTOR in columns else None,
         )
+        if LINK in columns:
+            picked.note(LINK, block.before(numbers))
+        return picked

@@ -15,6 +15,7 @@ from lance_context_core.engine.table.following import State
 from lance_context_core.hot.masks import Condition, Mask, Masks
 from lance_context_core.hot.postings import Postings
 from lance_context_core.hot.rows import Row, plain, size, size_of_rows
+from lance_context_core.hot.turns import Turns, session_of
 from lance_context_core.hot.vectors import Matrix
 from lance_context_core.hot.words import Words, are_sure
 from lance_context_core.words.analysis import is_short
@@ -25,9 +26,6 @@ _HEARD = 0.99
 
 LARGE = ("blob", "data")
 """The columns that are not kept."""
-
-LINK = "previous_key"
-"""The column that names the turn before, by its key."""
 
 _MADE_BYTES = 1_500
 _MOST_MADE = 1_000
@@ -113,8 +111,7 @@ class Block:
         self.vectors = vectors
         self.is_asked_by: tuple[int, str | None] | None = None
         """The length and the model of the vectors that it was asked by last, to which its own are alike."""
-        self._scope = scope
-        self._words = words
+        self._scope, self._words = scope, words
         self._made: dict[int, Any] = {}
         """What was made of rows that were found, by their numbers."""
         n = rows.num_rows
@@ -128,25 +125,24 @@ class Block:
         self._handed: tuple[np.ndarray, np.ndarray] | None = None
         """Among which rows words were handed on last, and as `_handing`."""
         self._row_bytes = size_of_rows(rows, self._rows)
-        self._n_unsure = 0
-        self._next_place = n
-        self._is_in_order = True
+        self._next_place, self._is_in_order = n, True
         """Whether rows of higher numbers were written later."""
         self._is_searched = SEARCH_TEXT in columns or VECTOR in columns
         """Whether it is kept for searches, too; else nothing is made of its rows for these."""
-        self._postings = Postings(map(self._words_of, self._rows) if self._is_searched else ())
-        # One turn mostly has one after it: ten thousand lists would have Python collect its garbage.
-        self._after: dict[str, int] = {}
-        self._others: dict[str, list[int]] = {}
-        """The row that follows a key, and what else does."""
-        self._before = array("i")
+        self._postings: Postings | None = None
+        self._unsure = set[int]()
+        """The words of the rows, and the rows whose words only the engine can tell: see `make_words`."""
+        self._making = threading.Lock()
+        self.has_grown = False
+        """Whether it takes more memory than it did, though its rows are the same."""
+        self._turns = Turns(self._numbers)
         self._is_short = array("b")
-        """Of each row the number of the turn before it, or -1, and whether its text is short."""
+        """Of each row whether its text is short."""
         for number, row in enumerate(self._rows if self._is_searched else ()):
-            self._link(row, number)
+            self._turns.add(row, number)
+            self._is_short.append(is_short(row.get("text")))
         self._room = 0
-        self._places = np.empty(0, np.int64)
-        self._is_alive = np.empty(0, bool)
+        self._places, self._is_alive = np.empty(0, np.int64), np.empty(0, bool)
         self._make_room(n)
         self._places[:n] = np.arange(n)
         self._is_alive[:n] = True
@@ -158,9 +154,10 @@ class Block:
     @property
     def n_bytes(self) -> int:
         """What it takes in memory, about."""
-        arrays = 15 * self._room + self._matrix.n_bytes + self.masks.n_bytes
+        arrays = 19 * self._room + self._matrix.n_bytes + self.masks.n_bytes
         made = _MADE_BYTES * min(len(self), _MOST_MADE) if self._is_searched else 0
-        return 2_000 + arrays + self._row_bytes + self._postings.n_bytes + made
+        words = 0 if self._postings is None else self._postings.n_bytes
+        return 2_000 + arrays + self._row_bytes + words + made
 
     def follow(self, state: State, entries: Iterable[Entry]) -> None:
         """Be what the table is at `state`, after these. Raises OutdatedError, and as `scope`."""
@@ -190,10 +187,16 @@ class Block:
             if known is None and is_mine:
                 # It came from another scope, and stands where it stood.
                 raise OutdatedError
-            if known is not None:
+            if known is not None and is_mine:
+                if session_of(self._rows[known]) != session_of(entry.row):
+                    # It stands between the turns of another session.
+                    raise OutdatedError
                 self._remove(entry.key)
-                if is_mine:
-                    self._add(entry.row, int(self._places[known]))
+                self._add(entry.row, int(self._places[known]), former=known)
+            elif known is not None:
+                if self._is_searched:
+                    self._turns.remove(self._rows[known], known)
+                self._remove(entry.key)
         if len(self._rows) > 2 * len(self._numbers) + _FEWEST_ROOM:
             raise OutdatedError
         self.state, self.is_sound = state, True
@@ -217,11 +220,36 @@ class Block:
         """The rows that meet `where`, in the order of writing; raises as `where.asked`."""
         return self.some(self._in_order(np.flatnonzero(self._shown(where))).tolist())
 
+    @property
+    def has_words(self) -> bool:
+        """Whether the words of its rows are made."""
+        return self._postings is not None
+
+    def make_words(self) -> None:
+        """Make the words of its rows, for `words` and `match`; in a thread, as it may take a second.
+
+        The rows are followed meanwhile: a search by vectors alone needs no words.
+        """
+        with self._making:
+            if self._postings is not None:
+                return
+            with self.lock:
+                rows = [*self._rows]
+            unsure = {number for number, row in enumerate(rows) if self._is_unsure(row)}
+            made = Postings(map(self._words_of, rows))
+            with self.lock:
+                for number in range(len(rows), len(self._rows)):
+                    made.add(self._words_of(self._rows[number]))
+                    unsure.update([number] if self._is_unsure(self._rows[number]) else [])
+                self._unsure = {number for number in unsure if self._is_alive[number]}
+                self._postings = made
+                self.has_grown = True
+
     def words(self, text: str) -> list[str]:
         """Those of a question, as the rows have them; UnsureError if only the engine can tell them."""
         # All texts here are sure, so that none has what a question has in such a script.
         text = text if text.isascii() else without_runs(text)
-        if self._words is None or self._n_unsure or not are_sure(text):
+        if self._words is None or self._unsure or not are_sure(text):
             raise UnsureError
         return self._words(text)
 
@@ -243,8 +271,9 @@ class Block:
         How rare a word is, and how long a text, is told by those that meet `among`. Raises
         UnsureError if there are rows by now whose words only the engine can tell.
         """
-        if self._n_unsure:
+        if self._unsure:
             raise UnsureError
+        assert self._postings is not None
         shown, counts = self._shown(where), self._shown(among)
         if not preceding:
             own = bm25 = self._postings.bm25(words, counts)
@@ -262,7 +291,7 @@ class Block:
 
     def beside(self, where: Condition, numbers: np.ndarray) -> np.ndarray:
         """The rows that meet `where` just before and just after these, but these themselves; in order."""
-        before = np.frombuffer(self._before, np.int32)
+        before = self._turns.before
         are_these = np.zeros(len(before), bool)
         are_these[numbers] = True
         near = are_these[before] & (before >= 0)
@@ -278,9 +307,14 @@ class Block:
         numbers = self._in_order((places == 0).nonzero()[0])
         places[numbers] = np.arange(len(numbers))
         # That of none is the last of all places, where there is none.
-        previous = places[np.frombuffer(self._before, np.int32)[numbers]]
+        previous = places[self._turns.before[numbers]]
         rows = self.some(numbers.tolist())
         return Joined(self.places(numbers), previous, rows, [places[one] for one in found])
+
+    def before(self, numbers: np.ndarray) -> list[str | None]:
+        """The keys of the turns before these; None of what has none."""
+        there = self._turns.before[numbers].tolist() if self._is_searched else []
+        return [self._rows[one].get(KEY) if one >= 0 else None for one in there]
 
     def number(self, key: str) -> int | None:
         """Which row has this key; None if none has it any more."""
@@ -334,10 +368,11 @@ class Block:
 
     def _words_of(self, row: Row) -> list[str]:
         text = row.get(SEARCH_TEXT)
-        if text is None or self._words is None:
-            return []
-        self._n_unsure += not are_sure(text)
-        return self._words(text)
+        return [] if text is None or self._words is None else self._words(text)
+
+    def _is_unsure(self, row: Row) -> bool:
+        text = row.get(SEARCH_TEXT)
+        return self._words is not None and text is not None and not are_sure(text)
 
     def _best(self, numbers: np.ndarray, scores: np.ndarray, limit: int) -> Best:
         """Of rows whose numbers rise."""
@@ -355,7 +390,7 @@ class Block:
         """Numbers that rise, in the order of writing."""
         return numbers if self._is_in_order else numbers[np.argsort(self._places[numbers])]
 
-    def _add(self, row: Row, place: int) -> None:
+    def _add(self, row: Row, place: int, *, former: int | None = None) -> None:
         number = len(self._rows)
         self._make_room(number + 1)
         kept = {
@@ -372,33 +407,24 @@ class Block:
         self._next_place = max(self._next_place, place + 1)
         self._is_alive[number] = True
         if self._is_searched:
-            self._postings.add(self._words_of(kept))
+            if self._postings is not None:
+                self._postings.add(self._words_of(kept))
+                self._unsure.update([number] if self._is_unsure(kept) else [])
             if self.vectors is not None:
                 self._matrix.add(number, row.get(VECTOR))
-            self._link(kept, number)
+            self._turns.add(kept, number, former=former)
+            self._is_short.append(is_short(kept.get("text")))
 
     def _handing(self, handing: np.ndarray) -> np.ndarray:
         """For each row the number of the turn whose words it has, too, or -1."""
         if self._handed is not None and self._handed[0] is handing:
             return self._handed[1]
-        before = np.frombuffer(self._before, np.int32)
+        before = self._turns.before
         is_short = np.frombuffer(self._is_short, np.bool_)
         is_heard = (before >= 0) & is_short & (is_short & handing)[before]
         heard: np.ndarray = np.where(is_heard, before, -1)
         self._handed = handing, heard
         return heard
-
-    def _link(self, row: Row, number: int) -> None:
-        self._before.append(self._numbers.get(row.get(LINK, ""), -1))
-        self._is_short.append(is_short(row.get("text")))
-        for later in (self._after.get(row[KEY]), *self._others.get(row[KEY], ())):
-            if later is not None:
-                # Its turn before is written anew.
-                self._before[later] = number
-        if (before := row.get(LINK)) is None:
-            return
-        if self._after.setdefault(before, number) != number:
-            self._others.setdefault(before, []).append(number)
 
     def _remove(self, key: str) -> None:
         number = self._numbers.pop(key)
@@ -406,8 +432,7 @@ class Block:
         self._is_alive[number] = False
         self._has_changed()
         self._row_bytes -= size(former)
-        text = former.get(SEARCH_TEXT)
-        self._n_unsure -= self._words is not None and text is not None and not are_sure(text)
+        self._unsure.discard(number)
         self._rows[number] = {}
         self._made.pop(number, None)
         self._matrix.blank(number)

@@ -238,8 +238,9 @@ class HotScopes:
             elif isinstance(known, Block):
                 former = known.revision
                 if self._follows(known, since):
-                    if known.revision != former:
+                    if known.revision != former or known.has_grown:
                         # It has become larger, maybe too large.
+                        known.has_grown = False
                         self._blocks.put(*place, known)
                     return known, True
             if isinstance(known, NotKept) and known.is_unfit and _is_near(known.state, since.state):

@@ -5,6 +5,7 @@ import unicodedata
 from collections.abc import Callable
 from functools import lru_cache
 
+from lance_context_core._recent import Made
 from lance_context_core.engine.table.text import TextIndex
 from lance_context_core.words.languages import stemmer
 
@@ -44,16 +45,17 @@ def words_of(settings: TextIndex) -> Words | None:
             return None
         stem = stemmer(language)
 
-    # What many texts have in common is one string: blocks keep words by the thousand.
-    @lru_cache(1 << 16)
-    def made(word: str) -> str:
+    def make(word: str) -> str:
         if word.isascii() and word.isdecimal():
             return word  # Numbers have no endings, and most are said once.
         return _folded(stem(word.replace("Σ", "\u03c3").lower()))
 
+    # What many texts have in common is one string: blocks keep words by the thousand.
+    made = Made(make, max_bytes=8 * 1024 * 1024)
+
     def words(text: str) -> list[str]:
         # Lowered before it is cut, an "İ" would be cut: it becomes a letter and a mark.
-        return [made(word) for word in _WORD.findall(text.lower() if text.isascii() else text)]
+        return [made[word] for word in _WORD.findall(text.lower() if text.isascii() else text)]
 
     return words
 

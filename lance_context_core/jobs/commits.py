@@ -7,7 +7,7 @@ from typing import Any
 from lance_context_core._embedding import embedded
 from lance_context_core._values import frozen
 from lance_context_core.engine import sql
-from lance_context_core.engine.schema import KEY, VECTOR
+from lance_context_core.engine.schema import KEY, LINK, VECTOR
 from lance_context_core.jobs.values import JobState
 from lance_context_core.records import ContextRecord
 from lance_context_core.rows.records import from_row, key_of, to_row
@@ -67,7 +67,7 @@ async def write(
         return True
     composer = records.resources.composer
     lenders = previous or {}
-    rows = [new_row(records, record) | {"previous_key": lenders.get(record.id)} for record in added]
+    rows = [new_row(records, record) | {LINK: lenders.get(record.id)} for record in added]
     texts = [composer.embed_text(record) for record in added]
     seen: dict[str, int | None] = {row[KEY]: None for row in rows}
     for before, after in changed:
@@ -94,7 +94,7 @@ def new_row(records: Records, record: ContextRecord) -> dict[str, Any]:
     view = _view(records, record)
     own = view.stamped(record)
     words = records.resources.composer.index_text(own)
-    return to_row(own, key=key(own), search_text=words) | {"previous_key": None}
+    return to_row(own, key=key(own), search_text=words) | {LINK: None}
 
 
 def _view(records: Records, record: ContextRecord) -> Records:

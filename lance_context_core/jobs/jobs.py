@@ -9,7 +9,7 @@ from typing import Self
 
 from lance_context_core._checks import check_span, check_time, listed, shown
 from lance_context_core._handle import handle
-from lance_context_core.errors import ContextStoreError, InvalidRequestError
+from lance_context_core.errors import InvalidRequestError
 from lance_context_core.jobs.queue import Queue
 from lance_context_core.jobs.values import Job, JobBudget, JobState
 from lance_context_core.records import Progress
@@ -136,7 +136,7 @@ class AsyncJobWorker:
                 await self._look_for_more()
                 await self._jobs.run_due(budget=self._budget, quiet_hours=self._quiet_hours)
                 self.error = None
-            except ContextStoreError as error:
+            except Exception as error:  # noqa: BLE001 - told by `error`, and tried again
                 self.error = error
             if self._is_ending:
                 return  # Without a rest that whoever ends the block would wait for.

@@ -15,7 +15,8 @@ from lance_context_core._retrying import Attempts
 from lance_context_core._telling import log
 from lance_context_core._values import frozen
 from lance_context_core.engine import sql
-from lance_context_core.errors import InvalidRequestError, NotFoundError
+from lance_context_core.engine.locks.renewing import keep_renewed
+from lance_context_core.errors import InvalidRequestError, NotFoundError, StoreClosedError
 from lance_context_core.filters import RECORD_FIELDS
 from lance_context_core.jobs import commits
 from lance_context_core.jobs.commits import Held, Outcome
@@ -263,14 +264,22 @@ class Queue:
             await asyncio.gather(renewing, return_exceptions=True)
 
     async def _renew(self, job: Job) -> None:
-        while True:
-            await asyncio.sleep(RENEWAL.total_seconds())
-            before = await self._held(job.id)
+        pause = RENEWAL.total_seconds()
+
+        async def renew() -> float | None:
+            try:
+                before = await self._held(job.id)
+            except (NotFoundError, StoreClosedError):
+                return None  # It was erased meanwhile, or cannot be written any more.
             current = from_record(before.record)
             if _is_lost(job, current):
-                return
-            # Whoever has changed it in between is seen the next time.
+                return None
+            # A change by another writer in between is seen at the next call.
             await self._put(before, replace(current, lease_until=self._records.now() + LEASE))
+            return pause
+
+        await asyncio.sleep(pause)
+        await keep_renewed(renew, f"the lease of job {job.id}", retry_seconds=pause)
 
     async def _found(self, wanted: Mapping[str, Any]) -> builtins.list[Job]:
         """The jobs of which this holds, by the names of their fields, in order."""

@@ -3,10 +3,10 @@
 import hashlib
 from collections.abc import Sequence
 from datetime import datetime
-from functools import lru_cache
 from typing import Any
 
 from lance_context_core._checks import dumps
+from lance_context_core._recent import remembered
 from lance_context_core.jobs.values import Job
 from lance_context_core.records import ContextRecord
 from lance_context_core.rows.records import JOB
@@ -36,7 +36,7 @@ def job_id(
     return f"job-{told.hexdigest()[:32]}"
 
 
-@lru_cache(maxsize=1_000)
+@remembered(256 * 1024)
 def _around(*named: str | None) -> tuple[Any, str]:
     """What stands before and behind the ids in the JSON of which the id of a job is the hash.
 

@@ -41,9 +41,12 @@ async def forget(spoken: Records, target: Target, *, dry_run: bool) -> frozenset
     meant = await _meant(main, target)
     if not dry_run:
         await _discard(whole, main, meant)
-    for name in [refs.MAIN, *(one.name for one in await branches.listed(whole.main()))]:
+
+    async def step(name: str) -> None:
         view = _on(spoken, name)
-        staying |= await _forget(view, await _meant(view, target), dry_run=dry_run)
+        staying.update(await _forget(view, await _meant(view, target), dry_run=dry_run))
+
+    await branches.on_each(whole.main(), step)
     return frozenset(staying)
 
 

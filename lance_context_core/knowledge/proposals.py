@@ -209,7 +209,7 @@ class Proposing:
     def _on(self, name: str) -> tuple[Distiller, Queue]:
         """The same on the branch."""
         resources = self.distiller.made.resources
-        there = resources.on(resources.writable().on(name))
+        there = resources.on(resources.current().on(name))
         distiller = replace(
             self.distiller,
             spoken=replace(self.distiller.spoken, resources=there),

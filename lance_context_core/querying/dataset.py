@@ -10,6 +10,7 @@ import pyarrow.dataset as ds
 from lance_context_core._loop import begin
 from lance_context_core._values import frozen_by_name
 from lance_context_core.engine import sql
+from lance_context_core.errors import ContextStoreError
 from lance_context_core.querying.pushing import pushed
 
 Batches = AsyncGenerator[pa.RecordBatch]
@@ -34,6 +35,8 @@ class ViewDataset(ds.Dataset):  # type: ignore[misc] # Arrow has no types
 
     def __init__(self, view: View) -> None:
         self._view = view
+        self.failures: list[ContextStoreError] = []
+        """The errors of the store that ended a scan: whoever scans makes errors of its own of them."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -56,12 +59,12 @@ class ViewDataset(ds.Dataset):  # type: ignore[misc] # Arrow has no types
             also = meant.columns
             asked = [one for one in names if also is None or one in also or one in wanted]
         schema = pa.schema([self.schema.field(one) for one in asked])
-        found = _pulled(self._view.read(where, asked))
+        found = _pulled(self._view.read(where, asked), self.failures)
         rows = pa.RecordBatchReader.from_batches(schema, found)
         return ds.Scanner.from_batches(rows, columns=columns or wanted, filter=filter)
 
 
-def _pulled(batches: Batches) -> Iterator[pa.RecordBatch]:
+def _pulled(batches: Batches, failures: list[ContextStoreError]) -> Iterator[pa.RecordBatch]:
     """The batches, each of which is read while the one before is worked on."""
 
     async def following() -> pa.RecordBatch | None:
@@ -75,6 +78,9 @@ def _pulled(batches: Batches) -> Iterator[pa.RecordBatch]:
         while (batch := waiting.result()) is not None:
             waiting = begin(following())
             yield batch
+    except ContextStoreError as error:
+        failures.append(error)
+        raise
     finally:
         if not waiting.cancel():  # Else that ends the reading, too.
             begin(done())

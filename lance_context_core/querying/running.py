@@ -113,15 +113,20 @@ class _Running:
 
     def run(self, text: str, parameters: Parameters | None, max_rows: int | None) -> pa.Table:
         """The rows that the statement finds, at most so many."""
+        datasets = {name: ViewDataset(view) for name, view in self.views.items()}
         try:
-            for name, view in self.views.items():
-                self._connection.register(name, ViewDataset(view))
+            for name, dataset in datasets.items():
+                self._connection.register(name, dataset)
             found = self._connection.sql(text, params=parameters or None)
             if found is None:
                 return pa.table({})
             if max_rows is not None:
                 found = found.limit(max_rows)
             return found.to_arrow_table()
+        except Exception as error:
+            for failure in (one for dataset in datasets.values() for one in dataset.failures):
+                raise failure from error
+            raise
         finally:  # Here, since who waited for it may have been cancelled long ago.
             self.close()
 

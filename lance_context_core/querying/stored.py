@@ -115,8 +115,8 @@ class _Reading:
                 yield batch
         except UnsureError:
             assert not is_begun  # The journal's rows are asked before any is handed out.
-            await table.access.settle()
-            self._snapshots[table.name] = snapshot = await table.snapshot()
+            snapshot = await table.snapshot(is_settled=True)
+            self._snapshots[table.name] = snapshot
             async for batch in snapshot.batches(where, columns=columns, batch_rows=BATCH_ROWS):
                 yield batch
 

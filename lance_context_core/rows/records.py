@@ -5,7 +5,6 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, fields
 from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,8 +19,9 @@ from lance_context_core._checks import (
     loads,
     shown,
 )
+from lance_context_core._recent import remembered
 from lance_context_core.engine.revisions import new_revision
-from lance_context_core.engine.schema import KEY, VECTOR
+from lance_context_core.engine.schema import KEY, MADE, VECTOR
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.messages import Part, parts_from_json, parts_to_json
 from lance_context_core.messages.parts import text_part
@@ -32,8 +32,8 @@ from lance_context_core.scope import Scope
 NO_CONTEXT = ""
 """What is in it is never shown; no context of a caller's can be called so."""
 
-KNOWLEDGE, TIERS, SUMMARIES = "knowledge", "tiers", "summaries"
-OF_ALL = frozenset({KNOWLEDGE, TIERS, SUMMARIES})
+KNOWLEDGE, TIERS, SUMMARIES = MADE
+OF_ALL = frozenset(MADE)
 """Contexts of what is made of records of all contexts: what is named there may be in any."""
 
 JOB = "job"
@@ -207,7 +207,7 @@ def key_of(scope: Scope, *path: str) -> str:
     return hashlib.blake2b(told, digest_size=16).hexdigest()
 
 
-@lru_cache(maxsize=1_000)
+@remembered(256 * 1024)
 def _told(*parts: str | None) -> bytes:
     """The beginning of what the keys of a scope are made of."""
     return b"".join(

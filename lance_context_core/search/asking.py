@@ -7,13 +7,13 @@ from typing import NamedTuple
 import numpy as np
 
 from lance_context_core.engine import sql
-from lance_context_core.engine.schema import KEY
+from lance_context_core.engine.schema import KEY, LINK
 from lance_context_core.engine.table.found import Found, Rows
 from lance_context_core.engine.table.narrowing import Narrowed
 from lance_context_core.engine.table.table import Table
 from lance_context_core.hot.answering import HotTable, Picked
-from lance_context_core.hot.block import LINK
 from lance_context_core.protocols import SearchMode
+from lance_context_core.search.turns import Order
 
 _MOST = 2**31 - 1
 """How many rows the engine can be asked for; no table of ours has more."""
@@ -115,17 +115,28 @@ class Asking(NamedTuple):
 
 
 async def surroundings(
-    table: Table | HotTable, where: sql.Clause, found: Sequence[Found], *, columns: Sequence[str]
+    table: Table | HotTable,
+    where: sql.Clause,
+    found: Sequence[Found],
+    *,
+    columns: Sequence[str],
+    order: Order | None,
 ) -> Found:
     """The turns just before and just after those found that meet `where`, but these themselves.
 
-    One query, which looks for keys, so that a session may be of any length. What is gone, or does
-    not meet `where`, is not among them.
+    One query, which looks for keys. Without an `order` the rows name those before them; what is gone,
+    or does not meet `where`, is not among them.
     """
     if isinstance(table, HotTable) and LINK in table.spec.schema.names:
         picked = [one for one in found if isinstance(one, Picked)]
         return await table.beside(picked, columns=columns)
     keys = {key for rows in found for key in rows.column(KEY)}
+    if order is not None and not isinstance(table, HotTable):
+        around = {*map(order.before.get, keys), *map(order.after.get, keys)} - keys
+        if not (there := sorted(key for key in around if key)):
+            return order.linked(Rows(table.nothing(columns)))
+        beside = sql.all_of([where, sql.in_list(KEY, there)])
+        return order.linked(Rows(await table.select(beside, columns=columns)))
     links = {key for rows in found for key in rows.column(LINK)}
     before = sorted(key for key in links if key and key not in keys)
     if not keys or isinstance(table, HotTable) or LINK not in table.spec.schema.names:

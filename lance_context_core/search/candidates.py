@@ -8,11 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lance_context_core.engine.schema import KEY
+from lance_context_core.engine.schema import KEY, LINK
 from lance_context_core.engine.table.found import Found
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.hot.answering import joined
-from lance_context_core.hot.block import LINK
 from lance_context_core.records import ChannelScore
 from lance_context_core.search.boosts import (
     Boost,

@@ -14,14 +14,14 @@ from lance_context_core._options import defaults_of
 from lance_context_core._resources import Resources
 from lance_context_core._values import frozen_by_name
 from lance_context_core.engine import sql
-from lance_context_core.engine.schema import KEY, VECTOR
+from lance_context_core.engine.schema import KEY, LINK, VECTOR
 from lance_context_core.engine.sql.clauses import UnsureError as UnsureOfRowError
 from lance_context_core.engine.table.found import Found
 from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import Columns, FilterLike
 from lance_context_core.hot.answering import HotTable, Picked
-from lance_context_core.hot.block import LINK, UnsureError
+from lance_context_core.hot.block import UnsureError
 from lance_context_core.hot.masks import Condition
 from lance_context_core.protocols import SearchMode
 from lance_context_core.records import SearchHit
@@ -31,6 +31,7 @@ from lance_context_core.search.boosts import Boost, asked
 from lance_context_core.search.candidates import asked_by, placed
 from lance_context_core.search.options import ALONE, AS_USUAL, Room, SearchArguments, SearchOptions
 from lance_context_core.search.ranking import FusedHit, by_text, by_vector, fuse
+from lance_context_core.search.turns import Order, order
 from lance_context_core.search.variety import varied
 
 R = TypeVar("R")
@@ -62,6 +63,8 @@ class Searched(Generic[R]):
     scope: sql.Clause | None = None
     """What of `where` says whose the rows are: all of its rows may be kept and searched in the
     process. None if they shall not."""
+    names_links: bool = False
+    """Whether a row names the one before it; else that is the turn before it in its session."""
 
 
 class Around(NamedTuple, Generic[R]):
@@ -176,7 +179,9 @@ async def _found(
         or is_picked
         or with_turns
     )
-    columns = _ranked_by(options, boosts) if in_two_steps else list(searched.columns)
+    by_order = not is_hot and not searched.names_links and LINK in table.spec.schema.names
+    link = "session_id" if by_order else LINK
+    columns = _ranked_by(options, boosts, link) if in_two_steps else list(searched.columns)
     asking = Asking(
         table,
         where,
@@ -199,9 +204,13 @@ async def _found(
         return []
 
     found = await asking.channels(question, matching if question.words else None)
+    turns = None
+    if by_order and isinstance(table, Table) and (boosts or with_turns):
+        turns = await _order_of(table, searched.scope, found)
+        found = Findings(turns.linked(found.vector), turns.linked(found.text))
     if looks_around:
         around = await surroundings(
-            table, where, (found.vector, found.text), columns=asking.columns
+            table, where, (found.vector, found.text), columns=asking.columns, order=turns
         )
         found = found._replace(around=(around,))
     weight = 1.0
@@ -219,7 +228,7 @@ async def _found(
     if with_turns:
         if not looks_around:
             given = (found.vector, found.text)
-            around = await surroundings(table, where, given, columns=[KEY, LINK])
+            around = await surroundings(table, where, given, columns=[KEY, link], order=turns)
             found = found._replace(around=(around,))
         beside = beside_each([hit.id for hit in best], [*found[:2], *found.around])
     wanted = dict.fromkeys([hit.id for hit in best])
@@ -314,12 +323,19 @@ async def _embedded(
     return question
 
 
-def _ranked_by(options: SearchOptions, boosts: Sequence[Boost]) -> list[str]:
-    """What is read of candidates, beside what each channel says of them."""
+async def _order_of(table: Table, scope: sql.Clause | None, found: Findings) -> Order:
+    """The order of the turns that the channels found."""
+    keys = {key for rows in found[:2] for key in rows.column(KEY)}
+    sessions = {one for rows in found[:2] for one in rows.column("session_id") if one is not None}
+    return await order(table, scope, keys, sessions)
+
+
+def _ranked_by(options: SearchOptions, boosts: Sequence[Boost], link: str) -> list[str]:
+    """What is read of candidates, beside what each channel says of them; `link` leads to the turn before."""
     turns = ["name", *asked_by(boosts)]
     vectors = [VECTOR] if options.mmr_lambda is not None else []
     texts = reranking.COLUMNS if options.reranker is not None else []
-    return list(dict.fromkeys([KEY, LINK, *turns, *vectors, *texts]))
+    return list(dict.fromkeys([KEY, link, *turns, *vectors, *texts]))
 
 
 def _names(matching: Found | None) -> set[str]:

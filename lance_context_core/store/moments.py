@@ -112,7 +112,7 @@ class AsyncMoments(AsyncStores):
         What is written there is on no other branch. Raises NotFoundError if there is none.
         """
         await branches.require(self._whole(), name)
-        return self._handle(self._resources.on(self._resources.writable().on(name)))
+        return self._handle(self._resources.on(self._resources.current().on(name)))
 
     async def branches(self) -> list[Branch]:
         """All branches but `main`, by name."""

@@ -29,8 +29,8 @@ from lance_context_core.transfer import copying, exporting, importing
 from lance_context_core.transfer.copying import Copied
 from lance_context_core.transfer.values import Exported, ExportFormat, Imported
 from lance_context_core.upkeep.values import StoreStats, TableUpkeep
-from lance_context_core.verifying import verifying
-from lance_context_core.verifying.verifying import Verification
+from lance_context_core.verifying import accepting, verifying
+from lance_context_core.verifying.verifying import Problem, Verification
 from lance_context_core.versioning import thin
 from lance_context_core.versioning.thin import Thinned
 
@@ -99,7 +99,9 @@ class AsyncContextStore(AsyncAnswers, Opened):
 
         The older versions of all tables concerned go with it, branches and tags stay without the
         erased rows. May run beside other writers, and may be repeated after a crash: what was not
-        completed then is completed. Raises InvalidRequestError if it were to erase all of a store.
+        completed then is completed. Raises InvalidRequestError if it were to erase all of a store,
+        and for a filter alone that matches every record, such as {}; ConflictError if others are
+        in the way for ten minutes, or keep changing the same records.
         """
         check_progress(progress)
         meant = target.records(self._scope, ids=ids, filter=filter, derived=derived)
@@ -185,14 +187,28 @@ class AsyncContextStore(AsyncAnswers, Opened):
     async def verify(self, *, progress: Callable[[Progress], object] | None = None) -> Verification:
         """Check that the store is whole, and tell what is not; nothing is written or mended.
 
-        Looked at are the files of every version, branch and tag, as long as they should be; all rows
-        as they are now, on every branch: that they can be read, say the same in both places where
-        they say it, and have keys of their own; that indexes find what is there; and the journal.
-        What bytes mean that no reader looks at is not known: there is no checksum of all files.
+        Looked at are the files of every version, branch and tag, as long as they should be, and
+        whether the newest version that was acknowledged of each exists; all rows as they are now, on
+        every branch: that they can be read, say the same in both places where they say it, and have
+        keys of their own; the bytes of blobs, by their hashes; that indexes find what is there; and
+        the journal, by its checksums. Of the files of tables there is no checksum. Without a journal a
+        table that is missing as a whole is not noticed, and on an object store no missing version.
         `progress` is told of the rows that were looked at. Raises InvalidRequestError
         in a scope, and ReadOnlyError at an earlier version.
         """
         return await verifying.verify(self._whole(), progress=progress)
+
+    async def accept_loss(self) -> tuple[Problem, ...]:
+        """Go on with what is left of a store that lacks what it has acknowledged; returns what is lost.
+
+        Until then the store refuses to read a table of which the newest version is missing or
+        damaged, or anything where its journal is. Restore the files from a copy if there is one.
+        Each table goes on from its newest whole version; one without any is empty. Branches and tags
+        that are missing do not exist any more. Files that cannot be used keep their content under
+        another name, with `.lost-` in it. Nothing is done to a store that lacks nothing. Raises
+        InvalidRequestError in a scope, and ReadOnlyError at an earlier version.
+        """
+        return await accepting.accept_loss(self._whole())
 
     # Upkeep
 
@@ -240,6 +256,7 @@ class AsyncContextStore(AsyncAnswers, Opened):
         would do by itself; else all of it. `progress` is called after each table.
         """
         tables = await self._whole().tables_to("maintain")
+        self._resources.writable()
         if not only_due:
             await Parts(self._records(), RULES).tidying.put_all_away()
         await self._resources.settle()
@@ -263,6 +280,7 @@ class AsyncContextStore(AsyncAnswers, Opened):
         Nothing need be flushed to be kept, or to be read through a store: this is for programs that
         open the tables with LanceDB itself. Without a journal there is nothing to do.
         """
+        self._resources.database.root.connection.require_writable()
         await self._resources.settle()
 
     async def thin(

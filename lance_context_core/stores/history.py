@@ -22,14 +22,14 @@ from lance_context_core._options import takes
 from lance_context_core._progress import check_progress
 from lance_context_core.engine import sql
 from lance_context_core.errors import ConflictError, InvalidRequestError, NotFoundError
-from lance_context_core.filters import FilterLike
+from lance_context_core.filters import RECORD_FIELDS, FilterLike
 from lance_context_core.messages import Message, TextPart, parts_from_json
 from lance_context_core.messages.message import stored_message
 from lance_context_core.records import ContextRecord, Progress, SearchHit
 from lance_context_core.search import query as searching
 from lance_context_core.search.options import SearchArguments
 from lance_context_core.stores.records import changing, cold, tails, writing
-from lance_context_core.stores.records.scoped import SESSION, Records
+from lance_context_core.stores.records.scoped import Records
 from lance_context_core.stores.records.writing import Draft
 
 CHAT_ROLES = ("user", "assistant", "system", "tool", "developer")
@@ -37,7 +37,6 @@ CHAT_ROLES = ("user", "assistant", "system", "tool", "developer")
 
 _MESSAGES = sql.equals("kind", "message")
 COLUMNS = ("id", "role", "name", "text", "parts", "native", "created_at", "metadata")
-_WITH_SESSION = [*COLUMNS, *SESSION]
 
 
 @handle
@@ -109,7 +108,8 @@ class AsyncHistory:
         They stand at the end, in order; what does not match stays where it is, also where one of
         `messages` has its id: see `append_many` for what else that one may say. What others append
         meanwhile either goes with the rest, or comes after. Returns the ids of the messages. Raises
-        InvalidRequestError, before anything is written, if an id stands twice.
+        InvalidRequestError, before anything is written, if an id stands twice, and for a filter that
+        matches every message, such as {}.
         """
         where = self._where(agent_id, session_id, filter=filter, hidden=True)
         draft, within = drafting(self._records, agent_id, session_id, run_id)
@@ -215,7 +215,8 @@ class AsyncHistory:
 
         The messages keep their places, and what else their metadata holds. Returns the ids of those
         that this call has changed, in order: of two calls at the same time, whose filter a message
-        matches no more once it is changed, one changes it.
+        matches no more once it is changed, one changes it. Raises InvalidRequestError for a filter that
+        matches every message, such as {}.
         """
         more = check_json_object(metadata, "metadata")
         changed = await changing.patch_all(
@@ -247,16 +248,12 @@ class AsyncHistory:
             where,
             within=self._within(agent_id, session_id),
             filter=filter,
-            columns=_WITH_SESSION,
+            columns=COLUMNS,
             offset=offset,
             limit=limit,
             last=last,
         )
-        if filter is None and limit is None and offset == 0:
-            self._records.remember_end(rows)
-        return await steps.each_row(
-            message_of, rows if isinstance(rows, list) else rows.select(COLUMNS)
-        )
+        return await steps.each_row(message_of, rows)
 
     async def count(
         self, agent_id: str, *, session_id: str, filter: FilterLike | None = None
@@ -281,7 +278,8 @@ class AsyncHistory:
     ) -> int:
         """Forget a session's messages, or those that match; returns how many there were.
 
-        Older versions keep them.
+        Older versions keep them. Raises InvalidRequestError for a filter that matches every message,
+        such as {}: leave it out to clear the session.
         """
         where = self._where(agent_id, session_id, filter=filter, hidden=True)
         return await cold.delete(self._records, where)
@@ -346,11 +344,17 @@ class AsyncHistory:
         filter: FilterLike | None = None,
         hidden: bool = False,
     ) -> sql.Clause:
+        """The condition on messages, of which a call changes or removes those that match `filter`."""
+        matching = sql.restricting(
+            filter,
+            columns=RECORD_FIELDS,
+            instead="leave filter out to mean all messages of the session",
+        )
         return self._records.where(
             _MESSAGES,
+            matching,
             sql.equals("session_id", check_name(session_id, "session_id")),
             sql.equals("agent_id", self._records.whose("agent_id", agent_id)),
-            filter=filter,
             include_expired=hidden,
             include_retired=hidden,
         )

@@ -173,14 +173,17 @@ class AsyncVectors:
     ) -> int:
         """Delete by id, by filter, or by both at once; returns how many there were.
 
-        Raises InvalidRequestError if neither is given: see `delete_collection`.
+        Raises InvalidRequestError if neither is given, and for a filter alone that matches every
+        document, such as {}: see `delete_collection`.
         """
-        if ids is None and filter is None:
-            raise InvalidRequestError(
-                "delete what? pass ids or filter, or call delete_collection()"
-            )
-        conditions = [] if ids is None else [sql.in_list("id", check_names(ids, "ids"))]
-        return await self._table.delete(self._where(*conditions, filter=filter) or sql.EVERYTHING)
+        if ids is not None:
+            named = sql.in_list("id", check_names(ids, "ids"))
+            return await self._table.delete(self._where(named, filter=filter))
+        instead = "pass ids or filter, or call delete_collection()"
+        if filter is None:
+            raise InvalidRequestError(f"delete what? {instead}")
+        sql.restricting(filter, columns=DOCUMENT_FIELDS, instead=instead)
+        return await self._table.delete(self._where(filter=filter))
 
     async def erase(
         self,
@@ -194,7 +197,8 @@ class AsyncVectors:
         """Remove documents from every file of the collection. See `AsyncContextStore.erase`.
 
         With neither `ids` nor `filter`, in a scope, all documents that the scope has in this
-        collection; else InvalidRequestError is raised: see `delete_collection`.
+        collection; else InvalidRequestError is raised, as for a filter alone that matches every
+        document: see `delete_collection`.
         """
         check_progress(progress)
         whole = Whole(self._resources, self._scope)

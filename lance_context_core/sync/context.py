@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar, Unpack
 
-from lance_context_core._loop import block_on
+from lance_context_core._loop import block_on, nothing_is_left
 from lance_context_core.engine.refs.versions import Ref
 from lance_context_core.records import Progress, WriteResult
 from lance_context_core.stores.records.context import AsyncContext
@@ -35,7 +35,7 @@ class Context(Named[AsyncContext]):
         """As `create`, for a store that must exist, else NotFoundError. See `AsyncContext.open`."""
         return blocking_over(block_on(AsyncContext.open(uri, **options)), cls)
 
-    close = blocking(AsyncContext.close)
+    close = blocking(AsyncContext.close, at_once=lambda _: nothing_is_left())
 
     def __enter__(self) -> Self:
         return self

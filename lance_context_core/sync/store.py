@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Self, Unpack
 
+from lance_context_core._loop import nothing_is_left
 from lance_context_core._opening import DEFAULTS, OpenOptions
 from lance_context_core._options import takes
 from lance_context_core.protocols import Clock
@@ -133,6 +134,7 @@ class ContextStore(Blocking[AsyncContextStore]):
     copy = blocking(AsyncContextStore.copy)
 
     verify = blocking(AsyncContextStore.verify)
+    accept_loss = blocking(AsyncContextStore.accept_loss)
 
     # Again, and in another way
 
@@ -153,7 +155,7 @@ class ContextStore(Blocking[AsyncContextStore]):
     stats = blocking(AsyncContextStore.stats)
     flush = blocking(AsyncContextStore.flush)
     thin = blocking(AsyncContextStore.thin)
-    close = blocking(AsyncContextStore.close)
+    close = blocking(AsyncContextStore.close, at_once=lambda _: nothing_is_left())
 
     def __enter__(self) -> Self:
         return self

@@ -18,7 +18,8 @@ from lance_context_core.tiers import entries
 
 def can_count(records: Records) -> bool:
     """Whether accesses may be counted: not where nothing may be written."""
-    return not isinstance(records.resources.database, PinnedDatabase)
+    database = records.resources.database
+    return not (isinstance(database, PinnedDatabase) or database.root.connection.is_read_only)
 
 
 async def flush_if_due(records: Records, interval: timedelta) -> None:

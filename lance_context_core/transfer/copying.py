@@ -2,9 +2,7 @@
 
 import asyncio
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -13,8 +11,9 @@ from typing import TypeVar
 from lance_context_core._progress import check_progress, tell
 from lance_context_core._retrying import Attempts
 from lance_context_core._values import frozen_by_name
+from lance_context_core._workers import Workers
 from lance_context_core.engine.errors import translated
-from lance_context_core.engine.files import manifests
+from lance_context_core.engine.files import relocation
 from lance_context_core.engine.files.places import Directory, Files, copied, files_at, read
 from lance_context_core.engine.journal.file import NAME as JOURNAL
 from lance_context_core.engine.journal.journal import Journal
@@ -22,11 +21,11 @@ from lance_context_core.errors import (
     AlreadyExistsError,
     InvalidRequestError,
     NotFoundError,
-    StorageError,
 )
 from lance_context_core.records import Progress
 from lance_context_core.upkeep.claims import UPKEEP_TABLE
 from lance_context_core.versioning.places import Whole
+from lance_context_core.versioning.turns import turn
 
 T = TypeVar("T")
 
@@ -68,6 +67,7 @@ async def copy(
         raise NotFoundError(f"there is no store at {source.uri!r}: nothing to copy")
     async with AsyncExitStack() as held:
         held.push_async_callback(asyncio.to_thread, goal.discard)
+        await held.enter_async_context(turn(connection))  # A branch is made in several tables.
         await held.enter_async_context(whole.resources.upkeep.hold(tables))
         await _to_its_end(goal, goal.begin)
         await _with_journal(whole, connection.journal, goal, held)
@@ -111,6 +111,8 @@ async def _files(
         await _to_its_end(goal, partial(_copy, source, goal, some))
         now = Progress(n_done=start + len(some), n_total=len(names), what="files")
         await tell(progress, now)
+    if isinstance(goal, Directory):
+        goal.write(relocation.NAME, os.fsencode(goal.uri))
     await _to_its_end(goal, goal.finish)
     return Copied(files=len(names), bytes=sum(sizes.values()))
 
@@ -138,30 +140,14 @@ def _listed(source: Files) -> dict[str, int]:
 
 
 def _copy(source: Files, goal: Files, names: Sequence[str]) -> None:
-    with ThreadPoolExecutor(_THREADS) as pool:
+    with Workers(_THREADS, "lance-context-copy") as pool:
         for _ in pool.map(partial(_copy_one, source, goal), names):
             pass
 
 
 def _copy_one(source: Files, goal: Files, name: str) -> None:
     """Copy a file; one of a branch, so that it names the files of others where they are copied to."""
-    table, _, rest = name.partition(".lance/")
-    moved = partial(_moved, f"{table}.lance", goal.uri)
-    if not rest.startswith("tree/"):
-        copied(source, goal, name)
-    elif name.endswith(".manifest"):
-        goal.write(name, manifests.elsewhere(read(source, name), moved))
-    elif name.endswith(".txn"):
-        goal.write(name, manifests.transaction_elsewhere(read(source, name), moved))
+    if relocation.may_name_places(name):
+        goal.write(name, relocation.at_place(name, read(source, name), goal.uri))
     else:
         copied(source, goal, name)
-
-
-def _moved(folder: str, uri: str, path: str) -> str:
-    """Where the table in `folder`, or a branch of it, is below `uri`, of which `path` is elsewhere."""
-    found = re.fullmatch(rf".*?/{re.escape(folder)}(/tree/.+)?", path)
-    if found is None:
-        raise StorageError(
-            f"a branch is made of {path!r}, which is no table {folder!r}: not copied"
-        )
-    return f"{uri}/{folder}{found[1] or ''}"

@@ -6,9 +6,9 @@ import json
 import os
 import shutil
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
-from typing import IO, Any, get_args
+from typing import Any, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,7 @@ from lance_context_core._progress import check_progress, tell
 from lance_context_core._resources import Resources
 from lance_context_core.engine import sql
 from lance_context_core.engine.schema import VECTOR, vector_length, vector_model
+from lance_context_core.engine.uris import require_local
 from lance_context_core.errors import AlreadyExistsError, InvalidRequestError
 from lance_context_core.records import Progress
 from lance_context_core.rows.records import from_rows
@@ -26,13 +27,9 @@ from lance_context_core.scope import Scope
 from lance_context_core.stores.records.scoped import WITHOUT_BLOB, Records
 from lance_context_core.stores.sessions import AsyncSessions
 from lance_context_core.transfer.conversations import FORMS
+from lance_context_core.transfer.files import HEADER, VERSION, Lines, digest_of
 from lance_context_core.transfer.tables import OF_RECORDS, Outgoing, lines, outgoing
 from lance_context_core.transfer.values import Exported, ExportFormat, Telling
-
-VERSION = 1
-"""Of the two formats that hold all of a store."""
-
-HEADER = "lance_context_export"
 
 _BATCH_ROWS = 4_096
 
@@ -51,6 +48,7 @@ async def export(
             f"format={shown(format)}: there are {', '.join(get_args(ExportFormat))}"
         )
     check_progress(progress)
+    require_local(destination, "destination")
     goal = Path(destination)
     if await asyncio.to_thread(goal.exists):
         raise AlreadyExistsError(f"{str(goal)!r} is there already: choose another name")
@@ -59,11 +57,12 @@ async def export(
         if format == "parquet":
             done = await _parquet(resources, scope, part, progress)
         else:
-            with part.open("w", encoding="utf-8", newline="\n") as file:
+            with part.open("wb") as file:
+                written = Lines(file)
                 if format == "jsonl":
-                    done = await _jsonl(resources, scope, file, progress)
+                    done = await _jsonl(resources, scope, written, progress)
                 else:
-                    done = await _conversations(resources, scope, file, format, progress)
+                    done = await _conversations(resources, scope, written, format, progress)
         part.rename(goal)
     except BaseException:
         shutil.rmtree(part) if part.is_dir() else part.unlink(missing_ok=True)
@@ -72,24 +71,25 @@ async def export(
 
 
 async def _jsonl(
-    resources: Resources, scope: Scope, file: IO[str], progress: Telling | None
+    resources: Resources, scope: Scope, file: Lines, progress: Telling | None
 ) -> Exported:
     tables = await outgoing(resources, scope)
-    file.write(dumps({HEADER: VERSION, "vectors": await _vectors(tables)}) + "\n")
+    file.write([dumps({HEADER: VERSION, "vectors": await _vectors(tables)}) + "\n"])
     done = Exported()
     for one in tables:
         done.rows[one.table.name] = 0
         async for batch in _batches(one, one.columns):
             await asyncio.to_thread(_write_lines, file, one.table.name, batch)
             await _count(done, one.table.name, batch.num_rows, progress)
+    file.end(done.rows)
     return done
 
 
-def _write_lines(file: IO[str], name: str, batch: pa.RecordBatch) -> None:
+def _write_lines(file: Lines, name: str, batch: pa.RecordBatch) -> None:
     if VECTOR in batch.schema.names:
         index = batch.schema.names.index(VECTOR)
         batch = batch.set_column(index, VECTOR, _texts_of(batch.column(index)))
-    file.writelines(lines(name, batch))
+    file.write(lines(name, batch))
 
 
 def _texts_of(vectors: pa.Array) -> pa.Array:
@@ -131,9 +131,14 @@ async def _parquet(
                 writer.close()
         if writer is None:
             del files[one.table.name]
-    head = {HEADER: VERSION, "vectors": await _vectors(tables), "files": files}
+    head = {HEADER: VERSION, "vectors": await _vectors(tables), "files": files, "rows": done.rows}
+    head["sha256"] = await asyncio.to_thread(_digests, folder, files)
     (folder / "export.json").write_text(json.dumps(head, indent=2), encoding="utf-8")
     return done
+
+
+def _digests(folder: Path, files: Mapping[str, str]) -> dict[str, str]:
+    return {name: digest_of(folder / file) for name, file in files.items()}
 
 
 def _shown(one: Outgoing) -> list[str]:
@@ -150,7 +155,7 @@ def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 async def _conversations(
-    resources: Resources, scope: Scope, file: IO[str], format: str, progress: Telling | None
+    resources: Resources, scope: Scope, file: Lines, format: str, progress: Telling | None
 ) -> Exported:
     records = Records(resources, scope)
     written, _ = FORMS[format]
@@ -173,7 +178,7 @@ async def _conversations(
         about = {"session_id": session.id, "agent_id": session.agent_id, "user_id": session.user_id}
         said = [written(one.to_message()) for one in from_rows(rows)]
         told = {**{name: one for name, one in about.items() if one is not None}, "messages": said}
-        file.write(dumps(told) + "\n")
+        file.write([dumps(told) + "\n"])
         await _count(done, "messages", len(said), progress)
     return done
 

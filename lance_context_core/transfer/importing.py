@@ -6,10 +6,11 @@ import hashlib
 import json
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -23,9 +24,10 @@ from lance_context_core.engine.database import (
     spec_of,
 )
 from lance_context_core.engine.names import collection_of, kv_of
-from lance_context_core.engine.schema import VECTOR, vector_field
+from lance_context_core.engine.schema import KEY, VECTOR, vector_field
 from lance_context_core.engine.table.arrow import to_table, written_as
 from lance_context_core.engine.table.loading import load
+from lance_context_core.engine.uris import require_local
 from lance_context_core.errors import InvalidRequestError, NotFoundError, StoreFormatError
 from lance_context_core.records import Progress
 from lance_context_core.scope import Scope
@@ -33,7 +35,7 @@ from lance_context_core.stores.records import writing
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.stores.records.writing import Draft
 from lance_context_core.transfer.conversations import FORMS, read
-from lance_context_core.transfer.exporting import HEADER, VERSION
+from lance_context_core.transfer.files import HEADER, VERSION, Whole, check_files, read_lines
 from lance_context_core.transfer.tables import Incoming
 from lance_context_core.transfer.values import ExportFormat, Imported, Telling
 from lance_context_core.versioning.places import NAMED
@@ -52,6 +54,11 @@ async def import_(
     """What `ContextStore.import_` returns."""
     resources.writable()
     check_progress(progress)
+    if format is not None and format not in get_args(ExportFormat):
+        raise InvalidRequestError(
+            f"format={shown(format)}: there are {', '.join(get_args(ExportFormat))}"
+        )
+    require_local(source, "source")
     path = Path(source)
     if not await asyncio.to_thread(path.exists):
         raise NotFoundError(f"{str(path)!r} is not there")
@@ -85,6 +92,7 @@ class _Stage:
         self._scope = scope
         self._files: dict[str, Path] = {}
         self._rows: dict[str, int] = {}
+        self._keys: dict[str, set[str]] = {}
         self._vectors: Mapping[str, Any] = {}
         self.is_stopped = False
         """Whether nobody waits for it any more."""
@@ -105,9 +113,15 @@ class _Stage:
     async def write(self) -> Imported:
         """Put the rows into the tables, the records last."""
         done = Imported()
-        for name in sorted(self._files, key=lambda one: (one == RECORDS_TABLE, one)):
-            table = self._resources.database.table(name, spec_of(name))
-            if (vector := self._vectors.get(name)) is not None:
+        names = sorted(self._files, key=lambda one: (one == RECORDS_TABLE, one))
+        tables = {name: self._resources.database.table(name, spec_of(name)) for name in names}
+        told = {name: self._vectors[name] for name in names if name in self._vectors}
+        for name, vector in told.items():  # Of all tables before anything is written to the first.
+            await tables[name].vectors.require_room(
+                dimension=vector["length"], model=vector["model"]
+            )
+        for name, table in tables.items():
+            if (vector := told.get(name)) is not None:
                 await table.vectors.ensure(vector["length"], vector["model"])
             await table.access.writer()
             is_empty = await table.count() == 0
@@ -122,32 +136,48 @@ class _Stage:
         if path.is_dir():
             yield from self._parquet(path)
             return
-        with path.open(encoding="utf-8") as file:
-            head = _head(_json(file.readline(), f"{path}:1"), path)
-            self._vectors = head["vectors"]
-            name = ""
-            rows: list[dict[str, Any]] = []
-            for number, line in enumerate(file, start=2):
-                where = f"{path}:{number}"
-                given = _json(line, where)
+        whole: Whole | None = None
+        name = ""
+        rows: list[dict[str, Any]] = []
+        n_rows: Counter[str] = Counter()
+        for where, line, text in read_lines(path):
+            given = _json(text, where)
+            if whole is None:
+                head = _head(given, path)
+                self._vectors = head["vectors"]
+                whole = Whole(path, head[HEADER])
+            elif whole.is_end(given, n_rows, where):
+                continue
+            else:
                 if not isinstance(given, dict):
-                    raise InvalidRequestError(f"{where} is no row of an export: {shown(line)}")
+                    raise InvalidRequestError(f"{where} is no row of an export: {shown(text)}")
                 if rows and (given.get("table") != name or len(rows) == _AT_ONCE):
                     yield name, rows
                     rows = []
                 name = _table(given.get("table"), where)
                 given[VECTOR] = _vector(given.get(VECTOR), where)
                 rows.append(self._incoming(name).row(given, where))
-            if rows:
-                yield name, rows
+                n_rows[name] += 1
+            whole.take(line)
+        if whole is None:
+            raise InvalidRequestError(
+                f"{str(path)!r} is empty: import a file that export has written"
+            )
+        whole.finish()
+        if rows:
+            yield name, rows
 
     def _parquet(self, folder: Path) -> Iterator[tuple[str, list[dict[str, Any]]]]:
         try:
             text = (folder / "export.json").read_text(encoding="utf-8")
-        except OSError as error:
-            raise InvalidRequestError(f"{str(folder)!r} is no export: {error}") from error
+        except (OSError, UnicodeDecodeError) as error:
+            raise InvalidRequestError(
+                f"{str(folder)!r} is no export, which has a file export.json: {error}"
+            ) from error
         head = _head(_json(text, str(folder / "export.json")), folder)
         self._vectors = head["vectors"]
+        if head[HEADER] > 1:
+            check_files(head, folder)
         for name, file in head["files"].items():
             where = str(folder / Path(file).name)
             incoming = self._incoming(_table(name, where))
@@ -172,8 +202,17 @@ class _Stage:
         if name not in writers:
             self._files[name] = self._folder / f"{len(writers)}.arrow"
             writers[name] = pa.ipc.new_file(str(self._files[name]), table.schema)
-        writers[name].write_table(table)
+        writers[name].write_table(table.filter(pa.array(self._new(name, table))))
         self._rows[name] = self._rows.get(name, 0) + len(rows)
+
+    def _new(self, name: str, table: pa.Table) -> list[bool]:
+        """Which rows have keys that no row before has: the first one stays, as in a second import."""
+        known = self._keys.setdefault(name, set())
+        is_new = []
+        for key in table.column(KEY).to_pylist():
+            is_new.append(key not in known)
+            known.add(key)
+        return is_new
 
 
 async def _conversations(
@@ -183,10 +222,12 @@ async def _conversations(
     records = Records(resources, scope)
     now = records.now()
     drafts = []
-    for number, told in enumerate(await asyncio.to_thread(_told, path), start=1):
-        where = f"{path}:{number}"
+    for where, told in await asyncio.to_thread(_told, path):
         session = check_name(told.get("session_id") or path.stem, f"{where}: session_id")
-        about = {name: told.get(name) for name in ("agent_id", "user_id")}
+        about = {
+            name: None if told.get(name) is None else check_name(told[name], f"{where}: {name}")
+            for name in ("agent_id", "user_id")
+        }
         for index, said in enumerate(told["messages"]):
             message = read(format, said, f"{where}: messages[{index}]")
             id = message.id or _id_of(session, about, index, said)
@@ -216,15 +257,15 @@ def _id_of(session: str, about: Mapping[str, Any], index: int, said: Any) -> str
     return f"imported-{hashlib.sha256(told.encode()).hexdigest()[:32]}"
 
 
-def _told(path: Path) -> list[Mapping[str, Any]]:
-    """The conversations in a file: a line of JSON for each, or one array of messages."""
-    text = path.read_text(encoding="utf-8").strip()
-    if text.startswith("["):
-        return [{"messages": _json(text, str(path))}]
-    told = [_json(line, f"{path}:{n}") for n, line in enumerate(text.splitlines(), start=1)]
-    for number, one in enumerate(told, start=1):
+def _told(path: Path) -> list[tuple[str, Mapping[str, Any]]]:
+    """The conversations in a file, and where each stands: a line for each, or one array of messages."""
+    lines = [(where, text) for where, _, text in read_lines(path)]
+    if lines and lines[0][1].lstrip().startswith("["):
+        return [(str(path), {"messages": _json("".join(text for _, text in lines), str(path))})]
+    told = [(where, _json(text, where)) for where, text in lines]
+    for where, one in told:
         if not isinstance(one, dict) or not isinstance(one.get("messages"), list):
-            raise InvalidRequestError(f"{path}:{number} has no messages: give a list of them")
+            raise InvalidRequestError(f"{where} has no messages: give a list of them")
     return told
 
 
@@ -240,7 +281,22 @@ def _head(head: Any, path: Path) -> dict[str, Any]:
             f"{str(path)!r} has format {version}, this release reads up to {VERSION}: "
             "upgrade lance-context-core"
         )
-    return {"vectors": {}, "files": {}, **head}
+    vectors, files = (head.get(name, {}) for name in ("vectors", "files"))
+    try:
+        told = {
+            name: {"length": one["length"], "model": one["model"]} for name, one in vectors.items()
+        }
+        is_sound = all(isinstance(one, str) for one in files.values()) and all(
+            type(one["length"]) is int and isinstance(one["model"], str | None)
+            for one in told.values()
+        )
+    except (AttributeError, KeyError, TypeError):
+        is_sound = False
+    if not is_sound:
+        raise InvalidRequestError(
+            f"{str(path)!r} says of its vectors or its files what no export does: export anew"
+        )
+    return {**head, "vectors": told, "files": files}
 
 
 def _json(text: str, where: str) -> Any:

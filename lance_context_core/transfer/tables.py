@@ -12,15 +12,15 @@ from lance_context_core._resources import Resources
 from lance_context_core._values import frozen
 from lance_context_core.engine import sql
 from lance_context_core.engine.database import COLD_TABLE, RECORDS_TABLE, spec_of
-from lance_context_core.engine.schema import COLD, KEY, OWES, RECORDS, VECTOR, TableSpec
+from lance_context_core.engine.schema import COLD, KEY, LINK, OWES, RECORDS, VECTOR, TableSpec
 from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import InvalidRequestError
-from lance_context_core.rows.records import NO_CONTEXT, checked, from_row, to_row
+from lance_context_core.rows.records import NO_CONTEXT, OF_ALL, checked, from_row, to_row
 from lance_context_core.scope import SCOPE_PARTS, Scope
 from lance_context_core.versioning.places import Whole
 from lance_context_core.words.composition import Composer
 
-_PACKED = (KEY, "revision", "previous_key", OWES, "fields", "text", "parts", "native", "blob")
+_PACKED = (KEY, "revision", LINK, OWES, "fields", "text", "parts", "native", "blob")
 """What of a record goes out: `fields` has the rest."""
 
 OF_RECORDS = (RECORDS_TABLE, COLD_TABLE)
@@ -138,7 +138,7 @@ class Incoming:
         row = to_row(record, key=_text(given[KEY]), search_text=self.composer.index_text(record))
         return row | {
             "revision": int(given["revision"]),
-            "previous_key": given.get("previous_key"),
+            LINK: given.get(LINK) if record.context in OF_ALL else None,
             OWES: given.get(OWES),
             VECTOR: given.get(VECTOR),
         }

@@ -1,7 +1,7 @@
 """Who maintains which table: claims that processes take from each other, and what was done last.
 
-They are kept in a small table of the store's own, one row a table, that no version, tag, branch or
-difference shows.
+They are kept in a small table of the store's own, one row for each table and each of its branches,
+which no version, tag, branch or difference shows.
 """
 
 import json
@@ -28,7 +28,9 @@ from lance_context_core.protocols import Clock
 UPKEEP_TABLE = "upkeep"
 
 CLAIM = timedelta(minutes=10)
-"""Longer than any single step takes. Whoever dies on another machine holds up the others so long."""
+"""Longer than most steps take. A claim is not renewed: after that another machine may begin the same
+work, and the one that commits second gives up with a ConflictError. A holder that dies on another
+machine, or on Windows, holds up the others for so long."""
 
 _PRUNE_EVERY = 32
 """Versions of the claims' table between two removals of old ones."""
@@ -84,6 +86,8 @@ class Claims:
         self._database = database
         self._table = database.table(UPKEEP_TABLE, UPKEEP)
         self._clock = clock
+        self._held: set[str] = set()
+        """The claims that this holder has; a row may still name it after a write of it failed."""
         self._returned: dict[str, Mapping[str, Any]] = {}
         """The rows as this holder left them: most are as they were when the claim is asked for again."""
 
@@ -109,12 +113,14 @@ class Claims:
             log.warning(
                 "%s: maintenance is taken over from %s, who did not finish", key, row["holder"]
             )
+        self._held.add(key)
         return Claim(taken)
 
     async def give_back(
         self, claim: Claim, *, did: Mapping[str, Any] | None = None, error: str | None = None
     ) -> None:
         """End the claim, and note what was done under it; with neither, nothing is noted."""
+        self._held.discard(claim.row[KEY])
         row = {**claim.row, "holder": None, "until": None}
         row["revision"] = next_revision(claim.row["revision"])
         if did is not None or error is not None:
@@ -161,6 +167,8 @@ class Claims:
 
     def _is_held(self, row: Mapping[str, Any]) -> bool:
         holder, until = row["holder"], row["until"]
+        if holder == self.holder and row[KEY] not in self._held:
+            return False
         return (
             holder is not None
             and until is not None

@@ -285,8 +285,11 @@ class Upkeep:
         if BUILD in due:
             built = await maintenance.build_indexes(table, policy)
         if _THIN in due and self.thin is not None:
-            n_versions = await self.thin(table)
-            self._thinned[_key(table)] = self._clock.now()
+            try:
+                n_versions = await self.thin(table)
+                self._thinned[_key(table)] = self._clock.now()
+            except ConflictError as error:
+                skipped = str(error)  # It stays due.
         return TableUpkeep(
             table=table.name,
             fragments_removed=removed,

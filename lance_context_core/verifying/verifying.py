@@ -4,7 +4,8 @@ import asyncio
 import json
 from array import array
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +18,19 @@ from lance_context_core._values import frozen_by_name, own_first
 from lance_context_core.engine.files.checking import damaged
 from lance_context_core.engine.journal.ledger import Ledger
 from lance_context_core.engine.refs.refs import MAIN
-from lance_context_core.engine.schema import COLD, KEY, RECORDS, SEARCH_TEXT, VECTOR
+from lance_context_core.engine.schema import BLOBS, COLD, KEY, RECORDS, SEARCH_TEXT, VECTOR
 from lance_context_core.engine.sql import equals
 from lance_context_core.engine.table import reading
+from lance_context_core.engine.table.mending import WAY_OUT
 from lance_context_core.engine.table.table import Table
-from lance_context_core.errors import ContextStoreError
+from lance_context_core.errors import ContextStoreError, StorageError
 from lance_context_core.records import Progress
 from lance_context_core.records.problems import Checked, Wrong
+from lance_context_core.upkeep.claims import UPKEEP_TABLE
+from lance_context_core.verifying.hashes import Hashes
 from lance_context_core.versioning import branches
 from lance_context_core.versioning.places import Whole
+from lance_context_core.versioning.turns import turn
 
 _BATCH_ROWS = 4_096
 _SAMPLES = 16
@@ -38,6 +43,8 @@ _SAME = ("id", "kind", "context", "tenant", "user_id", "agent_id", "session_id",
 """What stands in a record's columns, and once more where it is read from."""
 
 _JSON = ("fields", "parts", "native", "metadata", "state_metadata", "value", "properties")
+
+_ACCEPT = "restore the files from a copy, or call accept_loss(), which goes on without them"
 
 _RESTORE = "restore the file from a copy, or an earlier version with restore()"
 
@@ -71,22 +78,36 @@ async def verify(whole: Whole, *, progress: Callable[[Progress], object] | None)
     """What `ContextStore.verify` returns."""
     whole.require("verify")
     check_progress(progress)
+    found = await _look(whole, progress)
+    if not found.problems:
+        return found
+    # Others may have removed a version, a branch or a table while it was looked at. What is wrong still
+    # is when nobody does.
+    async with turn(whole.resources.database.root.connection):
+        again = await _look(whole, progress)
+    seen = {(one.kind, one.where) for one in found.problems}
+    problems = [one for one in again.problems if (one.kind, one.where) in seen]
+    return replace(again, problems=tuple(problems))
+
+
+async def _look(whole: Whole, progress: Callable[[Progress], object] | None) -> Verification:
     looked = _Looked(progress)
     place = Path(whole.resources.database.uri)
     names = await whole.resources.database.table_names()
     if place.is_absolute():
         await asyncio.to_thread(looked.files_of, place, names)
         await looked.journal(whole.resources)
+        await looked.acknowledged(whole.resources)
     try:
         there = [MAIN, *(one.name for one in await branches.listed(whole))]
     except ContextStoreError as error:
-        looked.wrong("table", "records", f"its branches cannot be read: {error}", _RESTORE)
+        looked.failed("table", "records", "its branches cannot be read", error)
         there = [MAIN]
     for branch in there:
         try:
             tables = await whole.on(branch).tables()
         except ContextStoreError as error:
-            looked.wrong("table", branch, f"cannot be read: {error}", _RESTORE)
+            looked.failed("table", branch, "cannot be read", error)
             continue
         for table in tables:
             await looked.table(table, branch)
@@ -106,21 +127,33 @@ class _Looked:
         self.rows = self.indexes = 0
         self.problems: list[Problem] = []
         self._n_rows_told = 0
+        self._lacking: set[tuple[str, str]] = set()
+        self._failures: set[str] = set()
         self._progress = progress
 
     def wrong(self, kind: str, where: str, what: str, way_out: str) -> None:
         """Note a problem."""
         self.problems.append(Problem(kind=kind, where=where, what=what, way_out=way_out))
 
+    def failed(self, kind: str, where: str, what: str, error: Exception) -> None:
+        """Note that something cannot be read, unless that was told of the same error before."""
+        if str(error) not in self._failures:
+            self._failures.add(str(error))
+            self.wrong(kind, where, f"{what}: {error}", _RESTORE)
+
     def files_of(self, place: Path, names: list[str]) -> None:
         """Look at the files of all versions."""
         for name in names:
-            for file, what in damaged(place / f"{name}.lance", self.files):
-                self.wrong("file", str(file), what, _RESTORE)
+            try:
+                for file, what in damaged(place / f"{name}.lance", self.files):
+                    self.wrong("file", str(file), what, _RESTORE)
+            except FileNotFoundError as error:
+                # A folder was removed while it was listed, as with a branch.
+                self.wrong("file", name, f"cannot be read: {error}", _RESTORE)
 
     async def journal(self, resources: Resources) -> None:
         """Look at the journal, if there is one."""
-        journal = resources.writable().connection.journal
+        journal = resources.current().connection.journal
         if journal is None:
             return
         try:
@@ -129,30 +162,47 @@ class _Looked:
             found = await journal.ask(lambda one: one.execute("PRAGMA integrity_check").fetchall())
             for (told,) in found:
                 if told != "ok":
-                    self.wrong("journal", resources.database.uri, str(told), _RESTORE)
+                    self.wrong("journal", str(journal.path), str(told), _RESTORE)
             for part in await journal.parts():
                 await Ledger(journal, part.name, part.ref or None).view()
         except (ContextStoreError, OSError, ValueError) as error:
-            self.wrong("journal", resources.database.uri, f"cannot be read: {error}", _RESTORE)
+            self.failed("journal", str(journal.path), "cannot be read", error)
+
+    async def acknowledged(self, resources: Resources) -> None:
+        """Look whether what was acknowledged of each table, branch and tag exists."""
+        try:
+            found = await resources.writable().connection.lacking(UPKEEP_TABLE)
+        except StorageError:
+            return  # It is the journal that is damaged, which was told.
+        for part, where, what in found:
+            self._lacking.add(part)
+            self._failures.add(f"{what}: {WAY_OUT}")
+            self.wrong("table", str(where), what, _ACCEPT)
 
     async def table(self, table: Table, branch: str) -> None:
         """Look at all rows of a table on a branch, at its keys and at its indexes."""
+        if (table.name, table.ref or "") in self._lacking:
+            return
         where = table.name if branch == MAIN else f"{table.name} on {branch}"
-        keys = _Keys()
+        keys, hashes = _Keys(), Hashes()
         try:
-            async for batch in _all(table):
-                self.rows += batch.num_rows
-                await asyncio.to_thread(
-                    self._check, batch, where, is_record=table.spec in (RECORDS, COLD)
-                )
-                await asyncio.to_thread(keys.add, batch.column(KEY))
-                now = Progress(n_done=self.rows, what="rows", name=table.name)
-                await tell(self._progress, now)
+            async with table.access.explained():
+                async for batch in _all(table):
+                    self.rows += batch.num_rows
+                    await asyncio.to_thread(
+                        self._check, batch, where, is_record=table.spec in (RECORDS, COLD)
+                    )
+                    await asyncio.to_thread(keys.add, batch.column(KEY))
+                    if table.spec is BLOBS:
+                        await asyncio.to_thread(self._check_blobs, hashes.wrong(batch), where)
+                    now = Progress(n_done=self.rows, what="rows", name=table.name)
+                    await tell(self._progress, now)
             handle = await table.access.reader()
             n_repeated = 0 if table.spec.repeats_keys else await keys.count_repeated(table)
         except ContextStoreError as error:
-            self.wrong("table", where, f"cannot be read: {error}", _RESTORE)
+            self.failed("table", where, "cannot be read", error)
             return
+        self._check_blobs(hashes.wrong_pieces(), where)
         if keys.n_absent and not table.spec.repeats_keys:
             self.wrong("key", where, f"{keys.n_absent} rows have no key", _RESTORE)
         if n_repeated:
@@ -194,6 +244,10 @@ class _Looked:
             for id, one, value in zip(ids, packed, stored, strict=True):
                 if isinstance(one, dict) and one.get(name) != value:
                     self._row(where, id, f"its {name} is {value!r}, and reads as {one.get(name)!r}")
+
+    def _check_blobs(self, wrong: Iterable[str], where: str) -> None:
+        for id in wrong:
+            self._row(where, id, "its bytes have not the hash that it is kept under")
 
     def _row(self, where: str, id: str, what: str) -> None:
         self._n_rows_told += 1

@@ -1,16 +1,22 @@
 """Branches of the whole store: made in every table, the records last; removed the other way round."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Any
 
+from lance_context_core._retrying import FEW_ATTEMPTS, retried
 from lance_context_core.engine.database import RECORDS_TABLE
 from lance_context_core.engine.errors import translated
 from lance_context_core.engine.refs import refs, remains
 from lance_context_core.engine.refs.refs import At
 from lance_context_core.engine.refs.versions import AtHead, Ref
 from lance_context_core.engine.table.table import Table
-from lance_context_core.errors import AlreadyExistsError, InvalidRequestError, NotFoundError
+from lance_context_core.errors import (
+    AlreadyExistsError,
+    ContextStoreError,
+    InvalidRequestError,
+    NotFoundError,
+)
 from lance_context_core.records import Branch, ContextRecord
 from lance_context_core.rows.records import NO_CONTEXT, to_row
 from lance_context_core.versioning.places import Whole, require_childless
@@ -19,10 +25,10 @@ from lance_context_core.versioning.places import Whole, require_childless
 async def create(whole: Whole, name: str, ref: Ref | None) -> None:
     """Make a branch that begins with what the store holds now, or at `ref`."""
     whole.require("create a branch")
+    whole.resources.writable()
     refs.check_ref(name, "branch")
     await whole.resources.records.access.writer()
-    async with whole.naming():
-        await _create(whole, name, ref)
+    await whole.in_turn(lambda: _create(whole, name, ref))
 
 
 async def _create(whole: Whole, name: str, ref: Ref | None) -> None:
@@ -52,21 +58,22 @@ async def _create(whole: Whole, name: str, ref: Ref | None) -> None:
 async def delete(whole: Whole, name: str) -> bool:
     """Remove a branch with what it alone holds; returns whether it existed."""
     whole.require("delete a branch")
+    whole.resources.writable()
     if name == refs.MAIN:
         raise InvalidRequestError("name='main' is the branch that every store has: it stays")
-    async with whole.naming():
-        return await _delete(whole, name)
+    existed: list[bool] = []
+    await whole.in_turn(lambda: _delete(whole, name, existed))
+    return any(existed)
 
 
-async def _delete(whole: Whole, name: str) -> bool:
+async def _delete(whole: Whole, name: str, existed: list[bool]) -> None:
     tables = sorted(await whole.main().tables(), key=lambda table: table.name != RECORDS_TABLE)
     for table in tables:
         await _require_leaf(table, name)
-    existed = await _announce(tables[0], name) if tables else False
+    existed.append(bool(tables) and await _announce(tables[0], name))
     for table in tables:
         await _remove(table, name)
     whole.resources.writable().forget(name)
-    return existed
 
 
 async def finish_deletions(main: Whole, tables: Sequence[Table]) -> None:
@@ -74,26 +81,55 @@ async def finish_deletions(main: Whole, tables: Sequence[Table]) -> None:
     names = [table.name for table in tables]
     if not tables or not await remains.may_be(tables[0].access.connection, names):
         return
-    async with main.naming():
-        there = {table: await table.access.clear() for table in tables}
-        if not (gone := refs.gone_among(there.get(main.resources.records, ()))):
-            return
+    await main.in_turn(lambda: _finish_deletions(main, tables))
+
+
+async def _finish_deletions(main: Whole, tables: Sequence[Table]) -> None:
+    there = {table: await table.access.clear() for table in tables}
+    if not (gone := refs.gone_among(there.get(main.resources.records, ()))):
+        return
+    for table in tables:
+        await table.access.clear([str(refs.head(name)) for name in gone])
+    for name in gone:
         for table in tables:
-            await table.access.clear([str(refs.head(name)) for name in gone])
-        for name in gone:
-            for table in tables:
-                await _remove(table, name)
+            await _remove(table, name)
 
 
 async def listed(whole: Whole) -> list[Branch]:
     """All branches but the main one, by name."""
-    forks = await _forks(whole.resources.records)
+    # One is listed before or after what it was made from goes: both may be seen at once.
+    return await retried(
+        lambda: _listed(whole.resources.records), on=NotFoundError, attempts=FEW_ATTEMPTS
+    )
+
+
+async def _listed(records: Table) -> list[Branch]:
+    forks = await _forks(records)
     branches = [
         Branch(name=name, parent=_parent(at, forks), forked_at=at.version)
         for ref, at in forks.items()
         if (name := refs.branch_of(ref)) is not None
     ]
     return sorted(branches, key=lambda branch: branch.name)
+
+
+async def on_each(whole: Whole, step: Callable[[str], Awaitable[object]]) -> None:
+    """Do `step` with main and with each branch, by name; one that others remove meanwhile is passed by.
+
+    One that they make anew under its name is begun anew. `step` may do what it does twice.
+    """
+    await step(refs.MAIN)
+    for branch in await listed(whole):
+        there: Branch | None = branch
+        while there is not None:
+            try:
+                await step(branch.name)
+            except ContextStoreError:
+                before, known = there, {one.name: one for one in await listed(whole)}
+                if (there := known.get(branch.name)) == before:
+                    raise
+            else:
+                break
 
 
 async def require(whole: Whole, name: str) -> None:
@@ -152,7 +188,7 @@ async def _announce(records: Table, name: str) -> bool:
     if refs.head(name) not in await _forks(records):
         return False
     handle = await records.access.writer()
-    at = await AtHead(refs.MAIN).locate(records.name, handle)
+    at = await AtHead(refs.MAIN, records).locate(records.name, handle)
     assert at is not None
     await records.access.fork(refs.gone(name), at)
     return True
@@ -174,5 +210,5 @@ async def _require_leaf(table: Table, name: str) -> None:
 def _parent(at: At, forks: dict[str, At]) -> str:
     """The branch that a place is on, or was before its ref was set apart."""
     while (branch := refs.branch_of(at.ref)) is None:
-        at = forks[str(at.ref)]
+        at = refs.fork_of(str(at.ref), forks)
     return branch

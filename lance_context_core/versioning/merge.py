@@ -58,10 +58,27 @@ async def merge(
     is_dry_run: bool,
     progress: Callable[[Progress], object] | None = None,
 ) -> MergeReport:
-    """Bring what the branch `source` changed into the branch of `whole`."""
+    """Bring what the branch `source` changed into the branch of `whole`.
+
+    Raises ConflictError as `Whole.in_turn`; the policy's function is called in the turn.
+    """
     check_progress(progress)
     whole.require("merge")
+    whole.resources.writable()
     check_policy(policy)
+    return await whole.in_turn(
+        lambda: _merge(whole, source, policy=policy, is_dry_run=is_dry_run, progress=progress)
+    )
+
+
+async def _merge(
+    whole: Whole,
+    source: str,
+    *,
+    policy: MergePolicy,
+    is_dry_run: bool,
+    progress: Callable[[Progress], object] | None,
+) -> MergeReport:
     other = await _other(whole, source)
     child = await branching.child(whole, source)
     places = await other.places(None)

@@ -1,15 +1,15 @@
 """What concerns the whole store, all of its tables and everybody's records: names, and going back."""
 
-from collections.abc import AsyncIterator, Collection, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import replace
-from pathlib import Path
+from typing import TypeVar
 
 from lance_context_core._checks import check_name
 from lance_context_core._resources import Resources
+from lance_context_core._retrying import FEW_ATTEMPTS
 from lance_context_core._values import frozen
 from lance_context_core.engine import database as db
-from lance_context_core.engine.files.locks import locked
+from lance_context_core.engine.errors import may_pass
 from lance_context_core.engine.names import collection_of, kv_of
 from lance_context_core.engine.refs import refs, versions
 from lance_context_core.engine.refs.refs import At
@@ -17,21 +17,22 @@ from lance_context_core.engine.refs.versions import Ref
 from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import (
     AlreadyExistsError,
+    ConflictError,
+    ContextStoreError,
     InvalidRequestError,
     NotFoundError,
     ReadOnlyError,
-    StorageError,
 )
 from lance_context_core.scope import Scope
+from lance_context_core.versioning.turns import turn
+
+T = TypeVar("T")
 
 NAMED = (
     *(db.RECORDS_TABLE, db.COLD_TABLE, db.SESSIONS_TABLE),
     *(db.DOCUMENTS_TABLE, db.BLOBS_TABLE, db.GRAPH_TABLE),
 )
 """The tables of which there is one each."""
-
-_PATIENCE_SECONDS = 600
-"""How long who makes or removes a tag or a branch waits for another who does."""
 
 
 @frozen
@@ -48,10 +49,10 @@ class Whole:
     async def tag(self, name: str, *, version: Ref | None = None) -> int:
         """Name the current version, or another one, in every table; returns its number."""
         self.require("tag")
+        self.resources.writable()
         refs.check_ref(name, "tag")
         await self.resources.records.access.writer()
-        async with self.naming():
-            return await self._tag(name, version)
+        return await self.in_turn(lambda: self._tag(name, version))
 
     async def _tag(self, name: str, version: Ref | None) -> int:
         records = self.resources.records
@@ -102,46 +103,60 @@ class Whole:
     async def delete_tag(self, name: str) -> bool:
         """Forget a tag in every table; returns whether it existed."""
         self.require("delete a tag")
+        self.resources.writable()
         name = check_name(name, "name")
-        async with self.naming():
+        gone: list[bool] = []
+
+        async def delete() -> None:
             tables = await self.main().tables()
             tables.sort(key=lambda table: table.name != db.RECORDS_TABLE)
             for table in tables:
                 await require_childless(table, refs.tagged(name), f"tag {name!r}")
-            return any([await versions.delete_tag(table, name) for table in tables])
+            gone.extend([await versions.delete_tag(table, name) for table in tables])
+
+        await self.in_turn(delete)
+        return any(gone)
 
     async def restore(self, ref: Ref) -> int:
         """Make every table what it was, as a new version; returns its number."""
         self.require("restore")
+        self.resources.writable()
+        return await self.in_turn(lambda: self._restore(ref))
+
+    async def _restore(self, ref: Ref) -> int:
         await self.resources.settle()
         pin = await versions.pin(self.resources.records, ref)
         known = {table.name for table in await self.tables()}
-        for root in await self.main().tables():
-            handle = await root.access.reader()
+        roots = await self.main().tables()
+        # All of them before the first is written to: a tag or a branch may go meanwhile.
+        places = [await pin.locate(root.name, await root.access.reader()) for root in roots]
+        for root, at in zip(roots, places, strict=True):
             # A table that was not there then, and is not here now, need not be made for that.
-            if root.name in known or await pin.locate(root.name, handle) is not None:
+            if root.name in known or at is not None:
                 table = self.resources.database.table(root.name, root.spec)
-                await versions.restore(table, pin)
+                await versions.restore(table, at)
         return await self.resources.records.version()
 
-    @asynccontextmanager
-    async def naming(self) -> AsyncIterator[None]:
-        """Make or remove a tag or a branch in here, in one table after the other: nobody else does.
+    async def in_turn(self, work: Callable[[], Awaitable[T]]) -> T:
+        """What `work` gives, which makes, removes, cleans or walks over branches and tags.
 
-        Half of one looks like what a crash left behind, and would be removed. There are no locks on
-        object stores, nor before the records exist. Raises StorageError after ten minutes.
+        Verbs that do take turns. On an object store other processes do not, and `work` may come upon
+        what they are just making or removing: it is begun anew. What fails twice in the same way is not
+        their doing. Raises ConflictError if others have the turn for ten minutes, or are in the way
+        again and again.
         """
-        records = Path(self.resources.database.uri) / f"{db.RECORDS_TABLE}.lance"
-        # One of its folders, since commits to it lock others.
-        refusal = StorageError(
-            f"somebody else has been making or removing a tag or a branch of "
-            f"{self.resources.database.uri!r} for {_PATIENCE_SECONDS} seconds: nothing was "
-            "done. A process that is stopped keeps its lock: end it, or let it go on"
-        )
-        async with locked(
-            records / "_transactions", patience_seconds=_PATIENCE_SECONDS, refusal=lambda: refusal
-        ):
-            yield
+        async with turn(self.resources.database.root.connection):
+            failure: Exception | None = None
+            for _ in range(FEW_ATTEMPTS):
+                try:
+                    return await work()
+                except ContextStoreError as error:
+                    if not may_pass(error) or str(error) == str(failure):
+                        raise
+                    failure = error
+            raise ConflictError(
+                f"others kept making or removing branches, tags or versions: call again ({failure})"
+            ) from failure
 
     def main(self) -> "Whole":
         """The store on its main branch."""
@@ -149,7 +164,7 @@ class Whole:
 
     def on(self, branch: str) -> "Whole":
         """The store on a branch, which should exist."""
-        database = self.resources.writable().on(branch)
+        database = self.resources.current().on(branch)
         return replace(self, resources=replace(self.resources, database=database))
 
     async def tables(self) -> list[Table]:

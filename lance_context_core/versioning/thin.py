@@ -12,7 +12,6 @@ from lance_context_core._values import frozen_by_name, own_first
 from lance_context_core.engine.database import RECORDS_TABLE
 from lance_context_core.engine.files import maintenance
 from lance_context_core.engine.refs import refs, versions
-from lance_context_core.engine.refs.refs import MAIN
 from lance_context_core.engine.refs.retention import (
     Reason,
     VersionRetention,
@@ -28,6 +27,7 @@ from lance_context_core.records import Progress, Version
 from lance_context_core.records.answers import Tried
 from lance_context_core.versioning import branches as branching
 from lance_context_core.versioning.places import Whole
+from lance_context_core.versioning.turns import turn
 
 MIN_DUE = 256
 """So many versions must be about to go before a table is thinned by itself."""
@@ -89,16 +89,26 @@ async def thin(
     """
     check_progress(progress)
     whole.require("thin")
+    if not dry_run:
+        whole.resources.writable()
     await whole.resources.settle()
     done: list[ThinnedTable] = []
-    names = [MAIN, *(branch.name for branch in await branching.listed(whole))]
-    for n, branch in enumerate(names, 1):
-        database = whole.resources.writable().on(branch)
-        resources = replace(whole.resources, database=database)
-        tables = await replace(whole, resources=resources).tables()
-        now = whole.resources.clock.now()
-        done += await _thin_branch(tables, now, retention, dry_run=dry_run)
-        await tell(progress, Progress(n_done=n, n_total=len(names), what="branches", name=branch))
+    n_total, n_done = 1 + len(await branching.listed(whole)), 0
+
+    async def step(branch: str) -> None:
+        nonlocal n_done
+        on = whole.on(branch)
+
+        async def work() -> None:
+            now = whole.resources.clock.now()
+            done.extend(await _thin_branch(await on.tables(), now, retention, dry_run=dry_run))
+
+        await whole.in_turn(work)
+        n_done += 1
+        now = Progress(n_done=n_done, n_total=max(n_done, n_total), what="branches", name=branch)
+        await tell(progress, now)
+
+    await branching.on_each(whole, step)
     return Thinned(tables=tuple(done), is_dry_run=dry_run)
 
 
@@ -106,11 +116,17 @@ async def thin_if_due(table: Table, *, resources: Resources, retention: VersionR
     """Thin one table, on its branch, if that pays; returns how many versions went.
 
     Versions of other tables than the records stay as long as the records have versions of the
-    same time, whether these need be kept or not.
+    same time, whether these need be kept or not. Raises ConflictError if others have the turn.
     """
     n_before = await thinnable(table, resources=resources, retention=retention)
     if n_before < max(MIN_DUE, await live_bytes(table) // _BYTES_PER_VERSION):
         return 0
+    # An erasure has its turn, and waits for whoever is at a table.
+    async with turn(resources.database.root.connection, patience_seconds=0):
+        return await _thin_table(table, resources=resources, retention=retention)
+
+
+async def _thin_table(table: Table, *, resources: Resources, retention: VersionRetention) -> int:
     now = resources.clock.now()
     moments = await _moments_for(table, resources)
     before = await versions.versions(table)
@@ -134,7 +150,7 @@ async def thinnable(table: Table, *, resources: Resources, retention: VersionRet
         return 0
     moments: list[tuple[datetime, Reason]] = []
     if table.name != RECORDS_TABLE:
-        records = resources.writable().on(str(refs.branch_of(table.ref)))
+        records = resources.current().on(str(refs.branch_of(table.ref)))
         listed = await _seen(replace(resources, database=records).records, now, retention)
         moments = [(version.created_at, "recent") for version in listed]
     found = await _seen(table, now, retention)
@@ -257,7 +273,7 @@ def _is_past(version: Version, now: datetime, retention: VersionRetention) -> bo
 async def _moments_for(table: Table, resources: Resources) -> list[tuple[datetime, Reason]]:
     if table.name == RECORDS_TABLE:
         return []
-    database = resources.writable().on(str(refs.branch_of(table.ref)))
+    database = resources.current().on(str(refs.branch_of(table.ref)))
     return await _moments_of([replace(resources, database=database).records])
 
 

@@ -7,10 +7,10 @@ the model's tokenizer hands it over as a function.
 import re
 import threading
 from collections.abc import Callable, Iterable
-from functools import lru_cache
 from typing import Any, Protocol, runtime_checkable
 
 from lance_context_core._checks import dumps, shown
+from lance_context_core._recent import remembered
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.messages import Message, Part, iter_parts
 from lance_context_core.messages import parts as kinds
@@ -237,7 +237,7 @@ def _of_runs(gap: str, is_last: bool) -> tuple[float, int]:  # noqa: FBT001 - of
     return total, n_latin
 
 
-_of_gap = lru_cache(1_024)(_of_runs)
+_of_gap = remembered(256 * 1024)(_of_runs)
 """Short ones are the same few again and again."""
 
 _SHORT = 4

@@ -16,6 +16,7 @@ from lance_context_core.messages import Message
 from lance_context_core.records import ContextRecord, Document, SearchHit
 from lance_context_core.rows.records import from_row
 from lance_context_core.search.options import SearchOptions
+from lance_context_core.search.turns import order
 from lance_context_core.stores.history import AsyncHistory
 from lance_context_core.stores.memory import AsyncMemory
 from lance_context_core.stores.records.scoped import WITHOUT_BLOB, Records
@@ -24,8 +25,6 @@ from lance_context_core.window.endings import Ending, ending
 
 Place = tuple[str | None, str]
 """The session and the id of a record: an id is a session's own."""
-
-_LINK = "previous_key"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -152,25 +151,22 @@ class Sources:
             [sql.in_list("id", [one.id for one in turns]), sql.equals("kind", "message")]
         )
         reach = await self._rows(wanted)
-        links = {row[KEY]: row for row in reach}
-        for _ in range(steps):
-            before = sorted({r[_LINK] for r in links.values() if r[_LINK]} - links.keys())
-            beside = sql.any_of(
-                [sql.in_list(_LINK, sorted(links)), *([sql.in_list(KEY, before)] if before else [])]
-            )
-            links |= {row[KEY]: row for row in await self._rows(beside)}
-        after = {row[_LINK]: row for row in links.values() if row[_LINK]}
-        records = {key: from_row(row) for key, row in links.items()}
+        records, mine = self._records, _by_key(reach)
+        sessions = {row["session_id"] for row in reach if row["session_id"] is not None}
+        linked = await order(records.table, records.own(), mine.keys(), sessions, steps=steps)
+        beside = {*linked.before, *linked.before.values()} - mine.keys()
+        if beside:
+            mine |= _by_key(await self._rows(sql.in_list(KEY, sorted(beside))))
         for row in reach:
             near: list[ContextRecord] = []
-            back = forth = row
+            back: str | None = row[KEY]
+            forth: str | None = row[KEY]
             for _ in range(steps):
-                back = links.get(back[_LINK] or "", {_LINK: None, KEY: ""})
-                forth = after.get(forth[KEY], {KEY: "", _LINK: None})
-                near += [records[one[KEY]] for one in (back, forth) if one[KEY] in records]
-            around[row["session_id"], row["id"]] = [
-                one for one in near if one.session_id == row["session_id"]
-            ]
+                # Behind one that is hidden nothing is shown.
+                back, forth = linked.before.get(back or ""), linked.after.get(forth or "")
+                back, forth = (one if one in mine else None for one in (back, forth))
+                near += [mine[one] for one in (back, forth) if one is not None]
+            around[row["session_id"], row["id"]] = near
         return around
 
     async def documents(self, collection: str, limit: int) -> list[SearchHit[Document]]:
@@ -200,10 +196,14 @@ class Sources:
     async def _rows(self, condition: sql.Clause) -> list[dict[str, Any]]:
         """The visible rows that may be recalled and meet a condition."""
         where = self._records.where(self._recalled(), condition)
-        columns = [*WITHOUT_BLOB, "id", "session_id", KEY, _LINK]
+        columns = [*WITHOUT_BLOB, "id", "session_id", KEY]
         rows: pa.Table = await self._records.table.select(where, columns=columns)
         found: list[dict[str, Any]] = rows.to_pylist()
         return found
+
+
+def _by_key(rows: Sequence[Mapping[str, Any]]) -> dict[str, ContextRecord]:
+    return {row[KEY]: from_row(row) for row in rows}
 
 
 def _of_session(record: ContextRecord, turns: Sequence[ContextRecord]) -> list[ContextRecord]:

@@ -26,7 +26,7 @@ class Outcome:
     """The name of the section that offered it."""
     verdict: Verdict
     reason: str
-    """Why, in one word, such as `fits`, `over_budget`, `shown_already`, `orphan_result`."""
+    """Why, in one word, such as `fits`, `over_budget`, `in_the_summary`, `orphan_result`."""
     tokens: int
     """What it takes of the window; 0 for what is not in it."""
     ids: tuple[str, ...] = ()

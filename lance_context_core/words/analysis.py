@@ -137,7 +137,7 @@ def _with_forms(word: str, languages: Sequence[Language], *, is_asked: bool) -> 
         return word
     if not _IS_LATIN.match(word):
         languages = [language] if (language := of_script(word)) else []
-    more = [form for language in languages for form in forms(word, language, is_asked=is_asked)]
+    more = [form for language in languages for form in forms(word, language, is_asked)]
     return " ".join([word, *dict.fromkeys(more)])
 
 

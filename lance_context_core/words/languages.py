@@ -11,8 +11,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
+
+from lance_context_core._recent import remembered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -63,8 +65,8 @@ def of_latin(text: str, *, english: AbstractSet[str]) -> tuple[Language, ...]:
     return () if n_english else tuple(_LATIN.values())
 
 
-@lru_cache(1 << 13)
-def forms(word: str, language: Language, *, is_asked: bool) -> tuple[str, ...]:
+@remembered(4 * 1024 * 1024, size_of=lambda given, made: 400 + 8 * len(given[0]) * len(made))
+def forms(word: str, language: Language, is_asked: bool) -> tuple[str, ...]:  # noqa: FBT001 - a key is made of places
     """What finds other forms of a word of a text, or of one that is asked for.
 
     Its stem, and of a compounding language parts of the stem that may be words. All are marked

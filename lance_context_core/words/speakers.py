@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Collection
-from functools import lru_cache
 from typing import TypeAlias
 
+from lance_context_core._recent import remembered
 from lance_context_core.words.analysis import asks
 
 _Mentions: TypeAlias = list[tuple[re.Match[str], frozenset[str]]]
@@ -70,7 +70,7 @@ def _looked_for(question: str, names: Collection[str]) -> _Mentions:
     return found
 
 
-_looked_for_before = lru_cache(4)(_looked_for)
+_looked_for_before = remembered(64 * 1024)(_looked_for)
 
 
 def _is_unspaced(name: str) -> bool:

@@ -46,6 +46,27 @@ def test_looking_changes_nothing(ctx, place, command):
         assert (store.version(), store.context().list()) == before
 
 
+@pytest.mark.parametrize(
+    "command", [one for one in LOOKING if one[0] not in ("merge", "erase")], ids=" ".join
+)
+def test_what_looks_with_read_only_changes_no_file(ctx, place, command):
+    with ContextStore.open(place) as store:
+        store.tags()  # The place is a copy.
+    files = [path for path in place.rglob("*") if path.is_file()]
+    before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in files}
+    assert ctx("--read-only", *command).code == 0
+    assert {path for path in place.rglob("*") if path.is_file()} == {*files}
+    assert {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in files} == before
+
+
+def test_what_writes_is_refused_with_read_only(ctx, place):
+    ended = ctx("--read-only", "tag", "now")
+    assert ended.code != 0
+    assert "read_only=True" in ended.err
+    with ContextStore.open(place) as store:
+        assert "now" not in store.tags()
+
+
 @each_that_looks
 def test_programs_are_given_json(ctx, command):
     ended = ctx("--json", *command)

@@ -1,9 +1,13 @@
 """What the documentation says is run, what it links to is there, and what is public stands in it."""
 
+import ast
 import importlib
 import inspect
+import io
 import re
+import tokenize
 from collections import Counter
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -98,11 +102,70 @@ def run(page, meant):
 
 
 def checked(code):
-    """`code` with its comments `# -> value` and `# raises Name` made into calls of functions."""
-    code = re.sub(r"^( *)(\S.*?) +# -> (.+)$", r"\1_gives((\2), (\3))", code, flags=re.MULTILINE)
-    return re.sub(
-        r"^( *)(\S.*?) +# raises (\w+)$", r"\1_raises(lambda: \2, '\3')", code, flags=re.MULTILINE
-    )
+    """`code` with its comments `# -> value` and `# raises Name` made into calls of functions.
+
+    A comment is about the expression that ends on its line or, where it stands alone, on the one before.
+    """
+    lines = code.split("\n")
+    expressions = {
+        one.end_lineno: one for one in ast.walk(ast.parse(code)) if type(one) is ast.Expr
+    }
+    comments = [
+        (token, found)
+        for token in tokenize.generate_tokens(io.StringIO(code).readline)
+        if token.type == tokenize.COMMENT and (found := _COMMENT.match(token.string))
+    ]
+    for token, found in reversed(comments):
+        line = token.start[0]
+        is_alone = token.line[: token.start[1]].isspace() or not token.start[1]
+        one = expressions.get(line - is_alone)
+        assert one is not None, f"behind no expression: {token.line}"
+        begin = "_gives((" if found["value"] else "_raises(lambda: ("
+        value = found["value"] or repr(found["error"])
+        lines[line - 1] = lines[line - 1][: token.start[1]]
+        last = lines[one.end_lineno - 1].encode()
+        lines[one.end_lineno - 1] = f"{last[: one.end_col_offset].decode()}), ({value}))"
+        first = lines[one.lineno - 1].encode()
+        lines[one.lineno - 1] = (
+            f"{first[: one.col_offset].decode()}{begin}{first[one.col_offset :].decode()}"
+        )
+    return "\n".join(lines)
+
+
+_COMMENT = re.compile(r"# (?:-> (?P<value>.+)|raises (?P<error>\w+))$")
+
+
+def test_a_value_is_checked_behind_its_expression_or_on_a_line_of_its_own_below_it():
+    given = """
+a = [
+    1,
+    2,
+]
+len(a)  # -> 2
+[one + 1
+ for one in a]
+# -> [2, 3]
+with nothing():
+    "é"  # -> "é"
+    sum(a)
+    # -> 3
+wrong()  # raises WrongError
+wrong()
+# raises WrongError
+# -> is an arrow
+"""
+    told = []
+    with pytest.raises(AssertionError, match="behind no expression: # -> is an arrow"):
+        checked(given)
+    namespace = {
+        "nothing": nullcontext,
+        "wrong": "wrong",
+        "_gives": lambda found, value: told.append((found, value)),
+        "_raises": lambda _, name: told.append(name),
+    }
+    exec(checked(given.replace("# -> is", "# is")), namespace)  # noqa: S102 - as above
+    pairs = [(2, 2), ([2, 3], [2, 3]), ("é", "é"), (3, 3)]
+    assert told == [*pairs, "WrongError", "WrongError"]
 
 
 def gives(found, expected):

@@ -118,6 +118,19 @@ async def test_every_room_reads_what_was_written(old):
     assert await old.context().entries() == 6
 
 
+async def test_it_is_whole_before_and_after_it_is_written_on(old, tmp_path):
+    async def problems():
+        # Its tag names the files of the place where it was written.
+        found = (await old.verify()).problems
+        return [one for one in found if one.kind != "file" or str(tmp_path) in one.where]
+
+    assert await problems() == []
+    await old.history.append("g", Message.user("Matcha, too", id="m5"), session_id="s")
+    assert await problems() == []
+    await old.flush()
+    assert await problems() == []
+
+
 async def test_every_search_finds_what_was_written(old):
     for mode in ("text", "vector", "hybrid"):
         assert (await old.history.search("black", mode=mode, limit=1))[0].record.id == "m4"

@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 from datetime import timedelta
+from pathlib import Path
 from typing import get_type_hints
 
 import pytest
@@ -62,6 +63,7 @@ BAD = {
     "journal": True,
     "maintenance": 5,
     "read_consistency": 5,
+    "read_only": "yes",
     "retention": timedelta(days=1),
     "search_cache": 100,
     "storage_options": 5,
@@ -124,3 +126,65 @@ def test_the_signature_shows_each_option_with_its_type_and_default(cls):
 @pytest.mark.parametrize("option", OPTIONS)
 def test_help_says_of_each_option_what_it_decides(cls, option):
     assert f"\n- `{option}`: " in inspect.getdoc(cls.open)
+
+
+# What names no place
+
+
+@each_kind
+@pytest.mark.parametrize(
+    ("uri", "told"),
+    [
+        ("s3:/bucket/x", r"lacks a slash: write 's3://bucket/x', as a str"),
+        (Path("s3://bucket/x"), r"write 's3://bucket/x', as a str, since a Path leaves one out"),
+        ("memory:/", "write 'memory://'"),
+        ("file:/x", "write 'file:///x'"),
+        ("C:\\memory", "a path of Windows, and this is another system"),
+        ("c:/memory", "a path of Windows"),
+        ("\\\\server\\share", "a path of Windows"),
+        ("sqlite:/x.db", "no store is opened by 'sqlite://'"),
+        ("sqlite:///x.db", r"no store is opened by 'sqlite://': give a directory, 'memory://', or"),
+        ("https://example.com/x", "no store is opened by 'https://'"),
+        ("~nosuchuser/memory", "give the whole path"),
+        ("", "uri is empty"),
+        (b"memory", "give a directory or the URI of an object store"),
+    ],
+)
+def test_what_would_become_a_strange_directory_is_refused_when_it_is_opened(
+    tmp_path, monkeypatch, cls, uri, told
+):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InvalidRequestError, match=told) as caught:
+        cls.open(uri)
+    assert "uri" in str(caught.value)
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize("uri", ["s3:/bucket/x", Path("s3://bucket/x"), "C:\\x", "sqlite:///x"])
+def test_nothing_is_copied_exported_or_imported_to_or_from_such_a_place(tmp_path, monkeypatch, uri):
+    monkeypatch.chdir(tmp_path)
+    with ContextStore.open("store") as store:
+        store.history.append("a", Message.user("tea"), session_id="s")
+        for work in (store.copy, store.export):
+            with pytest.raises(InvalidRequestError, match="destination="):
+                work(uri)
+        with pytest.raises(InvalidRequestError, match="source="):
+            store.import_(uri)
+        with pytest.raises(InvalidRequestError, match="a file or a folder of this machine"):
+            store.export("s3://bucket/x")
+    assert [one.name for one in tmp_path.iterdir()] == ["store"]
+
+
+@pytest.mark.parametrize("name", ["a:b", "s3", "x:", "memory", "C", "./s3:/bucket"])
+def test_a_directory_may_have_an_odd_name(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    with ContextStore.open(name) as store:
+        store.history.append("a", Message.user("tea"), session_id="s")
+        assert Path(store.uri) == tmp_path / name
+    assert (tmp_path / name / "records.lance").is_dir()
+
+
+@pytest.mark.parametrize("uri", ["s3://b/x", "S3://b/x", "gs://b/x", "az://b/x", "abfss://c@a/x"])
+def test_an_object_store_is_told_by_its_scheme_in_any_case(uri):
+    scheme, rest = uri.split("://")
+    assert AsyncContextStore.open(uri).uri == f"{scheme.lower()}://{rest}"

@@ -1,11 +1,14 @@
 """What was used last is kept, within its bound."""
 
+import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lance_context_core._recent import Recent
+from lance_context_core._recent import Made, Recent, forget_all, remembered
 
 
 def test_what_was_used_longest_ago_is_forgotten_first():
@@ -68,3 +71,58 @@ def test_many_threads_use_one():
     for thread in threads:
         thread.join()
     assert recent.size == 50
+
+
+@given(st.lists(st.text(max_size=40), max_size=40))
+def test_what_is_made_is_right_whatever_is_forgotten_and_never_more_than_its_bound(keys):
+    made = Made(str.upper, max_bytes=600)
+    for key in keys:
+        assert made[key] == key.upper()
+        assert made.n_bytes <= 600
+        sizes = [sys.getsizeof(one) + sys.getsizeof(one.upper()) for one in made]
+        assert sum(sizes) == made.n_bytes
+
+
+def test_a_value_is_made_once_until_it_is_forgotten():
+    asked = []
+    made = Made(lambda key: asked.append(key) or len(asked), max_bytes=1_000)
+    assert [made["a"], made["b"], made["a"]] == [1, 2, 1]
+    made.forget()
+    assert (made["a"], made.n_bytes) == (3, made.n_bytes)
+    forget_all()
+    assert made["a"] == 4
+
+
+def test_what_is_too_large_is_made_each_time():
+    asked = []
+    made = Made(lambda key: asked.append(key) or "x" * 1_000, max_bytes=500)
+    assert made["a"] == made["a"]
+    assert (len(asked), len(made), made.n_bytes) == (2, 0, 0)
+
+
+def test_what_is_forgotten_while_it_is_made_is_not_kept():
+    made = Made(lambda key: made.forget() or key, max_bytes=1_000)
+    assert (made["a"], len(made)) == ("a", 0)
+
+
+def test_a_function_is_remembered_by_its_arguments_and_may_raise():
+    asked = []
+
+    @remembered(1_000)
+    def quotient(one, other):
+        asked.append((one, other))
+        return one / other
+
+    assert quotient(1, 2) == quotient(1, 2) == 0.5
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            quotient(1, 0)
+    assert asked == [(1, 2), (1, 0), (1, 0)]
+
+
+def test_many_threads_get_what_is_made():
+    made = Made(lambda number: number * 2, max_bytes=1_000)
+    with ThreadPoolExecutor(8) as threads:
+        found = list(threads.map(lambda number: made[number % 50], range(4_000)))
+    assert found == [number % 50 * 2 for number in range(4_000)]
+    assert made.n_bytes == 128 * len(made) <= 1_000

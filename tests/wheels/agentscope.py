@@ -35,9 +35,11 @@ modules = {one.name for one in pkgutil.walk_packages([str(package)])}
 assert {"memory", "rag", "session_history", "state", "backends"} <= modules, modules
 
 # This takes whatever answers as AgentScope's models do.
-for name in set(agentscope_lance_context.__all__) - {"language_model"}:
+assert agentscope_lance_context.__all__ == ["language_model"]
+for name in ("LanceContextMemory", "LanceContextAgentStateStore", "LanceContextStateService"):
+    assert not hasattr(agentscope_lance_context, name)
     try:
-        getattr(agentscope_lance_context, name)
+        __import__("agentscope_lance_context", fromlist=[name])
     except MissingExtraError as error:
         if f"pip install '{NAME}[" not in str(error):
             raise

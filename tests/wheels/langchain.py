@@ -58,13 +58,17 @@ for name in public:
         assert name not in EXTRAS, f"{name} needs no {EXTRAS[name]}"
 
 for name in langchain_lance_context.__all__:
+    module = getattr(langchain_lance_context, name).__module__.rpartition(".")[2]
+    assert module not in EXTRAS, name
+for name in ("LanceContextSaver", "LanceContextMemoryMiddleware"):
+    assert not hasattr(langchain_lance_context, name)
     try:
-        module = getattr(langchain_lance_context, name).__module__.rpartition(".")[2]
+        __import__("langchain_lance_context", fromlist=[name])
     except MissingExtraError as error:
         if f"pip install '{NAME}[" not in str(error):
             raise
     else:
-        assert module not in EXTRAS, name
+        raise AssertionError(f"{name} needs no extra")
 
 embedding = DeterministicFakeEmbedding(size=8)
 with LanceContextVectorStore("memory", embedding) as documents:

@@ -1,6 +1,8 @@
 """The one memory of lance-context, as what AgentScope keeps sessions, memories and states in."""
 
+import sys
 from importlib import import_module
+from importlib.abc import MetaPathFinder
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -28,29 +30,30 @@ if TYPE_CHECKING:
     from agentscope_lance_context.session_history import LanceContextSessionHistoryService
     from agentscope_lance_context.state import LanceContextStateService
 
-__version__ = "0.1.0"
+    # At runtime it names what can be imported: see `__getattr__`.
+    __all__ = [
+        "LanceContextAgentStateStore",
+        "LanceContextDocumentKnowledge",
+        "LanceContextDocumentKnowledgeBase",
+        "LanceContextKnowledgeMemory",
+        "LanceContextKnowledgeService",
+        "LanceContextLongTermMemory",
+        "LanceContextMemory",
+        "LanceContextMemoryMiddleware",
+        "LanceContextMemoryService",
+        "LanceContextRAGService",
+        "LanceContextSession",
+        "LanceContextSessionHistoryService",
+        "LanceContextStateService",
+        "LanceContextVDBStore",
+        "LanceContextVectorStore",
+        "LanceContextWindowFormatter",
+        "LanceContextWindowMiddleware",
+        "language_model",
+        "register_backends",
+    ]
 
-__all__ = [
-    "LanceContextAgentStateStore",
-    "LanceContextDocumentKnowledge",
-    "LanceContextDocumentKnowledgeBase",
-    "LanceContextKnowledgeMemory",
-    "LanceContextKnowledgeService",
-    "LanceContextLongTermMemory",
-    "LanceContextMemory",
-    "LanceContextMemoryMiddleware",
-    "LanceContextMemoryService",
-    "LanceContextRAGService",
-    "LanceContextSession",
-    "LanceContextSessionHistoryService",
-    "LanceContextStateService",
-    "LanceContextVDBStore",
-    "LanceContextVectorStore",
-    "LanceContextWindowFormatter",
-    "LanceContextWindowMiddleware",
-    "language_model",
-    "register_backends",
-]
+__version__ = "0.1.0"
 
 # Importing AgentScope takes seconds, and no environment has all lines of it.
 _LATER = {
@@ -78,10 +81,43 @@ _LATER = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__all__":
+        return [one for one in sorted(_LATER) if _is_there(one)]
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+    try:
+        return _found(name)
+    except ImportError as error:  # hasattr, getmembers and dir go on to the next name.
+        raise AttributeError(f"module {__name__!r} cannot import {name!r}: {error}") from error
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), "__all__", *__getattr__("__all__")})
+
+
+def _found(name: str) -> Any:
+    return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+
+
+def _is_there(name: str) -> bool:
+    try:
+        _found(name)
+    except ImportError:
+        return False
+    return True
+
+
+class _Missing(MetaPathFinder):
+    """Has `from agentscope_lance_context import NAME` raise the error that says what to install.
+
+    Python looks for a module of that name where there is no attribute, and drops the reason.
+    """
+
+    def find_spec(self, fullname: str, *_place: object) -> None:
+        """Find nothing. Raises MissingExtraError for a public name that cannot be imported."""
+        package, _, name = fullname.rpartition(".")
+        if package == __name__ and name in _LATER:
+            _found(name)
+
+
+sys.meta_path.append(_Missing())

@@ -22,6 +22,7 @@ from lance_context_core import (
     ToolResultPart,
 )
 from lance_context_core import Message as CanonicalMessage
+from lance_context_core.adapting import encodable
 from lance_context_core.messages import Part
 
 FRAMEWORK = "agentscope"
@@ -89,9 +90,19 @@ def normalized(messages: object, where: str) -> list[StoredMessage]:
 def to_canonical(message: Message, *, id: str | None = None) -> CanonicalMessage:
     """The canonical message, with AgentScope's own form beside it.
 
-    Its id is not AgentScope's, which may occur many times. Raises InvalidRequestError for what
-    cannot be stored.
+    Its id is not AgentScope's, which may occur many times. Lone surrogates are replaced. Raises
+    InvalidRequestError for what cannot be stored.
     """
+    try:
+        return _canonical(message, id)
+    except InvalidRequestError:
+        # Few messages hold one, so that no other is looked through for it.
+        if (replaced := encodable(message)) is message:
+            raise
+        return _canonical(replaced, id)
+
+
+def _canonical(message: Message, id: str | None) -> CanonicalMessage:
     try:
         # Of itself it would make null of what is not a number.
         json.dumps(message.model_dump(), default=str, allow_nan=False)

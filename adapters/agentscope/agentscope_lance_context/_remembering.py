@@ -9,7 +9,7 @@ from typing import Literal
 
 from agentscope_lance_context._handles import UserHandle
 from lance_context_core import AsyncContextStore, ContextRecord, Field, InvalidRequestError, Message
-from lance_context_core.adapting import content_of
+from lance_context_core.adapting import content_of, encodable
 from lance_context_core.arguments import SearchMode
 
 Search = Literal["words", "hybrid", "vector"]
@@ -50,7 +50,9 @@ class Memories:
 
         Blank ones are passed over.
         """
-        messages = [Message.user(fact, id=_id_of(fact)) for fact in facts if fact.strip()]
+        messages = [
+            Message.user(encodable(fact), id=_id_of(fact)) for fact in facts if fact.strip()
+        ]
         await self.record(messages, session_id="")
         return len(messages)
 
@@ -69,7 +71,7 @@ class Memories:
         """
         if isinstance(limit, bool) or not isinstance(limit, int):
             raise InvalidRequestError(f"limit={limit!r:.80}: give a whole number")
-        asked = [query for query in queries if query.strip()]
+        asked = [encodable(query) for query in queries if query.strip()]
         if limit < 1 or not asked:
             return []
         memory = self._store(None if of_all_agents else self.agent_id).memory

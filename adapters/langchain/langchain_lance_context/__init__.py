@@ -1,6 +1,8 @@
 """The one memory of lance-context, as what LangChain and LangGraph keep things in."""
 
+import sys
 from importlib import import_module
+from importlib.abc import MetaPathFinder
 from typing import TYPE_CHECKING, Any
 
 from lance_context_core.errors import MissingExtraError
@@ -33,32 +35,50 @@ if TYPE_CHECKING:
     from langchain_lance_context.stores import LanceContextStore
     from langchain_lance_context.windows import LanceContextWindowMiddleware
 
+    # At runtime it names what can be imported: see `__getattr__`.
+    __all__ = [
+        "GraphDocument",
+        "GraphNode",
+        "GraphRelationship",
+        "LanceContextByteStore",
+        "LanceContextChatMessageHistory",
+        "LanceContextDocumentRetriever",
+        "LanceContextGraphStore",
+        "LanceContextMemoryManager",
+        "LanceContextMemoryMiddleware",
+        "LanceContextPromptTemplate",
+        "LanceContextRecordManager",
+        "LanceContextRetriever",
+        "LanceContextSaver",
+        "LanceContextSemanticCache",
+        "LanceContextStore",
+        "LanceContextTranslator",
+        "LanceContextVectorStore",
+        "LanceContextWindowMiddleware",
+        "copy_checkpoints",
+        "create_manage_memory_tool",
+        "create_search_memory_tool",
+        "language_model",
+    ]
+
 __version__ = "0.1.0"
 
-__all__ = [
+_AT_ONCE = (
     "GraphDocument",
     "GraphNode",
     "GraphRelationship",
     "LanceContextByteStore",
-    "LanceContextChatMessageHistory",
     "LanceContextDocumentRetriever",
     "LanceContextGraphStore",
-    "LanceContextMemoryManager",
-    "LanceContextMemoryMiddleware",
     "LanceContextPromptTemplate",
     "LanceContextRecordManager",
     "LanceContextRetriever",
-    "LanceContextSaver",
     "LanceContextSemanticCache",
-    "LanceContextStore",
     "LanceContextTranslator",
     "LanceContextVectorStore",
-    "LanceContextWindowMiddleware",
-    "copy_checkpoints",
-    "create_manage_memory_tool",
-    "create_search_memory_tool",
     "language_model",
-]
+)
+"""What needs LangChain's contracts alone."""
 
 _LATER = {
     # LangChain has announced the end of this class's base: the others must outlive it.
@@ -80,8 +100,21 @@ _EXTRAS = {"langchain": "agents", "langgraph": "langgraph"}
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__all__":
+        return sorted([*_AT_ONCE, *filter(_is_there, _LATER)])
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        return _found(name)
+    except ImportError as error:  # hasattr, getmembers and dir go on to the next name.
+        raise AttributeError(f"module {__name__!r} cannot import {name!r}: {error}") from error
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), "__all__", *__getattr__("__all__")})
+
+
+def _found(name: str) -> Any:
     try:
         module = import_module(f"{__name__}.{_LATER[name]}")
     except ModuleNotFoundError as error:
@@ -92,3 +125,27 @@ def __getattr__(name: str) -> Any:
             f"{name} needs {missing}: pip install 'langchain-lance-context[{_EXTRAS[missing]}]'"
         ) from error
     return getattr(module, name)
+
+
+def _is_there(name: str) -> bool:
+    try:
+        _found(name)
+    except ImportError:
+        return False
+    return True
+
+
+class _Missing(MetaPathFinder):
+    """Has `from langchain_lance_context import NAME` raise the error that says what to install.
+
+    Python looks for a module of that name where there is no attribute, and drops the reason.
+    """
+
+    def find_spec(self, fullname: str, *_place: object) -> None:
+        """Find nothing. Raises MissingExtraError for a public name that cannot be imported."""
+        package, _, name = fullname.rpartition(".")
+        if package == __name__ and name in _LATER:
+            _found(name)
+
+
+sys.meta_path.append(_Missing())

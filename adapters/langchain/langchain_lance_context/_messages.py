@@ -27,6 +27,7 @@ from lance_context_core import (
     ToolCallPart,
     ToolResultPart,
 )
+from lance_context_core.adapting import encodable
 from lance_context_core.messages import Part
 from langchain_lance_context._blocks import call_block, call_part, to_blocks, to_parts
 from langchain_lance_context._values import decode, encode
@@ -60,7 +61,7 @@ def to_canonical(message: BaseMessage) -> Message:
     """The canonical message, with LangChain's own form beside it.
 
     A chunk is stored as the message that it amounts to, and a subclass of one of LangChain's
-    messages as that message. Raises InvalidRequestError for what is no message, or holds something
+    messages as that message; lone surrogates are replaced, as LangGraph's checkpointers do. Raises InvalidRequestError for what is no message, or holds something
     that cannot be stored.
     """
     if not isinstance(message, BaseMessage):
@@ -68,6 +69,16 @@ def to_canonical(message: BaseMessage) -> Message:
             f"{type(message).__name__} is no message: pass HumanMessage('…') or alike"
         )
     message = message_chunk_to_message(message)
+    try:
+        return _canonical(message)
+    except InvalidRequestError:
+        # Few messages hold one, so that no other is looked through for it.
+        if (replaced := encodable(message)) is message:
+            raise
+        return _canonical(replaced)
+
+
+def _canonical(message: BaseMessage) -> Message:
     kind = _kind(message)
     return Message(
         role=_role(message, kind),

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from lance_context_core import ContextRecord
-from lance_context_core.adapting import content_of, says_something
+from lance_context_core.adapting import content_of, encodable, says_something
 from lance_context_core.results import SearchHit
 from langchain_lance_context._blocks import to_parts
 
@@ -32,9 +32,9 @@ def last_turn(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
 
 
 def last_question(messages: Sequence[BaseMessage]) -> str:
-    """The text that the user said last; empty if there is none."""
+    """The text that the user said last, which can be searched for; empty if there is none."""
     texts = (str(one.text).strip() for one in reversed(messages) if _is_said(one))
-    return next(filter(None, texts), "")
+    return str(encodable(next(filter(None, texts), "")))
 
 
 def as_list(hits: Iterable[SearchHit[ContextRecord]], *, max_chars: int) -> str:
@@ -56,12 +56,12 @@ def as_list(hits: Iterable[SearchHit[ContextRecord]], *, max_chars: int) -> str:
 
 def _is_said(message: BaseMessage) -> bool:
     is_human = isinstance(message, HumanMessage) and not message.additional_kwargs.get(_MADE_BY)
-    return is_human and says_something(to_parts(message))
+    return is_human and says_something(to_parts(encodable(message)))
 
 
 def _is_answer(message: BaseMessage) -> bool:
     is_last = isinstance(message, AIMessage) and not message.tool_calls
-    return is_last and says_something(to_parts(message))
+    return is_last and says_something(to_parts(encodable(message)))
 
 
 def _about(record: ContextRecord) -> str:

@@ -20,11 +20,14 @@ from lance_context_core.results import SearchHit
 from lance_context_core.settings import SearchOptions
 from langchain_lance_context._messages import to_canonical
 from langchain_lance_context._runs import (
+    OnError,
     Whose,
     check_embedding,
+    check_on_error,
     check_whose,
     configured,
     extended,
+    going_on,
     name_of,
 )
 from langchain_lance_context._turns import as_list, last_question, last_turn
@@ -81,6 +84,7 @@ class LanceContextMemoryMiddleware(HandleOwner, AgentMiddleware[AgentState[Any],
         system_prompt: str | Callable[[Hits], str] = _PROMPT,
         max_chars: int = 4000,
         remember: bool = True,
+        on_error: OnError = "log",
         embedding: Any = None,
     ) -> None:
         """Over `store`: an open one, which stays open, or a URI, which `close` closes again.
@@ -98,6 +102,10 @@ class LanceContextMemoryMiddleware(HandleOwner, AgentMiddleware[AgentState[Any],
           list of them goes; or a function that makes it of the hits, and "" of none that help.
         - `max_chars`: how long the texts in the list are in all.
         - `remember`: whether turns are remembered, or memories recalled only.
+        - `on_error`: what happens if the store is away or busy, or a text cannot be embedded. `"log"`:
+          the run goes on without memories, or is not remembered, and a warning is logged. `"raise"`:
+          the run fails with that error. What no later run mends is always raised: a request that is
+          wrong, such as one without a user, and a store that is closed.
         - `embedding`: what a store at a URI embeds with: LangChain's `Embeddings`, or `"local"`.
         """
         super().__init__()
@@ -112,6 +120,7 @@ class LanceContextMemoryMiddleware(HandleOwner, AgentMiddleware[AgentState[Any],
                 f"system_prompt={system_prompt!r:.80}: give a text with {MEMORIES} in it, or a "
                 "function of the hits"
             )
+        self._on_error = check_on_error(on_error)
         self._handle = Handle(store, embedder=embedding)
         self._whose = {"user_id": user_id, "agent_id": agent_id, "tenant": tenant}
         self._filter = filter
@@ -129,9 +138,11 @@ class LanceContextMemoryMiddleware(HandleOwner, AgentMiddleware[AgentState[Any],
         handler: Callable[[ModelRequest[Any]], ModelResponse[Any]],
     ) -> ModelResponse[Any]:
         """Recall, and call the model with it."""
-        store = ContextStore(self._of_the_user(request.runtime))
-        question = last_question(request.messages)
-        hits = store.search(question, **self._recall(request)) if question else []
+        hits: Hits = []
+        with going_on(self._on_error, "memories could not be recalled"):
+            store = ContextStore(self._of_the_user(request.runtime))
+            if question := last_question(request.messages):
+                hits = store.search(question, **self._recall(request))
         return handler(self._told(request, hits))
 
     async def awrap_model_call(
@@ -140,9 +151,11 @@ class LanceContextMemoryMiddleware(HandleOwner, AgentMiddleware[AgentState[Any],
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> ModelResponse[Any]:
         """As `wrap_model_call`."""
-        store = self._of_the_user(request.runtime)
-        question = last_question(request.messages)
-        hits = await store.search(question, **self._recall(request)) if question else []
+        hits: Hits = []
+        with going_on(self._on_error, "memories could not be recalled"):
+            store = self._of_the_user(request.runtime)
+            if question := last_question(request.messages):
+                hits = await store.search(question, **self._recall(request))
         return await handler(self._told(request, hits))
 
     # After a run
@@ -150,14 +163,16 @@ class LanceContextMemoryMiddleware(HandleOwner, AgentMiddleware[AgentState[Any],
     def after_agent(self, state: AgentState[Any], runtime: Runtime[Any]) -> None:
         """Remember the turn, in one commit."""
         if turn := self._turn(state):
-            store = ContextStore(self._of_the_user(runtime))
-            store.history.append_many("", turn, session_id=_session(turn), keep_existing=True)
+            with going_on(self._on_error, "a turn could not be remembered"):
+                store = ContextStore(self._of_the_user(runtime))
+                store.history.append_many("", turn, session_id=_session(turn), keep_existing=True)
 
     async def aafter_agent(self, state: AgentState[Any], runtime: Runtime[Any]) -> None:
         """As `after_agent`."""
         if turn := self._turn(state):
-            store = self._of_the_user(runtime)
-            await store.history.append_many("", turn, session_id=_session(turn), keep_existing=True)
+            with going_on(self._on_error, "a turn could not be remembered"):
+                history = self._of_the_user(runtime).history
+                await history.append_many("", turn, session_id=_session(turn), keep_existing=True)
 
     # How
 

@@ -8,7 +8,7 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import VectorStore
 
-from lance_context_core import InvalidRequestError, Vectors
+from lance_context_core import Field, InvalidRequestError, Vectors
 from lance_context_core.adapting import Handle, HandleOwner, StoreLike
 from lance_context_core.arguments import FilterLike, SearchMode
 from lance_context_core.settings import SearchOptions
@@ -282,7 +282,7 @@ def _diverse(
 
 def _what_to_delete(ids: Iterable[str] | None, filter: FilterLike | None) -> dict[str, Any]:
     everything = ids is None and filter is None
-    return {"ids": ids, "filter": {} if everything else filter}
+    return {"ids": ids, "filter": Field("id").exists() if everything else filter}
 
 
 def _without_scores(found: Iterable[tuple[Document, float]]) -> list[Document]:

@@ -20,11 +20,14 @@ from lance_context_core.window import (
 )
 from langchain_lance_context._messages import from_canonical, to_canonical
 from langchain_lance_context._runs import (
+    OnError,
     Whose,
     check_embedding,
+    check_on_error,
     check_whose,
     configured,
     extended,
+    going_on,
     name_of,
 )
 
@@ -61,6 +64,7 @@ class LanceContextWindowMiddleware(HandleOwner, AgentMiddleware[AgentState[Any],
         tenant: Whose | None = None,
         counter: Any = None,
         keep_windows: bool = False,
+        on_error: OnError = "log",
         embedding: Any = None,
     ) -> None:
         """Over `store`: an open one, which stays open, or a URI, which `close` closes again.
@@ -75,6 +79,10 @@ class LanceContextWindowMiddleware(HandleOwner, AgentMiddleware[AgentState[Any],
           the rest of the scope.
         - `counter`: what counts tokens; see `AsyncContextStore.assemble`.
         - `keep_windows`: whether each window is kept, so that `store.windows` shows what the model saw.
+        - `on_error`: what happens if the store is away or busy. `"log"`: the model is called with the
+          whole thread, and a warning is logged. `"raise"`: the run fails with that error. What no later
+          run mends is always raised: a request that is wrong, such as a budget that is too small, and
+          a store that is closed.
         - `embedding`: what a store at a URI embeds with.
         """
         super().__init__()
@@ -91,6 +99,7 @@ class LanceContextWindowMiddleware(HandleOwner, AgentMiddleware[AgentState[Any],
             counter=counter,
             keeps_windows=keep_windows,
         )
+        self._on_error = check_on_error(on_error)
         self._handle = Handle(store, embedder=embedding)
         self._whose = {"user_id": user_id, "agent_id": agent_id, "tenant": tenant}
 
@@ -100,7 +109,10 @@ class LanceContextWindowMiddleware(HandleOwner, AgentMiddleware[AgentState[Any],
         handler: Callable[[ModelRequest[Any]], ModelResponse[Any]],
     ) -> ModelResponse[Any]:
         """Keep the thread, and call the model with a window of it."""
-        return handler(block_on(self._shown(request, *self._run(request))))
+        shown = request
+        with going_on(self._on_error, "no window could be made, the model sees the whole thread"):
+            shown = block_on(self._shown(request, *self._run(request)))
+        return handler(shown)
 
     async def awrap_model_call(
         self,
@@ -108,7 +120,10 @@ class LanceContextWindowMiddleware(HandleOwner, AgentMiddleware[AgentState[Any],
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> ModelResponse[Any]:
         """As `wrap_model_call`."""
-        return await handler(await self._shown(request, *self._run(request)))
+        shown = request
+        with going_on(self._on_error, "no window could be made, the model sees the whole thread"):
+            shown = await self._shown(request, *self._run(request))
+        return await handler(shown)
 
     def _run(self, request: ModelRequest[Any]) -> tuple[AsyncContextStore, str, str]:
         """The part of the store that this run may see, its session, and its user."""

@@ -11,6 +11,7 @@ from typing import Any
 from llama_index.core.base.llms.types import ChatMessage, MessageRole
 
 from lance_context_core import InvalidRequestError, Message, ToolCallPart, ToolResultPart
+from lance_context_core.adapting import encodable
 from lance_context_core.messages import Part
 from llama_index_lance_context._blocks import (
     block_from_json,
@@ -39,13 +40,23 @@ def to_canonical(
 ) -> Message:
     """The canonical message, with LlamaIndex's own form beside it.
 
-    A subclass is stored as the ChatMessage that it amounts to. Raises InvalidRequestError for what
+    A subclass is stored as the ChatMessage that it amounts to, and lone surrogates are replaced. Raises InvalidRequestError for what
     is no message, or holds something that cannot be stored.
     """
     if not isinstance(message, ChatMessage):
         raise InvalidRequestError(
             f"{type(message).__name__} is no message: pass ChatMessage(role='user', content='…')"
         )
+    try:
+        return _canonical(message, metadata, id)
+    except InvalidRequestError:
+        # Few messages hold one, so that no other is looked through for it.
+        if (replaced := encodable(message)) is message:
+            raise
+        return _canonical(replaced, metadata, id)
+
+
+def _canonical(message: ChatMessage, metadata: Mapping[str, Any] | None, id: str | None) -> Message:
     more = message.additional_kwargs
     name = more.get("name")
     return Message(

@@ -7,7 +7,7 @@ from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.bridge.pydantic import ConfigDict, Field
 from llama_index.core.memory.memory import BaseMemoryBlock
 
-from lance_context_core.adapting import HandleOwner
+from lance_context_core.adapting import HandleOwner, encodable
 
 SESSION = "session_id"
 """What LlamaIndex's own blocks write into the messages that they share."""
@@ -44,4 +44,4 @@ class StoredBlock(HandleOwner, BaseMemoryBlock[str]):
     def _asked(self, messages: Sequence[ChatMessage] | None) -> str:
         """What the last messages ask; empty if they say nothing."""
         recent = [one.content or "" for one in messages or []]
-        return "\n".join(recent[-self.context_window :]).strip()
+        return str(encodable("\n".join(recent[-self.context_window :]).strip()))

@@ -63,7 +63,7 @@ class LanceContextKnowledgeBlock(StoredBlock):
 
     async def atruncate(self, content: str, tokens_to_truncate: int) -> str | None:
         """The first facts, those that matter most, without the last ones; None if none is left."""
-        lines = content.splitlines()
+        lines = content.split("\n")
         n_characters = 4 * tokens_to_truncate
         while lines and n_characters > 0:
             n_characters -= len(lines.pop()) + 1

@@ -175,7 +175,8 @@ class LanceContextVectorStore(HandleOwner, BasePydanticVectorStore):
     ) -> None:
         """Delete by id, by filters, or by both at once, in one commit.
 
-        An empty list of ids deletes nothing. Raises InvalidRequestError if neither is given.
+        An empty list of ids deletes nothing. Raises InvalidRequestError if neither is given, and for
+        filters alone that match every node: see `clear`.
         """
         del delete_kwargs
         self._vectors.delete(**_what_to_delete(node_ids, filters))
@@ -192,11 +193,11 @@ class LanceContextVectorStore(HandleOwner, BasePydanticVectorStore):
 
     def clear(self) -> None:
         """Delete all nodes; what the store keeps elsewhere stays."""
-        self._vectors.delete(filter=EVERYTHING)
+        self._vectors.delete(filter=_ALL)
 
     async def aclear(self) -> None:
         """As `clear`."""
-        await self._aio.delete(filter=EVERYTHING)
+        await self._aio.delete(filter=_ALL)
 
     # Reading
 
@@ -280,6 +281,10 @@ def _ids(node_ids: list[str]) -> list[str]:
 
 def _made_from(ref_doc_id: str) -> Filter:
     return of_sources([check_name(ref_doc_id, "ref_doc_id")])
+
+
+_ALL = Place("id").exists()
+"""Every node has an id; a filter that says nothing is refused where something is deleted."""
 
 
 def _what_to_delete(node_ids: list[str] | None, filters: MetadataFilters | None) -> dict[str, Any]:

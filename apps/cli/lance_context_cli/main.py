@@ -52,6 +52,11 @@ _LISTS = ("sessions", "ls", "history", "search", "sql", "facts", "jobs", "tasks"
     envvar="LANCE_CONTEXT_EMBEDDER",
     help="The one that the store is written with, such as local: then search is by meaning, too.",
 )
+@click.option(
+    "--read-only",
+    is_flag=True,
+    help="Open the store for reading alone: nothing on the disk changes.",
+)
 @click.option("--json", "format", flag_value="json", help="Print one document of JSON.")
 @click.option("--jsonl", "format", flag_value="jsonl", help="Print a line of JSON for each thing.")
 @click.option("--csv", "format", flag_value="csv", help="Print lists as CSV, with a heading.")
@@ -71,6 +76,7 @@ def cli(
     format: Format | None,
     arrow: str | None,
     is_local: bool,
+    read_only: bool,
     **place: str | None,
 ) -> None:
     """Look at an agent's memory, search it, go through its versions, erase from it.
@@ -85,7 +91,9 @@ def cli(
             told = f"--arrow writes what {', '.join(_LISTS)} answer: leave it out"
             raise click.UsageError(told)
         format = "arrow"
-    context.obj = Call(Place(**place), Output(format or "people", is_local, arrow))
+    context.obj = Call(
+        Place(read_only=read_only, **place), Output(format or "people", is_local, arrow)
+    )
 
 
 for room in (

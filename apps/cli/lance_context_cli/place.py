@@ -25,6 +25,7 @@ class Place:
     user_id: str | None = None
     agent_id: str | None = None
     embedder: str | None = None
+    read_only: bool = False
 
     def reading(self) -> "ContextStore":
         """The store, or a view of it at a moment; nothing that is called on it writes.
@@ -66,7 +67,9 @@ class Place:
             raise click.UsageError("no store is named: -C PLACE, or LANCE_CONTEXT_STORE=PLACE")
         if must_exist and Path(self.uri).exists() and not Path(self.uri).is_dir():
             raise NotFoundError(f"{self.uri!r} is a file, and no store: -C names another place")
-        store = ContextStore.open(self.uri, embedder=self.embedder, maintenance=None)
+        store = ContextStore.open(
+            self.uri, embedder=self.embedder, maintenance=None, read_only=self.read_only
+        )
         click.get_current_context().call_on_close(store.close)
         if must_exist and not store.stats().tables:
             raise NotFoundError(f"there is no store at {store.uri!r}: -C names another place")

@@ -24,6 +24,11 @@ _PARTS = {"tenant": "tenant", "user_id": "user", "agent_id": "agent"}
     envvar="LANCE_CONTEXT_EMBEDDER",
     help="The one that the store is written with, such as local: then search is by meaning, too.",
 )
+@click.option(
+    "--read-only",
+    is_flag=True,
+    help="Open the store for reading alone: nothing on the disk changes.",
+)
 @click.option("--write", "can_write", is_flag=True, help="Let the page merge, drop, tag, correct.")
 @click.option(
     "--port",
@@ -38,6 +43,7 @@ def ui(
     /,
     place: str | None,
     can_write: bool,
+    read_only: bool,
     port: int,
     is_quiet: bool,
     **options: str | None,
@@ -51,7 +57,10 @@ def ui(
     uri = place or asked["uri"]
     if uri is None:
         raise click.UsageError("no store is named: PLACE, -C PLACE, or LANCE_CONTEXT_STORE=PLACE")
-    _show(uri, asked, can_write=can_write, port=port, is_quiet=is_quiet)
+    read_only = read_only or getattr(getattr(context.obj, "place", None), "read_only", False)
+    if read_only and can_write:
+        raise click.UsageError("--write and --read-only are opposites: give one")
+    _show(uri, asked, can_write=can_write, read_only=read_only, port=port, is_quiet=is_quiet)
 
 
 def _asked(context: click.Context, options: dict[str, str | None]) -> dict[str, str | None]:
@@ -62,13 +71,21 @@ def _asked(context: click.Context, options: dict[str, str | None]) -> dict[str, 
 
 
 def _show(
-    uri: str, asked: dict[str, str | None], *, can_write: bool, port: int, is_quiet: bool
+    uri: str,
+    asked: dict[str, str | None],
+    *,
+    can_write: bool,
+    read_only: bool,
+    port: int,
+    is_quiet: bool,
 ) -> None:
     from lance_context_core import ContextStore
     from lance_context_inspector.serving import Server, listening, run
     from lance_context_inspector.view import Opened
 
-    with ContextStore.open(uri, embedder=asked["embedder"], maintenance=None) as store:
+    with ContextStore.open(
+        uri, embedder=asked["embedder"], maintenance=None, read_only=read_only
+    ) as store:
         if not store.stats().tables:
             raise click.ClickException(f"there is no store at {store.uri!r}: name another place")
         scope = {name: value for name in _PARTS if (value := asked[name]) is not None}

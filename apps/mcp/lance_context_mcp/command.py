@@ -134,8 +134,12 @@ async def _run(options: dict[str, Any]) -> None:
     from lance_context_core import AsyncContextStore
     from lance_context_mcp.memory import Memory, moment_or_name
 
+    is_read_only = options["is_read_only"] or options["at"] is not None
     whole = AsyncContextStore.open(
-        options["uri"], embedder=options["embedder"], author=options["author"]
+        options["uri"],
+        embedder=options["embedder"],
+        author=options["author"],
+        read_only=is_read_only,
     )
     try:
         store = whole
@@ -148,7 +152,7 @@ async def _run(options: dict[str, Any]) -> None:
         )
         memory = Memory(
             store=store,
-            is_read_only=options["is_read_only"] or options["at"] is not None,
+            is_read_only=is_read_only,
             has_meaning=options["embedder"] is not None,
             has_branches=options["has_branches"],
         )
@@ -198,8 +202,12 @@ async def _import(memory: Any, file: Path) -> None:
     from lance_context_mcp.graph import Graph, lines_of
 
     graph = Graph(memory.store, memory.has_meaning)
-    with file.open(encoding="utf-8") as lines:
-        told = [*lines_of(lines)]
+    try:
+        told = [*lines_of((await anyio.Path(file).read_bytes()).decode().split("\n"))]
+    except UnicodeDecodeError as error:
+        raise click.ClickException(
+            f"{file} is not UTF-8, from byte {error.start} on: save it as UTF-8"
+        ) from error
     entities = [one for kind, one in told if kind == "entity"]
     relations = [one for kind, one in told if kind == "relation"]
     made = await graph.create_entities(entities)

@@ -10,10 +10,10 @@ import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Any, TypeVar
 
 from lance_context_core._loop import Later
+from lance_context_core._recent import remembered
 from lance_context_core._resources import Resources
 from lance_context_core._values import frozen
 from lance_context_core.coordination.changing import Written, changed
@@ -178,7 +178,7 @@ class _Rows:
         return _alike(self.scope, self.author, namespace)
 
 
-@lru_cache(256)
+@remembered(256 * 1024)
 def _alike(scope: Scope, author: str | None, namespace: tuple[str, ...]) -> Alike:
     item = itemrows.Checked(namespace, "", None, None, None, None, ())
     made = itemrows.to_row(item, scope=scope, now=datetime.now(UTC), author=author)
@@ -198,7 +198,7 @@ def _after(graph: Graph, numbers: Mapping[str, int]) -> dict[str, int]:
     return {"order": numbers["order"] + n_new, "events": numbers["events"] + len(graph.events)}
 
 
-@lru_cache(256)
+@remembered(64 * 1024)
 def _own_key(scope: Scope, board: str) -> str:
     return _board_key([getattr(scope, part) for part in SCOPE_PARTS], board)
 

@@ -2,13 +2,11 @@
 
 import codecs
 import re
-import time
-from html.parser import HTMLParser
 
 from lance_context_core._values import frozen_by_name
+from lance_context_core.documents.readers._markup import Markup
 from lance_context_core.documents.readers.text import Encoded, decoded
 from lance_context_core.documents.reading import BlockKind, Headings, ReadDocument, Written
-from lance_context_core.errors import UnreadableDocumentError
 
 _SILENT = frozenset({"script", "style", "template", "noscript", "svg", "math", "iframe", "object"})
 _BLOCKS = frozenset(
@@ -54,30 +52,25 @@ _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]+)", re
 class HtmlReader(Encoded):
     """Reads HTML: paragraphs, headings, lists, tables row by row, and preformatted text as it is.
 
-    The encoding is found out by what the page says of itself, too. A page whose markup does not end is
-    refused when that has taken `max_seconds`: to look for its end at each beginning costs their square.
+    The encoding is found out by what the page says of itself, too. Time and memory grow with the page
+    alone, whatever is in it: markup that does not end is text.
     """
-
-    max_seconds: float = 60
 
     def read(self, content: bytes, *, name: str) -> ReadDocument:
         """The text of the page."""
         text, encoding = decoded(content, name=name, encoding=self.encoding or _said(content))
-        page = _Page(name, self.max_seconds)
+        page = _Page()
         page.feed(text)
-        page.close()
         page.end_block()
         title = " ".join("".join(page.title).split()) or page.first_heading
         return page.written.document(title=title, properties={"encoding": encoding})
 
 
-class _Page(HTMLParser):
+class _Page(Markup):
     """Puts the text together, tag by tag; it needs no more memory for what stands deep within."""
 
-    def __init__(self, name: str, seconds: float) -> None:
-        super().__init__(convert_charrefs=True)
-        self._name = name
-        self._end = time.monotonic() + seconds
+    def __init__(self) -> None:
+        super().__init__()
         self.written = Written()
         self.title: list[str] = []
         self.first_heading: str | None = None
@@ -90,17 +83,7 @@ class _Page(HTMLParser):
         self._is_title = False
         self._level: int | None = None
 
-    def updatepos(self, i: int, j: int) -> int:
-        """Is called by the parser behind each piece; which line it is in nobody asks."""
-        del i
-        if time.monotonic() > self._end:
-            raise UnreadableDocumentError(
-                f"{self._name!r} takes too long to be read as HTML: pass reader=HtmlReader(max_seconds=…)"
-            )
-        return j
-
-    def handle_starttag(self, tag: str, attrs: object) -> None:
-        del attrs
+    def start(self, tag: str) -> None:
         if tag in _SILENT:
             self._n_silent += 1
         elif tag == "title":
@@ -129,11 +112,11 @@ class _Page(HTMLParser):
             self.end_block()
             self._held.extend(["- "] if tag == "li" else [])
 
-    def handle_startendtag(self, tag: str, attrs: object) -> None:
+    def empty(self, tag: str) -> None:
         if tag not in _SILENT:
-            self.handle_starttag(tag, attrs)
+            self.start(tag)
 
-    def handle_endtag(self, tag: str) -> None:
+    def end(self, tag: str) -> None:
         if tag in _SILENT:
             self._n_silent = max(0, self._n_silent - 1)
         elif tag == "title":
@@ -155,15 +138,15 @@ class _Page(HTMLParser):
         elif tag in _BLOCKS:
             self.end_block()
 
-    def handle_data(self, data: str) -> None:
+    def data(self, text: str) -> None:
         if self._n_silent:
             return
         if self._is_title:
-            self.title.append(data)
+            self.title.append(text)
         elif self._n_preformatted:
-            self._held.append(data)
+            self._held.append(text)
         else:
-            self._held.append(re.sub(r"\s+", " ", data))
+            self._held.append(re.sub(r"\s+", " ", text))
 
     def end_block(self) -> None:
         """Write what is held."""

@@ -97,7 +97,7 @@ class Syncer:
         refs, tree = directory / "_refs", directory / "tree"
         await self._in_a_thread(
             lambda: self._sync_all(
-                _files_below(refs), [*_folders_below(refs), tree, *tree.glob("*")]
+                _files_below(refs), [*_folders_below(refs), tree, *_folders_in(tree)]
             )
         )
 
@@ -252,6 +252,12 @@ def _changed_at(file: Path) -> float:
 def _folders_below(directory: Path) -> Iterator[Path]:
     """A directory and all in it; none if it is gone."""
     yield from (Path(folder) for folder, _, _ in os.walk(directory))
+
+
+def _folders_in(directory: Path) -> list[Path]:
+    """The folders in a directory; none if it is gone."""
+    _, names, _ = next(os.walk(directory), ("", [], []))
+    return [directory / name for name in names]
 
 
 def _files_below(directory: Path) -> Iterator[Path]:

@@ -12,7 +12,6 @@ import asyncio
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, nullcontext
 from datetime import timedelta
-from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -23,11 +22,11 @@ import pyarrow.compute as pc
 from lance_context_core._retrying import FEW_ATTEMPTS, retried
 from lance_context_core._values import frozen
 from lance_context_core.engine.database import Database
-from lance_context_core.engine.errors import asked, is_missing_file, meant
+from lance_context_core.engine.errors import asked, is_missing_file
 from lance_context_core.engine.refs import refs, remains
 from lance_context_core.engine.refs.refs import At
 from lance_context_core.engine.schema import KEY, TableSpec
-from lance_context_core.engine.table import indexes, reading
+from lance_context_core.engine.table import indexes, links, reading
 from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import ConflictError, NotFoundError, StorageError
 
@@ -210,12 +209,8 @@ async def _delete(table: Table, handle: Any, gone: Gone) -> None:
         return
     where = _among("_rowid", row_ids)
     async with table.access.commits.in_flight.committing():
-        await retried(
-            lambda: handle.delete(where),
-            on=ConflictError,
-            attempts=FEW_ATTEMPTS,
-            between=lambda _: handle.checkout_latest(),
-            meant=partial(meant, f"delete from {table.label}"),
+        await table.access.commits.insist(
+            f"delete from {table.label}", handle, lambda handle: handle.delete(where)
         )
 
 
@@ -249,6 +244,7 @@ async def _remove_versions(table: Table, handle: Any, *, sole_writer: bool) -> R
 
 async def _write_anew(table: Table, handle: Any) -> None:
     """Build every index anew, over rows that are beside no deleted one any more."""
+    await links.forget_on(table, handle)
     await _move_rows(table, handle)
     await indexes.build_anew(handle)
 
@@ -273,8 +269,12 @@ async def _move_rows(table: Table, handle: Any) -> None:
             return
         for first, last in _spans(old):
             where = f"_rowaddr >= {first << _OFFSETS} AND _rowaddr < {(last + 1) << _OFFSETS}"
-            async with table.access.commits.in_flight.committing():
+
+            async def move(handle: Any, where: str = where) -> None:
                 await handle.update(where=where, updates_sql=_UNCHANGED)
+
+            async with table.access.commits.in_flight.committing():
+                await table.access.commits.insist(f"erase from {table.label}", handle, move)
     raise ConflictError("the same rows kept being changed by others: try again")
 
 

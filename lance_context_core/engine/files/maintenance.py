@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, TypedDict
 
+from lance_context_core._retrying import FEW_ATTEMPTS, retried
 from lance_context_core._values import frozen, frozen_by_name
 from lance_context_core.engine.errors import translated
 from lance_context_core.engine.files.fragments import (
@@ -15,6 +16,7 @@ from lance_context_core.engine.refs import refs
 from lance_context_core.engine.table import indexes
 from lance_context_core.engine.table.indexes import IndexPolicy
 from lance_context_core.engine.table.table import Table
+from lance_context_core.errors import ConflictError
 
 MERGE, BUILD = "merge", "build"
 """What may be due: merging small fragments, building indexes."""
@@ -96,7 +98,7 @@ async def due(table: Table, merges: FragmentMerges, policy: IndexPolicy) -> Sequ
     """What is due at the table; nothing if it is absent."""
     if await table.access.reader() is None:
         return []
-    async with table.access.separately() as handle:
+    async with table.access.separately(is_reading=True) as handle:
         with translated(f"inspect {table.label}"):
             reasons = await indexes.due(handle, table.spec, policy=policy)
             found = [Due(BUILD, why) for why in reasons.values()]
@@ -116,8 +118,17 @@ async def compact(table: Table) -> CompactionMetrics:
             fragments_removed=0, fragments_added=0, files_removed=0, files_added=0
         )
     async with table.access.commits.pausing(), table.access.separately() as handle:
-        with translated(f"compact {table.label}"):
-            stats = (await indexes.optimize(handle, older_than=_NEVER)).compaction
+
+        async def attempt() -> Any:
+            with translated(f"compact {table.label}"):
+                return (await indexes.optimize(handle, older_than=_NEVER)).compaction
+
+        stats = await retried(
+            attempt,
+            on=ConflictError,
+            attempts=FEW_ATTEMPTS,
+            between=lambda _: handle.checkout_latest(),
+        )
     return CompactionMetrics(
         fragments_removed=stats.fragments_removed,
         fragments_added=stats.fragments_added,

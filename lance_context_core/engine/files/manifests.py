@@ -4,12 +4,14 @@ The layout is that of Lance's table format: a file that ends with a message of p
 whose place stands in its last 16 bytes. Only the fields that lead to files are looked at.
 """
 
+import json
 import os
 from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import quote, unquote
 from uuid import UUID
 
 from lance_context_core._values import frozen
@@ -21,6 +23,9 @@ _DELETIONS = {0: "arrow", 1: "bin"}
 
 _MAGIC = b"LANC"
 
+_HINT = "latest_version_hint.json"
+"""Where the engine notes the newest version, after each commit."""
+
 _SIZED = 2
 """The kind of a field whose length stands before it."""
 
@@ -30,6 +35,9 @@ _SECTIONS = (_INDEXES, _TRANSACTION)
 
 _BASES, _CLONE, _PATH = 18, 113, 4
 """Of a manifest, of a transaction, and of either of these: where files of others are."""
+
+_NEXT_ROW_ID, _BRANCH = 14, 20
+"""Of a manifest: the id of the next new row, and the branch that the version is of."""
 
 _Field = int | bytes
 
@@ -115,6 +123,55 @@ def listed(directory: Path) -> dict[int, Path]:
     return {version(one) if len(one.stem) == 20 else int(one.stem): one for one in found}
 
 
+def hinted(directory: Path) -> int:
+    """The newest version that the engine has noted beside the manifests; 0 if it noted none.
+
+    A later one may exist: the note is made after the commit, and the process may end before it.
+    """
+    try:
+        number = json.loads((directory / "_versions" / _HINT).read_bytes())["version"]
+    except (OSError, KeyError, TypeError, ValueError):
+        return 0
+    return number if type(number) is int else 0
+
+
+def hint(directory: Path, version: int) -> None:
+    """Note `version` as the newest, where a later one is noted that does not exist any more."""
+    if hinted(directory) > version:
+        new = directory / "_versions" / f"{_HINT}.new"
+        new.write_text(json.dumps({"version": version}, separators=(",", ":")))
+        new.replace(directory / "_versions" / _HINT)
+
+
+def forget_hint(directory: Path) -> None:
+    """Have nothing noted as the newest: all versions are about to go."""
+    (directory / "_versions" / _HINT).unlink(missing_ok=True)
+
+
+def directory_of(table: Path, ref: str) -> Path:
+    """Where the versions of a ref of the table are; an empty `ref` is main."""
+    return table / "tree" / ref if ref else table
+
+
+def file_of_ref(table: Path, ref: str) -> Path:
+    """The file that says that the table has a ref."""
+    return table / "_refs" / "branches" / f"{quote(ref, safe='')}.json"
+
+
+def refs(table: Path) -> list[str]:
+    """The refs of a table besides main, by their files."""
+    return sorted(unquote(one.stem) for one in (table / "_refs" / "branches").glob("*.json"))
+
+
+def forked_at(table: Path, ref: str) -> int:
+    """The version that a ref begins with; 0 if there is no such ref, or its file is damaged."""
+    try:
+        number = json.loads(file_of_ref(table, ref).read_bytes())["parentVersion"]
+    except (OSError, KeyError, TypeError, ValueError):
+        return 0
+    return number if type(number) is int else 0
+
+
 def created_at(directory: Path, version: int) -> datetime | None:
     """When a version was made; None if it is not there, or its layout is unknown."""
     for manifest in (path(directory, version), directory / "_versions" / f"{version}.manifest"):
@@ -147,6 +204,22 @@ def contents(manifest: Path, directory: Path, *, known: Container[bytes] = ()) -
         raise TornError(f"{str(manifest)!r} is not whole: {error}") from error
     except (IndexError, KeyError, TypeError, ValueError) as error:
         raise UnknownManifestError(f"{str(manifest)!r} is no manifest of a known layout") from error
+
+
+def data_files(manifest: Path, directory: Path) -> dict[int, list[Path]]:
+    """The files with rows that a version consists of, by the number of their fragment.
+
+    `directory` is that of the table or branch. Raises as `contents`.
+    """
+    data = manifest.read_bytes()
+    message = list(_fields(_message(data, int.from_bytes(data[-16:-8], "little"))))
+    bases = dict(_base(_bytes(one)) for number, one in message if number == _BASES)
+    found = {}
+    for fragment in (_bytes(value) for number, value in message if number == 2):
+        about = [value for number, value in _fields(fragment) if number == 1]
+        files = (file for file, _ in _files(fragment, directory, bases))
+        found[_int(about[0]) if about else 0] = [one for one in files if one.parent.name == "data"]
+    return found
 
 
 def require_whole(manifest: Path, number: int) -> None:
@@ -203,6 +276,21 @@ def transaction_elsewhere(message: bytes, moved: Callable[[str], str]) -> bytes:
         return _with_path(_bytes(one.value), moved) if one.number == _CLONE else one.value
 
     return _encoded(_tagged(message), edited)
+
+
+def detached(data: bytes, next_row_id: int) -> bytes:
+    """The manifest `data` for a table of its own, no branch, whose new rows have ids from there on.
+
+    Raises TornError if it is not whole.
+    """
+    if data[-4:] != _MAGIC:
+        raise TornError("no magic at the end")
+    place = int.from_bytes(data[-16:-8], "little")
+    message = _tagged(_message(data, place))
+    fields = [one for one in message if one.number not in (_NEXT_ROW_ID, _BRANCH)]
+    fields.append(_Tagged(_NEXT_ROW_ID, 0, next_row_id))
+    new = _encoded(fields, lambda one: one.value)
+    return data[:place] + len(new).to_bytes(4, "little") + new + data[-16:]
 
 
 def require_message(file: Path) -> None:

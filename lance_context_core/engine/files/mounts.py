@@ -25,7 +25,8 @@ def is_shared(place: Path) -> bool:
 def _mounts() -> list[tuple[str, str]]:
     """Where something is mounted, and what sort of file system it is, in the order of mounting."""
     try:
-        lines = _TABLE.read_text(errors="surrogateescape").splitlines()
+        # A path may hold all else that ends a line for Python.
+        lines = _TABLE.read_text(errors="surrogateescape").split("\n")
     except OSError:
         return []
     found = []

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from pyarrow import fs
 
 from lance_context_core._checks import shown
+from lance_context_core.engine.uris import normalised
 from lance_context_core.errors import InvalidRequestError
 
 _UNFINISHED = "copy.unfinished"
@@ -55,15 +56,15 @@ class Files(Protocol):
 
 def files_at(uri: str | os.PathLike[str], storage_options: Mapping[str, str] | None) -> Files:
     """The files at a place. Raises InvalidRequestError for one that is neither a directory nor S3."""
-    text = os.fspath(uri)
+    text = normalised(uri, "destination")
     if text.startswith("s3://"):
         return Bucket(text.rstrip("/"), storage_options or {})
-    if "://" in text.removeprefix("file://"):
+    if not (path := Path(text)).is_absolute():
         raise InvalidRequestError(
             f"cannot copy to or from {shown(text)}: give a directory or s3://…; export() writes what "
             "a store holds, and import_() reads it in anywhere"
         )
-    return Directory(Path(text.removeprefix("file://")).expanduser().absolute())
+    return Directory(Path(os.path.realpath(path)))
 
 
 def read(files: Files, name: str) -> bytes:

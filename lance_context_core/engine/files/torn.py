@@ -53,11 +53,9 @@ def names_rows(manifest: Path, directory: Path) -> bool:
     return False
 
 
-def _is_whole(file: Path, size: int | None) -> bool:
+def has_ending(file: Path) -> bool:
+    """Whether a file ends as those of its sort do, or is of none that is known. Raises OSError."""
     try:
-        there = file.stat().st_size
-        if there != (there if size is None else size) or not there:
-            return False
         if file.suffix == ".txn":
             manifests.require_message(file)
         elif file.suffix == ".bin":
@@ -65,9 +63,19 @@ def _is_whole(file: Path, size: int | None) -> bool:
         elif file.suffix in _MAGIC:
             magic = _MAGIC[file.suffix]
             return _end(file, len(magic)) == magic
-    except (FileNotFoundError, TornError):
+    except TornError:
         return False
     return True
+
+
+def _is_whole(file: Path, size: int | None) -> bool:
+    try:
+        there = file.stat().st_size
+        if there != (there if size is None else size) or not there:
+            return False
+        return has_ending(file)
+    except FileNotFoundError:
+        return False
 
 
 def _end(file: Path, n_bytes: int) -> bytes:

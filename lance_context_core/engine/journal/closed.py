@@ -22,11 +22,11 @@ class Closed:
         self._begin = begin
 
     def note(self, part: Part, version: int) -> None:
-        """As `Journal.note`, of a change."""
+        """As `Ledger.note`, of a change."""
         self._do(statements.noted(part, version))
 
     def forget(self, part: Part, last: int, version: int, *, tells_moments: bool) -> None:
-        """As `Journal.forget`."""
+        """As `Ledger.forget`."""
         self._do(statements.forgotten(part, last, version, tells_moments=tells_moments))
 
     async def doubt(self, part: Part) -> int:

@@ -1,11 +1,12 @@
 """What the journal holds of one table: entries, in the order in which they were acknowledged."""
 
+import zlib
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cached_property
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from lance_context_core._values import frozen
 from lance_context_core.engine.journal.log import Logged
@@ -209,7 +210,27 @@ class News:
     """What was written since, folded or not; None if it is not known, or was not all."""
 
 
-def entry_of(seq: int, how: int, key: str, payload: bytes | None, told: int, at: int) -> Entry:
-    """The entry as the journal's file has it. Raises ValueError for what is none."""
+def checksum(how: int, key: str, payload: bytes | None) -> int:
+    """What the journal's file keeps beside a row, so that one is not taken for another: a CRC-32."""
+    return zlib.crc32(payload or b"", zlib.crc32(f"{int(how)}{key}".encode()))
+
+
+def entry_of(
+    seq: int, how: int, key: str, payload: bytes | None, told: int, at: int, crc: int | None
+) -> Entry:
+    """The entry as the journal's file has it. Raises ValueError for what is none, or has changed."""
+    if not isinstance(payload, bytes | None) or not isinstance(key, str):
+        raise ValueError(f"row {seq} has a text where bytes should be, or the other way round")  # noqa: TRY004
+    if crc is not None and checksum(how, key, payload) != crc:
+        raise ValueError(f"row {seq} has not the checksum that it was written with")
     row = {} if payload is None else decoded(payload)
     return Entry(seq, How(how), key, row, len(payload or b""), told, at)
+
+
+def is_whole(*row: Any) -> bool:
+    """Whether the journal's file has an entry there, as for `entry_of`."""
+    try:
+        entry_of(*row)
+    except ValueError:
+        return False
+    return True

@@ -5,7 +5,9 @@ opens and closes lets go of SQLite's lock.
 """
 
 import os
+import shutil
 import sqlite3
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,6 +16,7 @@ from urllib.parse import quote
 
 from lance_context_core.engine.boards import index
 from lance_context_core.engine.files.durability import sync_each
+from lance_context_core.engine.journal import identity as identities
 from lance_context_core.engine.journal import layout
 from lance_context_core.errors import StorageError, StoreFormatError
 
@@ -34,23 +37,25 @@ class Way(NamedTuple):
     a file that nobody has open, SQLite reads it no other way."""
 
 
-def connect(path: Path, *, is_synced: bool) -> Way | None:
+def connect(path: Path, *, is_synced: bool, is_read_only: bool = False) -> Way | None:
     """A way to the journal at `path`, which exists; None while it is still being made.
 
-    Raises as `translated`.
+    By one that `is_read_only` nothing is written, nor made beside the file. Raises as `translated`.
     """
     if path.is_dir():
         raise StorageError(f"{str(path)!r} is a directory, {_NOT_OURS}")
     with translated(path):
-        way = _connected(path)
+        way = _read_only(path) if is_read_only else _connected(path)
         connection = way.connection
         try:
             # Before anything that would change a file of somebody else.
             if not _is_made(connection, path):
                 connection.close()
                 return None
-            _log_writes(connection)
+            if not is_read_only:
+                _log_writes(connection)
             _renew(connection, path)
+            identities.require(path, connection, is_synced=is_synced, may_note=not is_read_only)
             connection.execute(f"PRAGMA synchronous={'FULL' if is_synced else 'NORMAL'}")
             connection.execute("PRAGMA wal_autocheckpoint=0")
             # That is for `wipe`: each fold would write the pages that it lets go of once more.
@@ -69,12 +74,20 @@ def identity(path: Path, *, is_still: bool) -> object | None:
         return None
     if not is_still:
         return status.st_ino
-    return status.st_ino, status.st_mtime_ns, status.st_size, _log(path).exists()
+    return status.st_ino, status.st_mtime_ns, status.st_size, _stamp(_log(path))
+
+
+def is_absent(path: Path) -> bool:
+    """Whether there is no journal at `path`, as far as one may look, or an empty file."""
+    try:
+        return not path.stat().st_size
+    except OSError:
+        return True
 
 
 def create(path: Path, *, is_synced: bool) -> None:
     """Make the journal at `path`, unless it is there; nobody else may be at it."""
-    if path.exists() and path.stat().st_size:
+    if not is_absent(path):
         return
     # Whoever looks meanwhile, or after a crash, finds all of it or nothing.
     new = path.with_name(f"{path.name}.new")
@@ -99,6 +112,24 @@ def create(path: Path, *, is_synced: bool) -> None:
         if is_synced:
             # SQLite syncs what it writes; that the file is called so, nobody has told the disk.
             sync_each([path.parent])
+
+
+def is_lost(path: Path, error: StorageError) -> bool:
+    """Whether an error means that the store's journal is not there any more, or cannot be read as one."""
+    return is_absent(path) or any(one in str(error) for one in (DAMAGED, identities.NOT_OURS))
+
+
+def set_aside(path: Path) -> None:
+    """Have the store take any journal or none for its own; a file at `path` is kept under another name."""
+    with translated_os(path):
+        if not is_absent(path):
+            number = 1
+            while (kept := path.with_name(f"{path.name}.lost-{number}")).exists():
+                number += 1
+            path.rename(kept)
+            if _log(path).exists():
+                _log(path).rename(_log(kept))
+        identities.forget(path)
 
 
 def checkpoint(path: Path, *, is_synced: bool) -> None:
@@ -204,7 +235,7 @@ _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _UNKNOWN = "cannot be used: see what SQLite says of it"
 _NOT_OURS = "which is no journal of a store: move it away, or give the store another directory"
 DAMAGED = (
-    "is damaged: put it back from a copy, or move it away with its -wal: the store then lacks what "
+    "is damaged: put it back from a copy, or call accept_loss(), and the store goes on without what "
     "was not folded"
 )
 """What is said of such a journal."""
@@ -216,7 +247,7 @@ _MEANINGS = {
     sqlite3.SQLITE_CANTOPEN: "cannot be opened: check who may read and write there, and beside it",
     sqlite3.SQLITE_IOERR: "cannot be read or written: check the disk, and what this process may write",
     sqlite3.SQLITE_CORRUPT: DAMAGED,
-    sqlite3.SQLITE_NOTADB: f"{DAMAGED}, if this ever was one",
+    sqlite3.SQLITE_NOTADB: f"{DAMAGED}; move it away if it never was one",
 }
 
 
@@ -237,6 +268,35 @@ def _connected(path: Path) -> Way:
                     raise
         # Nobody has it open, or has written since, so that it is as its file says.
         return Way(_tried(f"file:{name}?mode=ro&immutable=1"), is_still=True)
+
+
+def _read_only(path: Path) -> Way:
+    """For reading, of what others may write meanwhile; no file is made beside it.
+
+    Nor is any changed but the index of the log, which is memory that those who use it share: to open
+    that for reading alone would keep all of this process from writing.
+    """
+    name, log = quote(str(path)), _log(path)
+    if not log.exists() or not log.stat().st_size:
+        return Way(_tried(f"file:{name}?mode=ro&immutable=1"), is_still=True)
+    if path.with_name(f"{path.name}-shm").exists():
+        return Way(_tried(f"file:{name}?mode=ro"), is_still=False)
+    # SQLite would make that index. Nobody has the file open, and it is read as it is now.
+    with translated_os(path), tempfile.TemporaryDirectory(prefix="lance-context-") as folder:
+        before = identity(path, is_still=True)
+        for file in (path, log):
+            shutil.copyfile(file, Path(folder, file.name))
+        if identity(path, is_still=True) != before:
+            raise BusyError  # Somebody has begun to use it.
+        return Way(_tried(f"file:{quote(folder)}/{quote(path.name)}?mode=rw"), is_still=True)
+
+
+def _stamp(log: Path) -> object:
+    try:
+        status = log.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 def _log_writes(connection: sqlite3.Connection) -> None:

@@ -18,12 +18,14 @@ from lance_context_core.engine.files.locks import locked
 from lance_context_core.engine.files.mounts import is_shared
 from lance_context_core.engine.journal import file, lock, statements
 from lance_context_core.engine.journal.closed import Closed, closed
+from lance_context_core.engine.journal.entries import is_whole
 from lance_context_core.engine.journal.mirror import Mirrors
 from lance_context_core.engine.journal.policy import JournalPolicy
 from lance_context_core.engine.journal.statements import Part
 from lance_context_core.engine.journal.transactions import Transactions
 from lance_context_core.engine.journal.ways import Waiting, Ways, patiently
 from lance_context_core.engine.life import Life
+from lance_context_core.errors import StorageError
 
 T = TypeVar("T")
 
@@ -47,20 +49,22 @@ class Journal:
     ) -> None:
         """That of the store in the directory `root`; without a `policy` it takes nothing new.
 
-        Nor does it where other machines may have that directory: SQLite could not keep them apart.
+        Nor does it where nothing may be written, nor where other machines may have that directory: SQLite could not keep them apart.
 
         It is used as long as `life` lasts.
         """
-        self._policy = policy
+        self._policy = None if life.is_read_only else policy
         self._has_others: bool | None = None
         """Whether other machines may have the directory; None if nobody has asked."""
         self._root = root
-        self._path = root / file.NAME
+        self.path = root / file.NAME
+        """Where its file is, or would be."""
         self._is_synced = is_synced
-        self.mirrors = Mirrors(self._path)
-        self.waiting = Waiting(self._path)
+        self._life = life
+        self.mirrors = Mirrors(self.path)
+        self.waiting = Waiting(self.path)
         self.ways = Ways(
-            self._path,
+            self.path,
             self.waiting,
             is_synced=is_synced,
             life=life,
@@ -93,6 +97,15 @@ class Journal:
         statement = "SELECT DISTINCT name, ref FROM rows JOIN tables ON tables.id = rows.tbl"
         return [Part(*row) for row in await self.asked(statement)]
 
+    async def known(self) -> list[Part]:
+        """The tables, each on each of its refs, of which it has noted a version."""
+        return [Part(*row) for row in await self.asked(statements.PARTS)]
+
+    @property
+    def identity(self) -> object | None:
+        """Another one where the file was removed or replaced; None until it was looked at."""
+        return self.ways.identity
+
     async def refs(self, name: str) -> list[str]:
         """The refs of a table that it knows; empty for main."""
         return [ref for (ref,) in await self.asked(statements.REFS, (name,))]
@@ -113,6 +126,7 @@ class Journal:
         Who began a commit before that has ended it once one has had the store's lock alone. To wait
         for that lock first could take for ever, where others share it without a pause.
         """
+        self._life.require_writable()
         if not await self.exists():
             await asyncio.to_thread(lock.make_root, self._root)
             # As who makes a table.
@@ -120,33 +134,57 @@ class Journal:
                 await self.ways.opened(is_made=True)
 
     async def wipe(self) -> bool:
-        """Leave nothing in the file of entries that were folded or discarded; what is there stays.
+        """Leave nothing of entries that were folded or discarded in the file or in memory.
 
-        False if others kept reading it: something may be left until the next time.
+        What is there stays. False if others kept reading it: something may be left in the file until
+        the next time.
         """
+        with self.ways.lock:
+            self.mirrors.reduce_past()
         if await self.ways.opened() is None:
             return True
         async with self.alone():
             try:
-                await asyncio.to_thread(patiently, lambda: file.wipe(self._path), _WIPE_SECONDS)
+                await asyncio.to_thread(patiently, lambda: file.wipe(self.path), _WIPE_SECONDS)
             except file.BusyError:
                 return False
             return True
 
+    async def accept_loss(self) -> str:
+        """Go on without a journal that is missing, damaged or another's; returns what was wrong.
+
+        Empty if nothing was. What is there is kept under another name; where single rows are damaged,
+        these go. Raises StorageError if the journal cannot be used for another reason.
+        """
+        try:
+            rows = await self.asked(statements.ALL)
+        except StorageError as error:
+            if not file.is_lost(self.path, error):
+                raise
+            self.close()
+            await asyncio.to_thread(file.set_aside, self.path)
+            return str(error)
+        lost = [row[0] for row in rows if not is_whole(*row)]
+        if lost:
+            await self.waiting.insist(self.transactions.do, statements.lost(lost))
+        return f"{len(lost)} rows of the journal {str(self.path)!r} are damaged" if lost else ""
+
     async def keep_log_small(self) -> None:
         """Move what is in the log into the database, if it has become much."""
-        if file.log_bytes(self._path) > _MOST_LOG_BYTES:
-            await asyncio.to_thread(file.checkpoint, self._path, is_synced=self._is_synced)
+        if file.log_bytes(self.path) > _MOST_LOG_BYTES:
+            await asyncio.to_thread(file.checkpoint, self.path, is_synced=self._is_synced)
 
     # What else lives in its database
 
     async def transact(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Do `work`, which must be quick, in a transaction of its own; the journal must exist."""
+        self._life.require_writable()
         await self.ways.opened()
         return await self.waiting.insist(self.transactions.transact, work)
 
     def transact_now(self, work: Callable[[sqlite3.Connection], T]) -> T | Later:
         """As `transact`, in any thread and without a wait; LATER where one would have to wait."""
+        self._life.require_writable()
         try:
             return self.transactions.transact(work) if self.ways.is_open() else LATER
         except file.BusyError:
@@ -167,16 +205,23 @@ class Journal:
 
     def alone(self) -> AbstractAsyncContextManager[None]:
         """Commit to a table in here: nobody else does."""
+        self._require()
         return lock.held(self._root, shared=False, refusal=self.waiting.locked)
 
     def beside_others(self) -> AbstractAsyncContextManager[None]:
         """Commit to a table in here, as others may who do so too."""
+        self._require()
         return lock.held(self._root, shared=True, refusal=self.waiting.locked)
 
     def closed(self) -> AbstractAsyncContextManager[Closed]:
         """Keep all others from writing into the journal; for who has the store's lock."""
-        return closed(self.ways, self.waiting, self._path, self.transactions.require_fences)
+        return closed(self.ways, self.waiting, self.path, self.transactions.require_fences)
 
     def close(self) -> None:
         """Let go of the file; closing twice is no error."""
         self.ways.close()
+
+    def _require(self) -> None:
+        """Raise for a store that may not be written to, or whose directory a lock would make anew."""
+        self._life.require_writable()
+        self._life.is_there()

@@ -2,8 +2,9 @@
 
 import sqlite3
 import time
+import uuid
 
-FORMAT = 2
+FORMAT = 3
 """What is counted up where a release before could not go on with what this one has written."""
 
 APPLICATION = 0x4C434A31
@@ -47,11 +48,17 @@ CREATE TABLE IF NOT EXISTS names (
     PRIMARY KEY (tbl, told)
 ) WITHOUT ROWID;
 """
+_SINCE_3 = """
+CREATE TABLE IF NOT EXISTS store (
+    id TEXT NOT NULL          -- whose journal it is
+);
+"""
 
 
 def make(connection: sqlite3.Connection) -> None:
     """Lay out an empty file; in a transaction."""
     _do(connection, _TABLES + _SINCE_2)
+    _complete(connection)
     connection.execute(f"PRAGMA application_id={APPLICATION}")
     connection.execute(f"PRAGMA user_version={FORMAT}")
 
@@ -81,7 +88,18 @@ def renew(connection: sqlite3.Connection) -> None:
         connection.execute("ALTER TABLE rows ADD COLUMN at INTEGER NOT NULL DEFAULT 0")
         # Nobody knows when; no moment before this one is to show them for sure.
         connection.execute("UPDATE rows SET at = ?", (time.time_ns() // 1000,))
+    _complete(connection)
     connection.execute(f"PRAGMA user_version={FORMAT}")
+
+
+def _complete(connection: sqlite3.Connection) -> None:
+    """Add what came with the layout 3."""
+    _do(connection, _SINCE_3)
+    if connection.execute("SELECT 1 FROM store").fetchone() is None:
+        connection.execute("INSERT INTO store VALUES (?)", (uuid.uuid4().hex,))
+    if _lacks(connection, "rows", "crc"):
+        # The checksum of a row, as `entries.checksum`; of one that an earlier build wrote there is none.
+        connection.execute("ALTER TABLE rows ADD COLUMN crc INTEGER")
 
 
 def _lacks(connection: sqlite3.Connection, table: str, column: str) -> bool:

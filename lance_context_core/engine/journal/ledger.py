@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
-from typing import ParamSpec, TypeVar
+from typing import NamedTuple, ParamSpec, TypeVar
 
 from lance_context_core._loop import LATER, Later
 from lance_context_core.engine.journal import file, statements
@@ -24,6 +24,18 @@ _SHORT_PATIENCE_SECONDS = 0.5
 """How long a thread waits for others before it leaves that to the store's loop."""
 
 _NO_END = 2**63 - 1
+
+
+class State(NamedTuple):
+    """What the journal has noted of a table."""
+
+    table: int = 0
+    """Which one, as `View.table`; 0 if it knows none."""
+    version: int = 0
+    """As in the file: negative while somebody commits to the table directly."""
+    is_folding: bool = False
+    """As `View.is_folding`."""
+
 
 _section: ContextVar["tuple[Journal, Closed] | None"] = ContextVar("_section", default=None)
 """The journal that this task, or the one that began it, has closed to all others."""
@@ -83,6 +95,18 @@ class Ledger:
         """
         found = await self._journal.asked(statements.TABLE, self.part)
         return abs(int(found[0][1])) if found else 0
+
+    async def state(self) -> State:
+        """What is noted of the table, without the entries."""
+        found = await self._journal.asked(statements.TABLE, self.part)
+        if not found:
+            return State()
+        id, version, folded, folding, *_ = found[0]
+        return State(int(id), int(version), is_folding=folding > folded)
+
+    async def is_to_be_told(self) -> bool:
+        """Whether there is a journal that has not noted any version of the table."""
+        return await self.exists() and not (await self.state()).table
 
     async def fullness(self) -> tuple[int, int]:
         """How many entries there are, and their bytes."""

@@ -207,6 +207,10 @@ class Mirrors:
             self.drop(part)
         self._past = Past()
 
+    def reduce_past(self) -> None:
+        """Keep of what is no longer in the journal the keys alone, of all tables: it may be erased."""
+        self._past.reduce_all()
+
     def recall(self, part: Part, seqs: Iterable[int]) -> Recalled:
         """What is known of the entries of those places, whatever has become of them."""
         mirror = self._mirrors.get(part)

@@ -34,6 +34,11 @@ class Past:
             self._n_bytes -= entry.size
             self._keys[place] = entry.key
 
+    def reduce_all(self) -> None:
+        """As `reduce`, of every table."""
+        for part in {part for part, _ in self._entries}:
+            self.reduce(part)
+
     def add(self, part: Part, entries: Iterable[Entry]) -> None:
         """Have seen these of a table."""
         for entry in entries:

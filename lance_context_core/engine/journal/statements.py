@@ -16,10 +16,12 @@ class Part(NamedTuple):
 TABLE = "SELECT id, version, folded, folding, token, stamp FROM tables WHERE name = ? AND ref = ?"
 REFS = "SELECT ref FROM tables WHERE name = ?"
 ROWS = (
-    "SELECT seq, how, key, payload, told, at FROM rows WHERE tbl = ? AND seq > ? "
+    "SELECT seq, how, key, payload, told, at, crc FROM rows WHERE tbl = ? AND seq > ? "
     "ORDER BY seq LIMIT ?"
 )
-INSERT = "INSERT INTO rows (tbl, how, key, payload, told, at) VALUES (?, ?, ?, ?, ?, ?)"
+ALL = "SELECT seq, how, key, payload, told, at, crc FROM rows ORDER BY seq"
+INSERT = "INSERT INTO rows (tbl, how, key, payload, told, at, crc) VALUES (?, ?, ?, ?, ?, ?, ?)"
+PARTS = "SELECT name, ref FROM tables ORDER BY name, ref"
 AMENDED = (
     "SELECT id, version, folded, folding, token, "
     "(SELECT at FROM rows WHERE tbl = tables.id ORDER BY seq DESC LIMIT 1) "
@@ -95,6 +97,15 @@ def forgotten(part: Part, last: int, version: int, *, tells_moments: bool) -> St
         (rows, (last, *part)),
         (table, (version, last, *part)),
     ]
+
+
+def lost(seqs: Sequence[int]) -> Statements:
+    """Let go of these rows, which cannot be read."""
+    changed = (
+        "UPDATE tables SET token = token + 1, stamp = stamp + 1 "
+        "WHERE id = (SELECT tbl FROM rows WHERE seq = ?)"
+    )
+    return [(one, (seq,)) for seq in seqs for one in (changed, "DELETE FROM rows WHERE seq = ?")]
 
 
 def discarded(part: Part) -> Statements:

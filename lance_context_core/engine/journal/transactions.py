@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from lance_context_core.engine.journal import file, statements
-from lance_context_core.engine.journal.entries import Entry, New, News, View
+from lance_context_core.engine.journal.entries import Entry, New, News, View, checksum
 from lance_context_core.engine.journal.mirror import ManyError, Mirrors
 from lance_context_core.engine.journal.statements import Part
 from lance_context_core.engine.journal.ways import Ways
@@ -77,7 +77,8 @@ class Transactions:
                 # In the order of the entries, also where the clock was set back.
                 at = max(time.time_ns() // 1000, mirror.last_at)
                 for one in new:
-                    values = (mirror.id, one.how, one.key, one.payload, told, at)
+                    crc = checksum(one.how, one.key, one.payload)
+                    values = (mirror.id, one.how, one.key, one.payload, told, at, crc)
                     seq = connection.execute(statements.INSERT, values).lastrowid or 0
                     size = len(one.payload or b"")
                     written.append(Entry(seq, one.how, one.key, one.row, size, told, at))
@@ -102,7 +103,10 @@ class Transactions:
                 told = version + 1 + (folding > folded)
                 at = max(time.time_ns() // 1000, last or 0)
                 if new:
-                    values = [(id, one.how, one.key, one.payload, told, at) for one in new]
+                    values = []
+                    for one in new:
+                        crc = checksum(one.how, one.key, one.payload)
+                        values.append((id, one.how, one.key, one.payload, told, at, crc))
                     connection.executemany(statements.INSERT, values)
                     connection.execute(statements.CHANGED, (id,))
                 return outcome

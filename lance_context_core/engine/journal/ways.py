@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from lance_context_core import _steps as steps
-from lance_context_core.engine.journal import file
+from lance_context_core.engine.journal import file, identity
 from lance_context_core.engine.life import Life
 from lance_context_core.errors import StorageError
 
@@ -107,8 +107,8 @@ class Ways:
         self._is_synced = is_synced
         self._life = life
         self._on_loss = on_loss
-        self._identity: object | None = None
-        """Of the file to which that connection is."""
+        self.identity: object | None = None
+        """Of the file to which that connection is; None while there is none."""
         self._is_still = False
         """Whether the connection shows nothing that is written later."""
         self._spare: sqlite3.Connection | None = None
@@ -117,20 +117,27 @@ class Ways:
         """Whether the shared connection is there, and still to the file; see `opened`."""
         if not self._life.is_open:
             self._life.require()
-        identity = file.identity(self._path, is_still=self._is_still)
-        return identity == self._identity and identity is not None
+        found = file.identity(self._path, is_still=self._is_still)
+        return found == self.identity and found is not None
 
     async def opened(self, *, is_made: bool = False) -> sqlite3.Connection | None:
-        """The shared connection; None if there is no file, unless it is to be made."""
+        """The shared connection; None if there is no file, unless it is to be made.
+
+        Raises StorageError if the file is not the store's, or is missing and was there.
+        """
         if not self._life.is_open:
             self._life.require()
-        identity = file.identity(self._path, is_still=self._is_still)
-        if identity == self._identity and identity is not None:
+        found = file.identity(self._path, is_still=self._is_still)
+        if found == self.identity and found is not None:
             return self.connection
-        if identity is None and not is_made:
-            if self._identity is not None:
+        # It may be gone with all of the store, or belong to another one.
+        self._life.is_there()
+        if found is None:
+            if self.identity is not None:
                 self.close()
-            return None
+            identity.require_none(self._path)
+            if not is_made:
+                return None
         return await asyncio.to_thread(self._open, is_made=is_made)
 
     def shared(self) -> sqlite3.Connection:
@@ -176,29 +183,35 @@ class Ways:
 
     def _open(self, *, is_made: bool) -> sqlite3.Connection | None:
         with self.lock:
-            identity = file.identity(self._path, is_still=self._is_still)
-            if self.connection is not None and self._identity == identity:
+            found = file.identity(self._path, is_still=self._is_still)
+            if self.connection is not None and self.identity == found:
                 return self.connection
             self._let_go()
+            if file.is_absent(self._path):
+                identity.require_none(self._path)
             if is_made:
                 self._waiting.until_free(lambda: file.create(self._path, is_synced=self._is_synced))
-            elif identity is None:
+            elif found is None:
                 return None
             if (way := self._connected()) is None:
                 return None
             self.connection, self._is_still = way
             self.transaction = file.Transaction(way.connection, self._path)
-            self._identity = file.identity(self._path, is_still=way.is_still)
+            self.identity = file.identity(self._path, is_still=way.is_still)
             return way.connection
 
     def _connected(self) -> file.Way | None:
-        return self._waiting.until_free(lambda: file.connect(self._path, is_synced=self._is_synced))
+        return self._waiting.until_free(
+            lambda: file.connect(
+                self._path, is_synced=self._is_synced, is_read_only=self._life.is_read_only
+            )
+        )
 
     def _let_go(self) -> None:
         for connection in (self.connection, self._spare):
             if connection is not None:
                 connection.close()
-        self.connection = self.transaction = self._spare = self._identity = None
+        self.connection = self.transaction = self._spare = self.identity = None
         self._is_still = False
         self._on_loss()
 

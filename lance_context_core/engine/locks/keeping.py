@@ -1,15 +1,15 @@
 """The locks that this process holds, which are renewed for as long as it does."""
 
-import asyncio
 import threading
 from collections.abc import Callable
 from dataclasses import replace
 
 from lance_context_core._loop import store_loop
 from lance_context_core.engine.locks import processes
+from lance_context_core.engine.locks.renewing import keep_renewed
 from lance_context_core.engine.locks.shelf import Shelf
 from lance_context_core.engine.locks.tickets import Book, Ticket
-from lance_context_core.errors import ContextStoreError, StoreClosedError
+from lance_context_core.errors import StoreClosedError
 
 _PART_OF_LEASE = 3
 """How many times a lock is renewed until it would lapse."""
@@ -38,7 +38,8 @@ class Keeper:
                 return
             self._is_running = True
         # On a loop of its own: whoever holds up the caller's does not lose his locks.
-        store_loop.spawn_apart(self._run())
+        renewing = keep_renewed(self._renew_due, "a lock", retry_seconds=_LONGEST_PAUSE_SECONDS)
+        store_loop.spawn_apart(renewing)
 
     def let_go(self, seq: int) -> None:
         """Renew it no more."""
@@ -57,19 +58,16 @@ class Keeper:
                 elif seq in self._held:
                     self._held[seq] = kept[seq], held[seq][1]
 
-    async def _run(self) -> None:
-        while (pause := self._pause()) is not None:
-            await asyncio.sleep(min(max(pause, 0), _LONGEST_PAUSE_SECONDS))
-            if pause > _LONGEST_PAUSE_SECONDS:
-                continue
+    async def _renew_due(self) -> float | None:
+        """Renew all if one of them needs it; returns the pause until the next call, as `_pause`."""
+        if (pause := self._pause()) is not None and pause <= 0:
             try:
                 await self.renew()
             except StoreClosedError:
                 with self._lock:
                     self._held.clear()
-            except ContextStoreError:
-                # What fails now may succeed before the locks lapse.
-                await asyncio.sleep(_LONGEST_PAUSE_SECONDS)
+            pause = self._pause()
+        return pause if pause is None else min(max(pause, 0), _LONGEST_PAUSE_SECONDS)
 
     def _pause(self) -> float | None:
         """How long nothing need be renewed; None ends it, since nothing is held."""

@@ -40,7 +40,22 @@ async def apart(
     All rows that differ are among them, and some that were only moved: revisions tell these apart.
     Both tables are of one name. They come in the order of their commits, with their `_rowid`.
     """
-    old, new = await before.access.reader(), await after.access.reader()
+    old = await before.access.reader()
+    # Of a branch nobody could tell what its rows share with others.
+    reading_new = after.access.reader if after.ref else after.access.complete_reader
+    new = await reading_new()
+    try:
+        return await _apart(before, after, old, new, where, columns)
+    except StorageError as error:
+        for table, handle in ((before, old), (after, new)):
+            if handle is not None:
+                await table.access.explain(handle, error)
+        raise
+
+
+async def _apart(
+    before: Table, after: Table, old: Any, new: Any, where: str | None, columns: Sequence[str]
+) -> tuple[pa.Table, pa.Table]:
     with translated(f"compare versions of {before.label}"):
         there = np.empty(0, np.uint64) if old is None else await _addresses(old)
         here = np.empty(0, np.uint64) if new is None else await _addresses(new)

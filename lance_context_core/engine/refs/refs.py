@@ -8,7 +8,7 @@ of them. A branch holds exactly what it shows, and what it shows can be erased.
 
 import re
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Protocol
@@ -24,7 +24,7 @@ from lance_context_core.engine.errors import (
     translated,
 )
 from lance_context_core.engine.names import shown_name
-from lance_context_core.errors import InvalidRequestError, StorageError
+from lance_context_core.errors import InvalidRequestError, NotFoundError, StorageError
 
 MAIN = "main"
 """The branch that every store begins with, and that cannot be deleted."""
@@ -123,7 +123,21 @@ def tag_of(ref: str) -> str | None:
 def owner_of(ref: str) -> str:
     """What a user calls the branch or the tag that a ref belongs to."""
     name = ref.partition("/")[2]
+    if is_kept(ref):
+        return ".".join(name.split(".")[:-2]) or MAIN
     return name.rpartition(".")[0] if ref.startswith(_BASE) else name
+
+
+def named(ref: str) -> str:
+    """What messages call a ref beside main: a branch or a tag."""
+    return f"{'tag' if ref.startswith(_TAG) else 'branch'} {owner_of(ref)!r}"
+
+
+def fork_of(ref: str, forks: Mapping[str, At]) -> At:
+    """Where a ref beside main was forked. Raises NotFoundError if it is not among `forks`."""
+    if (at := forks.get(ref)) is None:
+        raise NotFoundError(f"{named(ref)} does not exist: see branches() and tags()")
+    return at
 
 
 def belonging_to(branch: str, forks: dict[str, At]) -> list[str]:
@@ -226,10 +240,20 @@ async def clear_all(handle: Any, table: str) -> list[str]:
 
 
 async def versions_of(handle: Any, table: str) -> list[dict[str, Any]]:
-    """What the engine tells of the versions of the ref that a handle is of."""
+    """What the engine tells of the versions of the ref that a handle is of.
+
+    Raises NotFoundError if there are none: others have removed the ref.
+    """
     action = f"list the versions of {shown_name(table)}"
     # One that others remove while all are listed makes the engine fail.
-    return await retried(handle.list_versions, on=StorageError, meant=partial(meant, action))
+    found: list[dict[str, Any]] = await retried(
+        handle.list_versions, on=StorageError, meant=partial(meant, action)
+    )
+    if not found:
+        ref = handle.current_branch()
+        what = f"on {named(ref)} " if ref else ""
+        raise NotFoundError(f"{shown_name(table)} has no versions {what}any more")
+    return found
 
 
 async def has_version(handle: Any, table: str, ref: str | None, version: int) -> bool:
@@ -239,6 +263,8 @@ async def has_version(handle: Any, table: str, ref: str | None, version: int) ->
     # Not from the list of all: while others remove some, the engine fails to make it.
     try:
         (await opened(handle, table, ref, version)).close()
+    except NotFoundError:
+        return False
     except StorageError as error:
         if not is_missing_file(error):
             raise

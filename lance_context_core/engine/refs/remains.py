@@ -4,11 +4,13 @@ A process that is killed while it makes or drops a ref leaves a directory that b
 """
 
 import asyncio
+import os
 import time
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from lance_context_core.engine.connection import Connection
 from lance_context_core.engine.errors import is_damage
@@ -27,6 +29,18 @@ async def may_be(connection: Connection, tables: Iterable[str]) -> bool:
     return not root.is_absolute() or await asyncio.to_thread(
         lambda: any(place.exists() for place in places)
     )
+
+
+def mark(uri: str, table: str, ref: str) -> tuple[int, int] | None:
+    """What tells a ref from another one that is made under its name later; None if there is none.
+
+    None too where that is no file of a directory.
+    """
+    try:
+        found = os.stat(f"{uri}/{table}.lance/_refs/branches/{quote(ref, safe='')}.json")  # noqa: PTH116 - a path takes longer
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns
 
 
 async def fork(connection: Connection, handle: Any, table: str, ref: str, at: At) -> Any:
@@ -56,8 +70,9 @@ async def _places(connection: Connection, table: str) -> list[str]:
     tree = _tree(connection, table)
     if not tree.is_absolute():
         return []
-    places = await asyncio.to_thread(lambda: sorted(tree.glob("*/*")))
-    return [place.relative_to(tree).as_posix() for place in places]
+    return await asyncio.to_thread(
+        lambda: [f"{use}/{name}" for use in _folders(tree) for name in _folders(tree / use)]
+    )
 
 
 async def _removed(connection: Connection, table: str, ref: str) -> bool:
@@ -80,6 +95,12 @@ async def _removed(connection: Connection, table: str, ref: str) -> bool:
         return False
     await refs.clear(handle, table, ref)
     return True
+
+
+def _folders(place: Path) -> list[str]:
+    """The names of the folders in a folder; none if it does not exist, or is removed meanwhile."""
+    _, names, _ = next(os.walk(place), ("", [], []))
+    return sorted(names)
 
 
 def _tree(connection: Connection, table: str) -> Path:

@@ -102,7 +102,7 @@ async def holders(table: Table) -> dict[int, Reason]:
     held: dict[int, Reason] = {}
     if table.ref is not None:
         # It is a version of the ref that this one was made from, and held there.
-        held[forks[table.ref].version] = "branch"
+        held[refs.fork_of(table.ref, forks).version] = "branch"
     for ref, at in forks.items():
         if at.ref == table.ref and not refs.is_kept(ref):
             is_tag = refs.tag_of(ref) is not None
@@ -112,7 +112,8 @@ async def holders(table: Table) -> dict[int, Reason]:
 
 async def will_be_rewritten(table: Table) -> bool:
     """Whether compaction would make a new version of the table."""
-    async with table.access.separately() as handle:
+    access = table.access
+    async with access.separately(is_reading=access.connection.is_read_only) as handle:
         with translated(f"inspect {table.label}"):
             n_fragments, n_deleted = counted(await handle.stats())
             return (

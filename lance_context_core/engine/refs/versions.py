@@ -32,12 +32,17 @@ class AtTag:
     """The store as a tag named it."""
 
     tag: str
+    records: Table
 
     async def locate(self, name: str, handle: Any) -> At | None:
-        """What the tag names of the table `name`; None if the table did not exist then."""
+        """What the tag names of the table `name`; None if the table did not exist then.
+
+        Raises NotFoundError if the tag was deleted since.
+        """
         ref = refs.tagged(self.tag)
         at = (await refs.listed(handle, name)).get(ref)
         if at is None:
+            await _require(self.records, ref)
             return None
         version = await (await refs.opened(handle, name, ref)).version()
         # What is erased from under a tag is missing on its own ref only.
@@ -49,11 +54,16 @@ class AtHead:
     """The store as a branch has it, at the moment when it is asked for."""
 
     branch: str
+    records: Table
 
     async def locate(self, name: str, handle: Any) -> At | None:
-        """The newest version of the table `name` on the branch; None if it has none there."""
+        """The newest version of the table `name` on the branch; None if it has none there.
+
+        Raises NotFoundError if the branch was deleted since.
+        """
         ref = refs.head(self.branch)
         if ref is not None and ref not in await refs.listed(handle, name):
+            await _require(self.records, ref)
             return None
         return At(ref, await (await refs.opened(handle, name, ref)).version())
 
@@ -110,7 +120,7 @@ async def pin(records: Table, ref: Ref) -> Pin:
     """
     handle = await records.access.reader()
     if isinstance(ref, str):
-        return await _named(records.name, handle, ref)
+        return await _named(records, handle, ref)
     name, current = records.name, records.ref
     if isinstance(ref, datetime):
         if ref.utcoffset() is None:
@@ -212,19 +222,22 @@ async def delete_tag(table: Table, tag: str) -> bool:
     return True
 
 
-async def restore(table: Table, moment: Pin) -> None:
-    """Make the table what it was, as a new version; empty if it did not exist then."""
+async def restore(table: Table, at: At | None) -> None:
+    """Make the table what it was there, as a new version; empty if it did not exist then."""
     handle = await table.access.writer()
     async with table.access.commits.committing(handle):
         with translated(f"restore {table.label}"):
             # What others wrote meanwhile is undone too.
             await handle.checkout_latest()
-        at = await moment.locate(table.name, handle)
-        with translated(f"restore {table.label}"):
+        version = await handle.version()
+
+        async def go_back(handle: Any) -> None:
             if at is None:
                 await handle.delete("true")
-            elif at.ref == table.ref and at.version != await handle.version():
+            elif at.ref == table.ref and at.version != version:
                 await handle.restore(at.version)
+
+        await table.access.commits.insist(f"restore {table.label}", handle, go_back)
         if at is not None and at.ref != table.ref:
             await _imitate(table, handle, at)
         await table.access.complete(handle)
@@ -276,14 +289,20 @@ async def _changes(handle: Any, source: Any) -> Changes:
     return Changes(rows=rows, removed=removed, on=(KEY, "revision"))
 
 
-async def _named(name: str, handle: Any, ref: str) -> Pin:
+async def _require(records: Table, ref: str) -> None:
+    """Raise NotFoundError unless the store has that branch or tag: the records tell."""
+    handle = await records.access.peek()
+    refs.fork_of(ref, {} if handle is None else await refs.listed(handle, records.name))
+
+
+async def _named(records: Table, handle: Any, ref: str) -> Pin:
     if ref == refs.MAIN and handle is not None:
-        return AtHead(ref)
-    forks = {} if handle is None else await refs.listed(handle, name)
+        return AtHead(ref, records)
+    forks = {} if handle is None else await refs.listed(handle, records.name)
     if refs.tagged(ref) in forks:
-        return AtTag(ref)
+        return AtTag(ref, records)
     if refs.head(ref) in forks:
-        return AtHead(ref)
+        return AtHead(ref, records)
     tags = sorted(tag for one in forks if (tag := refs.tag_of(one)))
     branches = sorted(branch for one in forks if (branch := refs.branch_of(one)))
     raise NotFoundError(
@@ -308,7 +327,7 @@ async def _versions(
 ) -> list[Version]:
     """Versions of a ref, ascending; the first is the one that the ref was made from."""
     forks = await refs.listed(handle, name)
-    at = None if ref is None else forks[ref]
+    at = None if ref is None else refs.fork_of(ref, forks)
     kept = refs.kept_of(str(refs.branch_of(ref)), forks)
     made = {number: refs.moment_of(one) for number, one in kept.items()}
     files = await moments.of_ref(handle, ref)
@@ -375,7 +394,7 @@ async def _rooted(handle: Any, name: str, at: At) -> At:
     """
     forks = await refs.listed(handle, name)
     kept = refs.kept_of(str(refs.branch_of(at.ref)), forks).get(at.version)
-    root = None if at.ref is None else forks[at.ref]
+    root = None if at.ref is None else refs.fork_of(at.ref, forks)
     is_first = root is not None and root.version >= at.version
     if not kept and not is_first:
         return at

@@ -5,6 +5,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+from lance_context_core._checks import shown
 from lance_context_core._stand_ins import has_order
 from lance_context_core.engine.sql import json as json_sql
 from lance_context_core.engine.sql import json_in_memory
@@ -47,7 +48,7 @@ from lance_context_core.engine.sql.lists import (
     is_not_empty,
 )
 from lance_context_core.engine.sql.numbers import compare_integer, is_number
-from lance_context_core.errors import FilterError
+from lance_context_core.errors import FilterError, InvalidRequestError
 from lance_context_core.filters import RECORD_FIELDS, Columns, ColumnType, FilterLike, parse, tree
 
 __all__ = [
@@ -78,6 +79,7 @@ __all__ = [
     "not_true",
     "quote_identifier",
     "quote_string",
+    "restricting",
     "starts_with",
     "timestamp",
 ]
@@ -88,8 +90,8 @@ def compile(filter: tree.Filter, *, columns: Columns = RECORD_FIELDS) -> Clause:
 
     Conditions on columns are bare wherever they can be, so that scalar indexes answer them.
     `columns` tells the columns' types. Raises FilterError for a column that is not among them, and
-    for what cannot be asked of a column of its type. Of a row in memory it can be asked unless it
-    looks into JSON, or finds a text whatever its case.
+    for what cannot be asked of a column of its type. `Clause.holds` asks it of a row in memory, and is
+    None where only the engine can tell: for some operands that are compared with a value in JSON.
     """
     return _clause(filter, columns=columns, negated=False)
 
@@ -99,6 +101,18 @@ def filtered(filter: FilterLike | None, *, columns: Columns) -> Clause:
     if filter is None or (parsed := parse(filter, columns=columns)) is None:
         return all_of([])
     return compile(parsed, columns=columns)
+
+
+def restricting(filter: FilterLike | None, *, columns: Columns, instead: str) -> Clause:
+    """As `filtered`, for a call that removes or changes the rows that match.
+
+    Raises InvalidRequestError for a filter that matches every row, such as {} or {"$and": []}: it is
+    more often a mistake than meant. `instead` says what to do.
+    """
+    clause = filtered(filter, columns=columns)
+    if filter is not None and clause in {"", EVERYTHING}:
+        raise InvalidRequestError(f"filter={shown(filter)} matches everything: {instead}")
+    return clause
 
 
 def _clause(filter: tree.Filter, *, columns: Columns, negated: bool) -> Clause:
@@ -115,8 +129,8 @@ def _clause(filter: tree.Filter, *, columns: Columns, negated: bool) -> Clause:
             )
             clauses = [_clause(one, columns=columns, negated=negated) for one in parts]
             if isinstance(filter, tree.And) is negated:
-                return any_of(clauses)
-            return all_of(clauses) or EVERYTHING
+                return EVERYTHING if EVERYTHING in clauses else any_of(clauses)
+            return all_of(one for one in clauses if one != EVERYTHING) or EVERYTHING
         case tree.Membership() if None in filter.operands:
             others = tuple(one for one in filter.operands if one is not None)
             either = tree.Or((tree.Absent(filter.field), tree.Membership(filter.field, others)))
@@ -163,14 +177,14 @@ def _condition(condition: tree.Condition, *, columns: Columns, negated: bool) ->
             json_sql.condition(condition, quote_identifier(column)),
             json_in_memory.condition(condition, column),
         )
-        return not_true(inside) if negated else inside
+        return _negated(inside) if negated else inside
     if condition.field.paths != ((),):
         raise FilterError(
             f"{str(condition.field)!r}: only 'metadata' has keys, {public!r} has none"
         )
     if type_ in {ColumnType.TEXT_LIST, ColumnType.TARGETS}:
         clause = _on_list(condition, column, is_ordered=type_ is ColumnType.TEXT_LIST)
-        return not_true(clause) if negated else clause
+        return _negated(clause) if negated else clause
     if isinstance(condition, tree.Absent):
         return is_present(column) if negated else is_absent(column)
     match type_:
@@ -180,12 +194,18 @@ def _condition(condition: tree.Condition, *, columns: Columns, negated: bool) ->
             clause = _on_integer(condition, column)
         case _:
             clause = _on_timestamp(condition, column)
+    if negated and clause == NOTHING:
+        return EVERYTHING
     # A scalar index answers this negation; IS NOT TRUE it does not.
     return (
         clause
         if not negated
         else Clause(f"NOT ({clause}) OR {quote_identifier(column)} IS NULL", not_true(clause).holds)
     )
+
+
+def _negated(clause: Clause) -> Clause:
+    return EVERYTHING if clause == NOTHING else not_true(clause)
 
 
 def _on_text(condition: tree.Condition, column: str) -> Clause:

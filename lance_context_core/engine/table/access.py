@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -12,22 +13,23 @@ import pyarrow as pa
 from lance_context_core._retrying import retried
 from lance_context_core._values import frozen
 from lance_context_core.engine.connection import Connection
-from lance_context_core.engine.errors import asked, is_missing_file, meaning, translated
+from lance_context_core.engine.errors import is_missing_file, meaning, meant, translated
 from lance_context_core.engine.files import manifests
 from lance_context_core.engine.journal.entries import Moment, View
 from lance_context_core.engine.journal.ledger import Ledger
 from lance_context_core.engine.names import shown_name
-from lance_context_core.engine.refs import refs
+from lance_context_core.engine.refs import refs, remains
 from lance_context_core.engine.refs.refs import At, Pin
-from lance_context_core.engine.schema import TableSpec, check_format
+from lance_context_core.engine.schema import TableSpec, check_columns, check_format
 from lance_context_core.engine.sql.clauses import UnsureError
-from lance_context_core.engine.table import overlay, reading
+from lance_context_core.engine.table import overlay, reading, removed
 from lance_context_core.engine.table.commits import Commits
 from lance_context_core.engine.table.opening import Beside, Opening
 from lance_context_core.engine.table.presence import Presence
 from lance_context_core.errors import (
     AlreadyExistsError,
     ConflictError,
+    InternalError,
     ReadOnlyError,
     StorageError,
 )
@@ -68,7 +70,8 @@ class Access:
         """Of a table as it was: what is laid over it, as if the journal held that."""
         if connection.journal is not None and pin is None and spec.is_journaled:
             self.ledger = Ledger(connection.journal, name, self.ref)
-        self.commits = Commits(connection, name, self.ledger)
+        is_noted = not (spec.is_journaled or spec.serves_the_store)
+        self.commits = Commits(connection, name, self.ledger, is_noted=is_noted)
         """What is written to it, whichever way."""
         self.presence = Presence(self.snapshot, self.label)
         """Which keys the table surely does not have."""
@@ -80,12 +83,16 @@ class Access:
         """Which connection the handle is of, by the number of its renewal."""
         self.finishing: Callable[[], Awaitable[None]] | None = None
         """Is awaited before this is closed."""
+        self.aside: Callable[[], Awaitable[Any | None]] | None = None
+        """Leads to a handle that shows what the journal holds, too, where nobody may fold it."""
         self.closing: Callable[[], None] | None = None
         """Is called when this is closed."""
         self._creating = threading.Lock()
         self._refreshed_at = -float("inf")
         self._table: int | None = None
         """Which one the journal knew when it was last asked whether the handle is behind."""
+        self._mark: object = None
+        """Which ref of the name it was when that was last looked at."""
         self._seen: _Seen | None = None
         """What the last look for what others wrote found."""
         is_listed = connection.journal is not None and self.ref is None
@@ -114,14 +121,17 @@ class Access:
         """What the journal holds of the table; None if it does not know it."""
         if self._pin is not None:
             return self.tail
-        return None if self.ledger is None else await self.ledger.view()
+        if self.ledger is None:
+            return None
+        await self.connection.mend(self.name, self.ref)
+        return await self.ledger.view()
 
     async def names(self) -> dict[int, int]:
         """As `Ledger.names`; none without a journal."""
         return {} if self.ledger is None else await self.ledger.names()
 
     async def forget_names(self, kept: Collection[int]) -> None:
-        """As `Journal.forget_names`."""
+        """As `Ledger.forget_names`."""
         if self.ledger is not None:
             await self.ledger.forget_names(kept)
 
@@ -131,9 +141,9 @@ class Access:
 
     async def peek(self) -> Any | None:
         """As `reader`, without what the journal holds."""
+        self._let_go_of_another()
         connection, handle = self.connection, self.handle
-        if not connection.life.is_open:
-            connection.life.require()
+        connection.require_usable()
         connection.keep_caches_small()
         is_outworn = self._opened_for != connection.n_renewals and self._pin is None
         view = None if self._pin is not None else await self.view()
@@ -153,6 +163,9 @@ class Access:
                 # Another process may have dropped the table; if it did not, this raises again.
                 handle = await self._opened_after(handle)
             self._refreshed_at = time.monotonic()
+        if view is not None and (handle is None or int(await handle.version()) < view.version):
+            # It is not what it was when it was opened.
+            await self.connection.mend(self.name, self.ref, is_again=True)
         if self._pin is None and (view is None or self._folder is not None):
             version = 0 if handle is None else int(await handle.version())
             self._see(handle, version)
@@ -187,11 +200,25 @@ class Access:
             if self.ledger is None or not is_missing_file(error):
                 raise error
             self._snapshot = None
+            if self.connection.is_read_only:
+                return
+            await self.connection.mend(self.name, self.ref, is_again=True)
             handle, view = await self.connection.table(self.name), await self.view()
             if view and not await refs.has_version(handle, self.name, self.ref, view.version):
                 await self.catch_up()
 
-        return await retried(look, on=StorageError, attempts=_LOOKS, between=catch_up)
+        async with self.explained():
+            return await retried(look, on=StorageError, attempts=_LOOKS, between=catch_up)
+
+    @asynccontextmanager
+    async def explained(self) -> AsyncIterator[None]:
+        """Read in here: an error that tells of a damaged file names it, where that is to be found."""
+        try:
+            yield
+        except (StorageError, InternalError) as error:
+            if self._pin is None:
+                await self.connection.explain(error, self.name, self.ref, is_read=True)
+            raise
 
     async def read_at(self, moment: Moment, action: str, read: Callable[[Any], Awaitable[T]]) -> T:
         """What `read` finds through a handle at that version, which nobody moves; see `look`."""
@@ -218,31 +245,58 @@ class Access:
         handle = await self.peek()
         return self.spec.schema if handle is None else await handle.schema()
 
+    async def complete_reader(self) -> Any | None:
+        """As `reader`, also where nobody may fold what the journal holds: of rows alone, not of refs."""
+        return await (self.reader() if self.aside is None else self.aside())
+
     async def look(self, action: str, read: Callable[[Any], Awaitable[T]], absent: T) -> T:
         """What `read` finds through the handle; `absent` if there is no table.
 
         `action` says it for an error message, with `{}` for the table.
-        It is asked once more if others removed the version that it was looking at.
+        It is asked again if others removed the version that it was looking at.
         """
-        if (handle := await self.reader()) is None:
+        if (handle := await self.complete_reader()) is None:
             return absent
-        try:
-            return await asked(action.format(self.label), read(handle))
-        except StorageError as error:
+
+        async def catch_up(error: Exception) -> None:
             if self._pin is not None or not await reading.has_moved(handle, error):
+                await self.explain(handle, error)
+                raise error
+
+        async with self.explained():
+            return await retried(
+                lambda: read(handle),
+                on=StorageError,
+                attempts=_LOOKS,
+                between=catch_up,
+                meant=partial(meant, action.format(self.label)),
+            )
+
+    async def explain(self, handle: Any, error: Exception) -> None:
+        """As `removed.explain`, of an error that reading through a handle ended with."""
+        if isinstance(error, StorageError):
+            at = At(handle.current_branch(), int(await handle.version()))
+            is_pinned = self._pin is not None
+            try:
+                await removed.explain(error, self.connection, self.name, at, is_pinned=is_pinned)
+            except ConflictError:
+                if self.handle is handle:
+                    # Of a ref that was made anew it would show no later version.
+                    self.handle = None
                 raise
-        return await asked(action.format(self.label), read(handle))
 
     # Writing
 
     def require_writable(self) -> None:
-        """Raise ReadOnlyError for a table as it was, StoreClosedError where no write can be."""
+        """Raise ReadOnlyError where only reads are, StoreClosedError where no write can be."""
         if self._pin is not None:
             raise ReadOnlyError(
                 f"{self.label} is open at an earlier version, for reading only: "
                 "write through the store itself, or restore that version"
             )
-        self.connection.life.require()
+        if not self.connection.life.is_open:
+            self.connection.life.require()
+        self.connection.require_writable()
 
     async def ready(self) -> None:
         """As `require_writable`; makes the table if it is absent, while the caller may still cancel."""
@@ -260,8 +314,9 @@ class Access:
 
     async def opened(self) -> Any:
         """As `writer`, without what the journal holds."""
-        if self._pin is not None or not self.connection.life.is_open:
-            self.require_writable()
+        self.require_writable()
+        self.connection.life.is_there()
+        self._let_go_of_another()
         if self.handle is None:
             self._is_another(await self.view())
             self.handle = await self._opening.open() or await self._create()
@@ -292,14 +347,17 @@ class Access:
         return await asyncio.shield(task)
 
     @asynccontextmanager
-    async def separately(self, *, is_settled: bool = False) -> AsyncIterator[Any]:
+    async def separately(
+        self, *, is_settled: bool = False, is_reading: bool = False
+    ) -> AsyncIterator[Any]:
         """A handle for long work on the table, beside the one that reads and writes use.
 
         The engine leaves a handle at the version that its work ended with, even where others have
         meanwhile gone on through the same handle: they would be turned back. If the journal `is_settled`,
-        nobody looks what it holds.
+        nobody looks what it holds; who `is_reading` alone has read the table before.
         """
-        await (self.opened() if is_settled else self.writer())
+        if not is_reading:
+            await (self.opened() if is_settled else self.writer())
         handle = await self.connection.table(self.name)
         if self.ref is not None:
             handle = await refs.opened(handle, self.name, self.ref)
@@ -334,6 +392,7 @@ class Access:
 
     async def drop(self, ref: str) -> None:
         """Remove a ref that exists and from which no other was forked."""
+        self.require_writable()
         await self._opening.drop(await self.peek(), ref)
 
     async def clear(self, suspects: Iterable[str] = ()) -> list[str]:
@@ -365,6 +424,7 @@ class Access:
         if (known := self._snapshot) is None or known[0] != wanted:
             handle = await self.at(moment.version)
             check_format(schema := await handle.schema(), self.name)
+            check_columns(schema, self.spec, self.name)
             self._snapshot = known = wanted, handle, schema
         return known
 
@@ -381,6 +441,14 @@ class Access:
             return False
         before, self._table = self._table, view.table
         return before not in (None, view.table)
+
+    def _let_go_of_another(self) -> None:
+        """Have no handle of a ref that was deleted since, and perhaps made anew under its name."""
+        if self.ref is None:
+            return
+        before, self._mark = self._mark, remains.mark(self.connection.uri, self.name, self.ref)
+        if before not in (None, self._mark):
+            self.handle = self._snapshot = None
 
     def _known_newest(self, handle: Any, view: View | None) -> int | None:
         """The version that the handle shows, if a look at the disk says that there is no later one."""

@@ -4,25 +4,18 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import Any, TypeGuard, TypeVar
 
-from lance_context_core._retrying import retried
 from lance_context_core.engine.connection import Connection
-from lance_context_core.engine.errors import asked, meant
+from lance_context_core.engine.errors import asked
 from lance_context_core.engine.files.inflight import InFlight
 from lance_context_core.engine.journal.entries import View
 from lance_context_core.engine.journal.ledger import Ledger
 from lance_context_core.engine.locks import fencing
 from lance_context_core.engine.names import shown_name
-from lance_context_core.engine.table import reading
-from lance_context_core.errors import ConflictError, StorageError
+from lance_context_core.engine.table import contending
 
 T = TypeVar("T")
-
-_ATTEMPTS = 5
-"""How often a write is tried anew on top of what others committed; the engine retries by itself
-where it can."""
 
 _WAIT_SECONDS = 0.05
 """For how long a commit waits for upkeep: most merges of fragments take less."""
@@ -31,8 +24,13 @@ _WAIT_SECONDS = 0.05
 class Commits:
     """The commits to one table, through whichever of its handles."""
 
-    def __init__(self, connection: Connection, name: str, ledger: Ledger | None) -> None:
-        """Those to the table `name`; `ledger` is the journal's part about it."""
+    def __init__(
+        self, connection: Connection, name: str, ledger: Ledger | None, *, is_noted: bool = False
+    ) -> None:
+        """Those to the table `name`; `ledger` is the journal's part about it.
+
+        Without one it may be `is_noted` all the same which version was acknowledged.
+        """
         self.name = name
         self.in_flight = InFlight(connection.uri, name)
         self.committed: Callable[[], None] | None = None
@@ -43,6 +41,7 @@ class Commits:
         """Folds what other tables are to have before this one has a new version; cheap if nothing is."""
         self._connection = connection
         self._ledger = ledger
+        self._is_noted = is_noted
         self._upkeep: Future[None] | None = None
 
     async def commit(
@@ -59,7 +58,7 @@ class Commits:
 
     async def settle(self) -> None:
         """Fold what the journal holds, if it holds anything."""
-        if self._ledger is None or self.fold is None:
+        if self._ledger is None or self.fold is None or self._connection.is_read_only:
             return
         view = await self._ledger.view()
         if view is None or not view.entries:
@@ -78,12 +77,17 @@ class Commits:
 
         It is as durable as the store promises when that is done, and before the journal knows it.
         """
+        self._connection.require_writable()
         await fencing.require(self._connection.place)
         if (ledger := self._ledger) is None:
             yield
             await self.sync(handle)
+            if self._is_noted:
+                await self._connection.know(self.name, handle.current_branch(), handle)
             return
-        if self._connection.syncer is not None and await ledger.policy() is not None:
+        if await ledger.policy() is not None and (
+            self._connection.syncer is not None or await ledger.is_to_be_told()
+        ):
             await self.know(handle)
         async with ledger.committing():
             if self.before is not None:
@@ -98,10 +102,19 @@ class Commits:
             if int(await handle.version()) != before:
                 # What is changed or removed may have been folded by others.
                 await asked(f"read {shown_name(self.name)}", handle.checkout_latest())
+                await self.require(handle, before)
             yield
             await self.sync(handle)
             # After a failure whoever comes next looks which version there is.
             await ledger.note(max(before, int(await handle.version())))
+
+    async def require(self, handle: Any, version: int) -> None:
+        """Raise StorageError if the newest version is older than that one, which was acknowledged.
+
+        What is committed on top of it would take the number of the one that is missing.
+        """
+        if int(await handle.version()) < version:
+            await self._connection.mend(self.name, handle.current_branch(), is_again=True)
 
     async def know(self, handle: Any) -> None:
         """Have the journal know the version that the table is at, once it is durable.
@@ -171,21 +184,8 @@ class Commits:
     async def insist(
         self, action: str, handle: Any, work: Callable[[Any], Coroutine[Any, Any, T]]
     ) -> T:
-        """Do `work`, which is one commit; on top of what others committed, if that prevents it."""
-
-        async def catch_up(error: Exception) -> None:
-            if isinstance(error, ConflictError):
-                await asked(action, handle.checkout_latest())
-            elif not await reading.has_moved(handle, error):
-                raise error
-
-        return await retried(
-            lambda: work(handle),
-            on=(ConflictError, StorageError),
-            attempts=_ATTEMPTS,
-            between=catch_up,
-            meant=partial(meant, action),
-        )
+        """As `contending.insist`."""
+        return await contending.insist(action, handle, work)
 
     def tell(self) -> None:
         """Tell whoever wants to know that there was a commit."""

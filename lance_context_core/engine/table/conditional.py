@@ -24,7 +24,7 @@ from lance_context_core.engine.sql.clauses import (
     in_list,
     timestamp,
 )
-from lance_context_core.engine.table import reading, writing
+from lance_context_core.engine.table import contending, reading, writing
 from lance_context_core.engine.table.gathering import Gathered
 from lance_context_core.engine.table.writing import Changes
 
@@ -51,6 +51,7 @@ NO_KEYS = pa.schema([pa.field(KEY, pa.string()), pa.field("_rowid", pa.uint64())
 
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 _NOT_SO_LONG_AGO = datetime(1971, 1, 1, tzinfo=UTC)
+_TAKE_BACK = "take back what came too late"
 _MARK_BITS = 44
 """In microseconds, some months."""
 
@@ -82,7 +83,11 @@ async def write(
         if is_whole and await _revisions(beneath, looked_at) == _present(looked_at):
             return True
         if n_done:
-            await _take_back(handle, beneath, rows, seen)
+
+            async def take_back(handle: Any) -> None:
+                await _take_back(handle, beneath, rows, seen)
+
+            await contending.insist(_TAKE_BACK, handle, take_back)
         return False
     finally:
         beneath.close()
@@ -113,7 +118,11 @@ async def append(
         return True
     if first[key] == revision:
         return True
-    await handle.delete(equals("revision", revision))
+
+    async def take_back(handle: Any) -> None:
+        await handle.delete(equals("revision", revision))
+
+    await contending.insist(_TAKE_BACK, handle, take_back)
     return False
 
 
@@ -173,13 +182,21 @@ async def exchange(
         beneath = await at(version - 1)
         try:
             if not is_whole or not await _is_end(beneath, seen, tail):
-                await _put_back(handle, beneath, data, seen, mark)
+
+                async def put_back(handle: Any) -> None:
+                    await _put_back(handle, beneath, data, seen, mark)
+
+                await contending.insist(_TAKE_BACK, handle, put_back)
                 return False
         finally:
             beneath.close()
     if gone:
-        with suppress(Exception):  # It is done: nobody sees them any more.
+
+        async def remove(handle: Any) -> None:
             await handle.delete(_marked(gone, mark))
+
+        with suppress(Exception):  # It is done: nobody sees them any more.
+            await contending.insist("remove what was replaced", handle, remove)
     return True
 
 

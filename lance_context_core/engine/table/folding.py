@@ -87,6 +87,7 @@ class Folding:
             with translated(f"write to {self._access.label}"):
                 await handle.checkout_latest()
                 is_as_known = int(await handle.version()) == view.version
+            await commits.require(handle, view.version)
 
             async def work(handle: Any) -> int:
                 return await self._commit(handle, view, is_as_known=is_as_known)
@@ -170,18 +171,27 @@ class Folding:
         finally:
             self._is_at_it.release()
 
+    async def lay(self, handle: Any, view: View) -> None:
+        """Bring the entries of a view into a table of its version that nobody else has."""
+        rows = await self._prepared(handle, view, is_sparse=not view.replaced)
+        await _replace(handle, view, rows)
+
+    async def _prepared(self, handle: Any, view: View, *, is_sparse: bool) -> Any | None:
+        """The rows that the entries show, as the table takes them; None if that are none."""
+        if not view.shown:
+            return None
+        rows, (refusal,) = await self._incoming.prepared(
+            handle, [[*map(_row, view.shown)]], is_sparse=is_sparse
+        )
+        if rows is None:
+            raise refusal or InternalError(f"cannot fold into {self._access.label}")
+        return rows
+
     async def _commit(self, handle: Any, view: View, *, is_as_known: bool) -> int:
         """Commit the entries; returns the version that shows them."""
-        shown = view.shown
-        gone = view.replaced - {entry.key for entry in shown}
         only_adds = not view.replaced
-        rows = None
-        if shown:
-            rows, (refusal,) = await self._incoming.prepared(
-                handle, [[*map(_row, shown)]], is_sparse=only_adds and is_as_known
-            )
-            if rows is None:
-                raise refusal or InternalError(f"cannot fold into {self._access.label}")
+        rows = await self._prepared(handle, view, is_sparse=only_adds and is_as_known)
+        if rows is not None:
             self._written.note(rows)
         if rows is not None and only_adds and is_as_known:
             return int((await handle.add(rows)).version)
@@ -190,8 +200,16 @@ class Folding:
                 # An earlier fold of the same may have come as far as its commit.
                 await writing.insert(handle, rows)
             else:
-                anew = [entry.row for entry in shown if entry.key in view.removed]
-                if anew:
-                    await writing.clear_way(handle, anew)
-                await writing.put(handle, rows, gone)
+                await _replace(handle, view, rows)
         return int(await handle.version())
+
+
+async def _replace(handle: Any, view: View, rows: Any | None) -> None:
+    """Put the rows of the entries where the table has those of their keys, and remove what is gone."""
+    if rows is not None and not view.replaced:
+        await handle.add(rows)
+        return
+    anew = [entry.row for entry in view.shown if entry.key in view.removed]
+    if anew:
+        await writing.clear_way(handle, anew)
+    await writing.put(handle, rows, view.replaced - {entry.key for entry in view.shown})

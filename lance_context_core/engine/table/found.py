@@ -53,3 +53,7 @@ class Rows:
     def table(self) -> pa.Table:
         """All of it."""
         return self._rows
+
+    def with_texts(self, name: str, values: Sequence[str | None]) -> "Rows":
+        """The same with one more column."""
+        return Rows(self._rows.append_column(name, pa.array(values, pa.string())), self._score)

@@ -323,7 +323,10 @@ class Journaled:
 
     async def _policy_for(self, n_rows: int) -> JournalPolicy | None:
         """What the journal takes; None if it does not take so many rows."""
-        policy = self._policy = self._policy or await self._ledger.policy()
+        if self._policy is None:
+            await self._access.connection.mend(self._access.name, self._access.ref)
+            self._policy = await self._ledger.policy()
+        policy = self._policy
         return policy if policy is not None and n_rows <= policy.batch_rows else None
 
     def _if_known(self, new: Sequence[New]) -> Callable[[View], Sequence[New] | None]:

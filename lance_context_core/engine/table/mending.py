@@ -1,68 +1,161 @@
-"""What a power cut leaves of a table, mended: versions that are torn, and of which nobody was told.
+"""What a power cut, or a copy of some of the files, leaves of a table: found when it is first opened.
 
 The journal notes a version only when it is as durable as was promised, and forgets only then what that
 version brought. So one that is newer than the noted one was told to nobody, or is in the journal still:
-if it is torn, the store goes on without it, and folds again.
+if it is torn, the store goes on without it, and folds again; if it is whole, it counts. An older one
+lacks what was acknowledged: then there is an error, until the loss is accepted.
 """
 
 import asyncio
 import json
 import os
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
-from urllib.parse import quote
+from typing import Any, NamedTuple
 
 from lance_context_core._values import frozen
+from lance_context_core.engine.errors import asked
 from lance_context_core.engine.files import manifests
 from lance_context_core.engine.files.durability import Syncer
 from lance_context_core.engine.files.torn import names_rows, parts_of, torn
 from lance_context_core.engine.journal.journal import Journal
-from lance_context_core.engine.journal.ledger import Ledger
+from lance_context_core.engine.journal.ledger import Ledger, State
 from lance_context_core.engine.journal.statements import Part
+from lance_context_core.engine.names import shown_name
+from lance_context_core.engine.refs import refs
+from lance_context_core.engine.table import locating, overtaking
+from lance_context_core.errors import ContextStoreError, StorageError
 
 _MAKING = "making:"
 """What the journal calls a ref begins with this while it is being made."""
+
+WAY_OUT = "put it back from a copy, or call accept_loss(), and the store goes on without it"
+"""What to do where something that was acknowledged is missing."""
+
+
+class Lacking(NamedTuple):
+    """Something that was acknowledged, and is missing."""
+
+    part: Part
+    where: Path
+    """The folder of the table, or of the branch or tag of it."""
+    what: str
 
 
 class Mending:
     """Looks at each table once, before it is opened: a power cut ends whoever has it open."""
 
-    def __init__(self, root: Path, journal: Journal, syncer: Syncer | None) -> None:
-        """The tables of the store in the directory `root`."""
+    def __init__(
+        self,
+        root: Path,
+        journal: Journal,
+        syncer: Syncer | None,
+        opened: Callable[[str], Awaitable[Any]],
+        *,
+        may_write: bool = True,
+    ) -> None:
+        """The tables of the store in the directory `root`; `opened` has the engine open one.
+
+        Unless it `may_write`, it only tells what is missing, and mends nothing.
+        """
         self._root = root
+        self._may_write = may_write
         self._journal = journal
         self._syncer = syncer
-        self._done: set[Part] = set()
+        self._opened = opened
+        self._done: dict[Part, object] = {}
 
-    async def mend(self, name: str, ref: str | None = None, *, is_journaled: bool = True) -> None:
-        """Drop what is torn and was told to nobody, where one may write.
+    async def mend(
+        self, name: str, ref: str | None = None, *, is_kept: bool = True, is_again: bool = False
+    ) -> None:
+        """Drop what is torn and was told to nobody, where one may write; take what is newer and whole.
 
-        A table that is not journaled is the store's own, and nobody's loss.
+        A table that is not `is_kept` is the store's own, and nobody's loss. Raises StorageError if
+        less is there than was acknowledged. It looks once, unless it is to look again.
         """
         part = Part(name, ref or "")
-        if part in self._done:
+        if not is_again and self._done.get(part, self) == self._journal.identity:
             return
         table = _Table(self._root, part)
         ledger = Ledger(self._journal, name, ref)
 
-        async def look() -> _Findings:
-            floor = await ledger.floor() if is_journaled else 0
-            is_known = floor > 0 or not is_journaled
-            return await asyncio.to_thread(table.look, floor, is_known=is_known)
-
+        look = partial(self._look, ledger, table, is_kept=is_kept)
         try:
-            if await look():
+            found = await look()
+            if found.lacks:
+                found = await self._looked_again(ledger, look)
+                _require(name, found)
+            if self._may_write and (found.torn or found.newest):
                 async with ledger.folding():
                     found = await look()  # Somebody else may have been faster.
-                    await asyncio.to_thread(_drop, found.torn)
+                    await asyncio.to_thread(table.drop, found.torn)
                     if found.newest:
-                        await ledger.forget(0, found.newest)
-            if ref is None:
+                        handle = await self._opened(name)
+                        await overtaking.overtake(ledger, handle, found.newest, found.later)
+            if ref is None and self._may_write:
                 await self._mend_refs(name)
+        except StorageError:
+            raise
         except OSError:
             return  # What cannot be looked at is for the engine to complain about.
-        self._done.add(part)
+        self._done[part] = self._journal.identity
+
+    async def know(self, name: str, ref: str | None, handle: Any) -> None:
+        """Have the journal, if there is one, know the version that a table is at, which is durable."""
+        if await self._journal.exists():
+            ledger = Ledger(self._journal, name, ref)
+            async with ledger.folding():
+                await asked(f"read {shown_name(name)}", handle.checkout_latest())
+                await ledger.note(int(await handle.version()))
+
+    async def lacking(self, besides: str, *, is_damaged: bool = False) -> list[Lacking]:
+        """What is missing of what was acknowledged, of all tables but that one.
+
+        With `is_damaged` also what is there, and whose newest version is damaged. Raises StorageError
+        if the journal cannot be read.
+        """
+        known = await self._journal.known()
+        found = []
+        for part in sorted({*known, *await asyncio.to_thread(_parts, self._root)}):
+            if part.name == besides or part.ref.startswith(_MAKING):
+                continue
+            if is_damaged and (wrong := await self.damage(part.name, part.ref or None)):
+                found.append(Lacking(part, self._root, wrong.removeprefix("; ")))
+                continue
+            table, ledger = _Table(self._root, part), Ledger(self._journal, part.name, part.ref)
+
+            look = partial(self._look, ledger, table)
+            if not (await look()).lacks and not await asyncio.to_thread(table.hides):
+                continue
+            lacks = (await self._looked_again(ledger, look)).lacks
+            if lacks := lacks or await asyncio.to_thread(table.hides):
+                found.append(Lacking(part, table.directory, f"{shown_name(part.name)} {lacks}"))
+        return found
+
+    async def accept(self, name: str, ref: str) -> bool:
+        """Go on with what is left of a table, on a ref or on main.
+
+        A table of which no version is whole is gone; its folder is kept under another name. Returns
+        whether it is to be made anew, for what the journal holds.
+        """
+        table = _Table(self._root, Part(name, ref))
+        ledger = Ledger(self._journal, name, ref or None)
+        self._done.clear()
+        async with ledger.folding():
+            newest = await asyncio.to_thread(table.fall_back)
+            if not await self._journal.exists():
+                return False
+            is_wanted = not ref and (await ledger.fullness())[0] > 0
+            if newest or is_wanted:
+                await ledger.forget(0, newest)
+            else:
+                await ledger.discard()
+            if not newest and not ref:
+                for other in filter(None, await self._journal.refs(name)):
+                    await Ledger(self._journal, name, other).discard()
+        return is_wanted and not newest
 
     @asynccontextmanager
     async def making(self, name: str, ref: str) -> AsyncIterator[None]:
@@ -77,6 +170,22 @@ class Mending:
             await mark.doubt()  # Also within a commit the mark is there from now on.
             yield
             await mark.discard()
+
+    async def _look(self, ledger: Ledger, table: "_Table", *, is_kept: bool = True) -> "_Findings":
+        state = await ledger.state() if is_kept else State()
+        return await asyncio.to_thread(table.look, state, is_kept=is_kept)
+
+    async def _looked_again(
+        self, ledger: Ledger, look: Callable[[], Awaitable["_Findings"]]
+    ) -> "_Findings":
+        """What is found while nobody commits, or drops the table, as far as one may have them wait."""
+        if not self._may_write:
+            return await look()
+        try:
+            async with ledger.folding():
+                return await look()
+        except StorageError:
+            return await look()
 
     async def _mend_refs(self, name: str) -> None:
         for known in await self._journal.refs(name):
@@ -96,6 +205,23 @@ class Mending:
         """Which file of the newest version is torn, and the way out; empty if none is."""
         return await asyncio.to_thread(_Table(self._root, Part(name, ref or "")).damage)
 
+    async def unreadable(self, name: str, ref: str | None) -> str:
+        """Which file of the newest version cannot be read; empty if that is not to be told.
+
+        All rows are read for it, up to the first that cannot be.
+        """
+        table = _Table(self._root, Part(name, ref or ""))
+        try:
+            handle = await self._opened(name)
+            if ref is not None:
+                handle = await refs.opened(handle, name, ref)
+            version = int(await handle.version())
+            files = await asyncio.to_thread(table.data_files, version)
+        except (ContextStoreError, OSError, ValueError):
+            return ""
+        found = await locating.unreadable(handle, files)
+        return "" if not found else f"; {' or '.join(repr(str(one)) for one in found)} is damaged"
+
 
 @frozen
 class _Findings:
@@ -104,10 +230,11 @@ class _Findings:
     torn: list[Path]
     """The manifests of versions that are to go."""
     newest: int = 0
-    """The version that the journal is to go by, if its own is gone."""
-
-    def __bool__(self) -> bool:
-        return bool(self.torn or self.newest)
+    """The version that counts though the journal does not know it, being whole; 0 if none is."""
+    later: tuple[int, ...] = ()
+    """That version, and those between it and the known one, the newest first."""
+    lacks: str = ""
+    """What is missing of what was acknowledged."""
 
 
 class _Table:
@@ -115,55 +242,118 @@ class _Table:
 
     def __init__(self, root: Path, part: Part) -> None:
         self._table = root / f"{part.name}.lance"
-        self._directory = self._table / "tree" / part.ref if part.ref else self._table
+        self.directory = manifests.directory_of(self._table, part.ref)
         self._ref = part.ref
 
-    def look(self, floor: int, *, is_known: bool) -> _Findings:
-        """What is to be mended; nothing where one may not write. Raises OSError if one cannot look.
+    def look(self, state: State, *, is_kept: bool) -> _Findings:
+        """What is to be mended, where one may write. Raises OSError if one cannot look.
 
-        All that was told to anybody is in the version `floor`, unless that is not known.
+        All that was told to anybody is in the version that the journal knows, unless it knows none.
         """
-        if not os.access(self._directory / "_versions", os.W_OK):
+        listed = manifests.listed(self.directory)
+        newest, floor = max(listed, default=0), abs(state.version)
+        if is_kept and floor and (file := self._file_of_ref()) and not file.exists():
+            return _Findings([], lacks=f"lacks {self._ref!r}: {str(file)!r} is missing")
+        if is_kept and newest < (wanted := self._wanted(floor, listed.values())):
+            return _Findings([], lacks=self._lacks(newest, wanted))
+        if not os.access(self.directory / "_versions", os.W_OK):
             return _Findings([])
-        listed = manifests.listed(self._directory)
-        if not is_known and not self._is_without_rows(listed.values()):
+        if is_kept and not floor and not self._is_without_rows(listed.values()):
             return _Findings([])
-        newest = max(listed, default=0)
-        if newest < floor:
-            # Without `fsync` a power cut may have taken it; or it was removed by hand, being torn.
-            return _Findings([], newest)
-        known = parts_of(listed[floor], self._directory) if floor in listed else frozenset()
+        known = parts_of(listed[floor], self.directory) if floor in listed else frozenset()
         above = {number: one for number, one in listed.items() if number > floor}
         found = [
-            one for number, one in above.items() if torn(one, number, self._directory, known=known)
+            one for number, one in above.items() if torn(one, number, self.directory, known=known)
         ]
         # There must be a version to go on from.
         if floor and floor not in listed and len(found) == len(above):
             return _Findings([])
-        return _Findings(found)
+        whole = sorted((number for number, one in above.items() if one not in found), reverse=True)
+        if state.version <= 0 or whole in ([], [floor + 1][: state.is_folding]):
+            return _Findings(found)
+        return _Findings(found, whole[0], tuple(whole))
+
+    def data_files(self, version: int) -> dict[int, list[Path]]:
+        """As `manifests.data_files`."""
+        return manifests.data_files(manifests.listed(self.directory)[version], self.directory)
+
+    def drop(self, torn: Iterable[Path]) -> None:
+        """Remove these manifests."""
+        for manifest in torn:
+            manifest.unlink(missing_ok=True)
+        newest = max(manifests.listed(self.directory), default=0)
+        if newest:
+            manifests.hint(self.directory, newest)
+
+    def hides(self) -> str:
+        """What is wrong with the folder of a table that no version leads into; empty if nothing is.
+
+        Nobody is refused for it: a process that is killed as it drops a table leaves such a one, too.
+        """
+        if self._ref or manifests.listed(self.directory) or self._is_without_rows(()):
+            return ""
+        return "has data, and no version"
 
     def drop_torn_ref(self) -> None:
         """Drop the ref, unless it is whole. Raises OSError if one cannot look, or may not."""
-        file = self._table / "_refs" / "branches" / f"{quote(self._ref, safe='')}.json"
-        listed = manifests.listed(self._directory)
+        file = manifests.file_of_ref(self._table, self._ref)
+        listed = manifests.listed(self.directory)
         newest = max(listed, default=0)
-        if not newest or torn(listed[newest], newest, self._directory) or not _is_json(file):
+        if not newest or torn(listed[newest], newest, self.directory) or not _is_json(file):
             file.unlink(missing_ok=True)
-            _drop(listed.values())
+            self.drop(listed.values())
+
+    def fall_back(self) -> int:
+        """Remove what is torn of the newest versions; returns the one that is left, 0 if none is.
+
+        Raises OSError if one cannot look, or may not.
+        """
+        file = self._file_of_ref()
+        listed = manifests.listed(self.directory) if file is None or file.exists() else {}
+        for number in sorted(listed, reverse=True):
+            if not torn(listed[number], number, self.directory):
+                manifests.hint(self.directory, number)
+                return number
+            listed[number].unlink(missing_ok=True)
+        if file is not None:
+            file.unlink(missing_ok=True)
+        elif self._table.exists():
+            number = 1
+            while (kept := self._table.with_suffix(f".lost-{number}")).exists():
+                number += 1
+            self._table.rename(kept)
+        return 0
 
     def damage(self) -> str:
         """As `Mending.damage`."""
-        listed = manifests.listed(self._directory)
+        listed = manifests.listed(self.directory)
         try:
             newest = max(listed)
-            file = torn(listed[newest], newest, self._directory)
+            file = torn(listed[newest], newest, self.directory)
         except (OSError, ValueError):
             return ""
         if file is None:
             return ""
+        return f"; {str(file)!r} is not whole: {WAY_OUT}"
+
+    def _file_of_ref(self) -> Path | None:
+        return manifests.file_of_ref(self._table, self._ref) if self._ref else None
+
+    def _wanted(self, floor: int, versions: Iterable[Path]) -> int:
+        """The version that was acknowledged, by the journal; else by what is noted beside the table."""
+        if floor:
+            return floor
+        if self._ref:
+            forked_at = manifests.forked_at(self._table, self._ref)
+            return max(manifests.hinted(self.directory), forked_at) if forked_at else 0
+        return 0 if self._is_without_rows(versions) else manifests.hinted(self.directory)
+
+    def _lacks(self, newest: int, wanted: int) -> str:
+        of = f" of {self._ref!r}" if self._ref else ""
+        there = f"the newest on the disk is {newest}" if newest else "none is on the disk"
+        file = manifests.path(self.directory, wanted)
         return (
-            f"; {str(file)!r} is not whole: without '{listed[newest]}' the version before it counts, "
-            "and what this one brought is lost"
+            f"lacks acknowledged data: version {wanted}{of} is missing ({str(file)!r}), and {there}"
         )
 
     def _is_without_rows(self, versions: Iterable[Path]) -> bool:
@@ -173,9 +363,17 @@ class _Table:
         return not any(names_rows(manifest, self._table) for manifest in versions)
 
 
-def _drop(manifests: Iterable[Path]) -> None:
-    for manifest in manifests:
-        manifest.unlink(missing_ok=True)
+def _require(name: str, found: _Findings) -> None:
+    if found.lacks:
+        raise StorageError(f"{shown_name(name)} {found.lacks}: {WAY_OUT}")
+
+
+def _parts(root: Path) -> list[Part]:
+    """The tables in a directory, each on main and on each of its refs, by their files."""
+    found = []
+    for table in sorted(root.glob("*.lance")):
+        found += [Part(table.stem, ref) for ref in ("", *manifests.refs(table))]
+    return found
 
 
 def _is_json(file: Path) -> bool:

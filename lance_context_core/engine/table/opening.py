@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any, Protocol
 
+from lance_context_core._retrying import FEW_ATTEMPTS, retried
 from lance_context_core._values import frozen
 from lance_context_core.engine.connection import Connection
 from lance_context_core.engine.errors import translated
@@ -10,10 +11,15 @@ from lance_context_core.engine.journal.ledger import Ledger
 from lance_context_core.engine.names import shown_name
 from lance_context_core.engine.refs import refs, remains
 from lance_context_core.engine.refs.refs import At, Pin
-from lance_context_core.engine.schema import VECTOR, TableSpec, check_format
-from lance_context_core.engine.table import creation, indexes
+from lance_context_core.engine.schema import VECTOR, TableSpec, check_columns, check_format
+from lance_context_core.engine.table import creation, indexes, removed
 from lance_context_core.engine.table.commits import Commits
-from lance_context_core.errors import NotFoundError, StorageError
+from lance_context_core.errors import (
+    ConflictError,
+    NotFoundError,
+    StorageError,
+    StoreFormatError,
+)
 
 STABLE_ROW_IDS = {"new_table_enable_stable_row_ids": "true"}
 """A row's id then survives compaction and updates, and grows in the order of commits: it is the
@@ -73,26 +79,41 @@ class Opening:
         connection = self._connection
         if await connection.existing() is None:
             return None
-        await connection.mend(self.name, is_journaled=self._spec.is_journaled)
+        await connection.mend(self.name, is_kept=not self._spec.serves_the_store)
         try:
             handle = await connection.table(self.name)
         except NotFoundError:
             await self._require_branch()
             return None
-        check_format(await handle.schema(), self.name)
+        try:
+            check_format(schema := await handle.schema(), self.name)
+        except StoreFormatError as error:
+            await connection.explain(error, self.name)
+            raise
+        check_columns(schema, self._spec, self.name)
         if self._pin is not None:
-            at = await self._pin.locate(self.name, handle)
-            return at and await refs.opened(handle, self.name, at.ref, at.version)
+            if (at := await self._pin.locate(self.name, handle)) is None:
+                return None
+            if at.ref is not None:
+                connection.require_placed(self._label)
+            try:
+                return await refs.opened(handle, self.name, at.ref, at.version)
+            except (NotFoundError, StorageError) as error:
+                await removed.explain(error, connection, self.name, at, is_pinned=True)
+                raise
         if self.ref is not None:
             if self.ref not in await refs.listed(handle, self.name):
                 await self._require_branch()
                 return None
+            connection.require_placed(self._label)
             await connection.mend(self.name, self.ref)
             try:
                 handle = await refs.opened(handle, self.name, self.ref)
             except StorageError as error:
                 await connection.explain(error, self.name, self.ref)
                 raise
+        if connection.is_read_only:
+            return handle
         self.is_incomplete = False
         try:
             await self.complete(handle)
@@ -104,7 +125,11 @@ class Opening:
     async def create(self) -> Any:
         """Make the table; raises AlreadyExistsError, or ConflictError, where another was faster."""
         if self._beside is not None:
-            return await self._forked_empty(self._beside)
+            # Others may erase from main, and so remove the version that it begins with.
+            beside = self._beside
+            return await retried(
+                lambda: self._forked_empty(beside), on=ConflictError, attempts=FEW_ATTEMPTS
+            )
         self._commits.require_sound()
         engine = await self._connection.engine()
         with translated(f"create {self._label}"):
@@ -139,11 +164,22 @@ class Opening:
     # Refs
 
     async def fork(self, handle: Any, ref: str, at: At) -> Any:
-        """A handle of a new ref that begins with what `at` shows; the ref must not exist."""
+        """A handle of a new ref that begins with what `at` shows; the ref must not exist.
+
+        Raises ConflictError if others have removed that version.
+        """
+        await self._connection.record_place()
         async with self._connection.making(self.name, ref):
-            forked = await remains.fork(self._connection, handle, self.name, ref, at)
+            try:
+                # Nobody erases the files of that version before it has the ref.
+                async with self._commits.in_flight.committing():
+                    forked = await remains.fork(self._connection, handle, self.name, ref, at)
+            except (NotFoundError, StorageError) as error:
+                await removed.explain(error, self._connection, self.name, at, is_pinned=False)
+                raise
             await self._commits.sync(forked)
             await self._commits.sync_refs()
+        await self._connection.know(self.name, ref, forked)
         return forked
 
     async def drop(self, handle: Any, ref: str) -> None:
@@ -174,9 +210,8 @@ class Opening:
         records = self._beside.records
         handle = await records.peek()
         if handle is None or self.ref not in await refs.listed(handle, records.name):
-            raise NotFoundError(
-                f"branch {refs.branch_of(self.ref)!r} does not exist: see branches(), or create it"
-            )
+            what = refs.named(self._beside.ref)
+            raise NotFoundError(f"{what} does not exist: see branches(), or create it")
 
     async def _forked_empty(self, beside: Beside) -> Any:
         """Make a table that main may have, but had not when this branch was made."""
@@ -186,6 +221,7 @@ class Opening:
         if base in await refs.listed(root, self.name):
             empty = await refs.opened(root, self.name, base)
         else:
+            root = await self._connection.table(self.name)  # What it shows is there.
             empty = await self.fork(root, base, At(None, await root.version()))
         with translated(f"create {self._label}"):
             if await empty.count_rows():

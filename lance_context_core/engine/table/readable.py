@@ -6,12 +6,14 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from lance_context_core.engine.errors import translated
 from lance_context_core.engine.journal.entries import View
 from lance_context_core.engine.schema import KEY, VECTOR
 from lance_context_core.engine.sql.clauses import Clause, UnsureError, in_list
-from lance_context_core.engine.table import indexes, narrowing, overlay, reading
+from lance_context_core.engine.table import aside, indexes, narrowing, overlay, reading
 from lance_context_core.engine.table.access import Access
 from lance_context_core.engine.table.arrow import Row, rows_of
+from lance_context_core.engine.table.aside import Aside
 from lance_context_core.engine.table.grouping import Incoming
 from lance_context_core.engine.table.journaled import Journaled
 from lance_context_core.engine.table.narrowing import Narrowed
@@ -43,6 +45,7 @@ class Readable:
         self._nothings = Nothings(self.spec.schema)
         self._incoming = Incoming(self.spec, self.vectors, self.label)
         self._journaled: Journaled | None = None
+        self._aside: Aside | None = None
 
     async def schema(self) -> pa.Schema:
         """The columns of the table as they are; those of its specification if it is absent."""
@@ -86,16 +89,21 @@ class Readable:
         assert isinstance(rows, pa.Table)
         return rows
 
-    async def snapshot(self) -> Snapshot:
-        """The table as it is now, to be read at length; close it."""
-        return await Snapshot.of(self.access)
+    async def snapshot(self, *, is_settled: bool = False) -> Snapshot:
+        """The table as it is now, to be read at length; close it.
+
+        With `is_settled` the journal's rows are among those of the table, if nobody writes meanwhile.
+        """
+        if is_settled:
+            await self.access.settle()
+        return await Snapshot.of(self.access, is_settled=is_settled)
 
     async def batches(
         self, where: Clause, *, columns: Sequence[str], batch_rows: int
     ) -> AsyncIterator[pa.RecordBatch]:
         """The matching rows of one moment, in no order; see `Snapshot.batches`."""
         for is_settled in (False, True):
-            snapshot = await self.snapshot()
+            snapshot = await self.snapshot(is_settled=is_settled)
             try:
                 read = snapshot.batches(where, columns=columns, batch_rows=batch_rows)
                 async for batch in read:
@@ -103,7 +111,6 @@ class Readable:
             except UnsureError:  # Before the first one: the journal is asked before the table is.
                 if is_settled:
                     raise
-                await self.access.settle()
             else:
                 return
             finally:
@@ -215,6 +222,10 @@ class Readable:
         nothing = self.nothing(columns)
         if len(row_ids) == 0:
             return nothing
+        if self._aside is not None and any(
+            aside.FIRST_ID <= id < overlay.FIRST_ID for id in row_ids
+        ):
+            return await self._taken_aside(self._aside, [*map(int, row_ids)], columns)
         if self._journaled is not None:
             return await self._journaled.take(row_ids, columns=columns, nothing=nothing)
         if (view := await self.access.view()) is not None:
@@ -245,7 +256,8 @@ class Readable:
     ) -> pa.Table:
         """The `limit` rows nearest by cosine, best first, with `_rowid` and `_distance` in [0, 2].
 
-        `narrowed` is what `narrowed` said of the condition. Raises as `ensure_vectors` if the table was built for vectors of others.
+        `narrowed` is what `narrowed` said of the condition. Raises as `Vectors.check` if the table
+        holds vectors of another length or model.
         """
         nothing = self.nothing(columns, "_distance")
 
@@ -296,6 +308,16 @@ class Readable:
         return self._nothings.of(columns, score)
 
     # Helpers
+
+    async def _taken_aside(self, places: Aside, ids: list[int], columns: Sequence[str]) -> pa.Table:
+        """As `take`, where some rows were found in places that show what nobody may fold."""
+        known = [id for id in ids if not aside.FIRST_ID <= id < overlay.FIRST_ID]
+        found = [await self.take(known, columns=columns)]
+        for handle, some in places.owners([id for id in ids if id not in {*known}]).items():
+            with translated(f"read {self.label}"):
+                rows = await reading.take(handle, some, columns)
+            found.append(rows.select(found[0].column_names).cast(found[0].schema))
+        return overlay.in_order(pa.concat_tables(found), ids)
 
     async def _slice(
         self,

@@ -1,6 +1,7 @@
 """All matching rows of one moment, batch by batch: what is read of a table at length, and in no order."""
 
 from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from lance_context_core.engine.schema import VECTOR
 from lance_context_core.engine.sql.clauses import UnsureError
 from lance_context_core.engine.table import overlay, reading
 from lance_context_core.engine.table.access import Access
+from lance_context_core.errors import StorageError
 
 
 @frozen
@@ -24,10 +26,18 @@ class Snapshot:
     """Of the engine's, which nobody moves; None if no row is in the table itself."""
     view: View | None
     """What the journal holds; None if that is nothing."""
+    is_own: bool = True
+    """Whether the handle ends with this."""
 
     @classmethod
-    async def of(cls, access: Access) -> "Snapshot":
-        """The table at this moment; an absent one reads as empty."""
+    async def of(cls, access: Access, *, is_settled: bool = False) -> "Snapshot":
+        """The table at this moment; an absent one reads as empty.
+
+        Where nobody may fold what the journal holds, and that `is_settled` is asked for, it is as if
+        somebody had.
+        """
+        if is_settled and access.aside is not None:
+            return cls(access, await access.aside(), None, is_own=False)
         view = await access.view()
         if view is not None and view.entries:
             if await access.presence.is_empty(view.moment):
@@ -51,7 +61,7 @@ class Snapshot:
             mine = overlay.matching(self.view, where)
             where = overlay.beneath(self.view, where)
         if self.handle is not None:
-            with translated(f"read {self.access.label}"):
+            async with self._reading():
                 present = await reading.present(self.handle, columns)
                 async for batch in reading.stream(self.handle, where, present, batch_rows):
                     yield batch
@@ -73,7 +83,7 @@ class Snapshot:
         """
         if self.handle is None:
             return
-        with translated(f"read {self.access.label}"):
+        async with self._reading():
             present = await reading.present(self.handle, columns)
             ids = (await reading.stored_ids(self.handle, where)).astype(np.int64)
             if len(ids) < 2 or bool(np.all(ids[1:] > ids[:-1])):
@@ -86,7 +96,17 @@ class Snapshot:
                 for batch in rows.select(present).combine_chunks().to_batches():
                     yield batch
 
+    @asynccontextmanager
+    async def _reading(self) -> AsyncIterator[None]:
+        """Read through the handle in here. Raises ConflictError if others remove the version meanwhile."""
+        try:
+            with translated(f"read {self.access.label}"):
+                yield
+        except StorageError as error:
+            await self.access.explain(self.handle, error)
+            raise
+
     def close(self) -> None:
         """Let go of the engine's handle, if it is this one's own."""
-        if self.handle is not None and not self.access.is_pinned:
+        if self.handle is not None and self.is_own and not self.access.is_pinned:
             self.handle.close()

@@ -15,6 +15,7 @@ from lance_context_core.engine.sql.clauses import Clause, Value, literal
 from lance_context_core.engine.table import conditional, keyed, writing
 from lance_context_core.engine.table.access import Access
 from lance_context_core.engine.table.arrow import Row, to_table
+from lance_context_core.engine.table.aside import Aside
 from lance_context_core.engine.table.batches import Batches
 from lance_context_core.engine.table.folding import Folding
 from lance_context_core.engine.table.gathering import Gathered
@@ -57,6 +58,9 @@ class Table(Readable):
             )
             access.commits.fold = folding.fold
             access.finishing, access.closing = folding.finish, folding.stop
+            if access.connection.is_read_only:
+                self._aside = aside = Aside(access, folding.lay)
+                access.aside, access.closing = aside.newest, aside.close
 
     def on(self, ref: str, *, records: "Table") -> "Table":
         """This table, which is on main, on another ref; `records`, on main, tell whether it exists."""

@@ -3,7 +3,6 @@
 import builtins
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
-from functools import lru_cache
 from typing import Any, TypeVar, Unpack
 
 import pyarrow as pa
@@ -15,6 +14,7 @@ from lance_context_core._handle import handle
 from lance_context_core._loop import LATER, Later
 from lance_context_core._options import takes
 from lance_context_core._progress import check_progress, tell_written
+from lance_context_core._recent import remembered
 from lance_context_core._resources import Resources
 from lance_context_core.engine import sql
 from lance_context_core.engine.names import kv_of, kv_table_of
@@ -399,7 +399,7 @@ class AsyncKeyValues:
         return rows.take(pc.select_k_unstable(rows, offset + limit, keys)).slice(offset)
 
 
-@lru_cache(256)
+@remembered(64 * 1024)
 def _of_scope(scope: Scope) -> sql.Clause:
     return sql.all_equal(scope.parts())
 

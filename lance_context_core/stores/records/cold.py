@@ -15,7 +15,6 @@ from typing import Any
 from lance_context_core._retrying import Attempts
 from lance_context_core.engine import sql
 from lance_context_core.engine.database import COLD_TABLE
-from lance_context_core.engine.refs.refs import MAIN
 from lance_context_core.engine.revisions import next_revision
 from lance_context_core.engine.schema import COLD, KEY, VECTOR, vector_length, vector_model
 from lance_context_core.engine.table.table import Table
@@ -105,10 +104,13 @@ async def bring_all_back(records: Records) -> None:
         return
     resources = records.resources
     whole = Whole(resources, Scope())
-    for name in [MAIN, *(one.name for one in await branches.listed(whole.main()))]:
+
+    async def step(name: str) -> None:
         on = resources.on(resources.writable().on(name))
         view = replace(records, resources=on)
         await _bring_back(view, view.inside())
+
+    await branches.on_each(whole.main(), step)
 
 
 async def _bring_back(records: Records, where: sql.Clause) -> int:

@@ -46,6 +46,7 @@ class ContextHandle(Opened):
             if chosen.embedding_dim is not None:
                 await records.table.vectors.ensure(chosen.embedding_dim, None)
             if chosen.is_compacted:
+                resources.writable()
                 await resources.compaction.start(chosen.schedule)
         except BaseException:
             await context.close()

@@ -46,8 +46,10 @@ async def scan(
 @asynccontextmanager
 async def _snapshot(records: Records) -> AsyncIterator[Any | None]:
     """A handle that nobody moves to a newer version; None if the table is absent."""
-    handle = await records.table.access.reader()
-    if handle is None or isinstance(records.resources.database, PinnedDatabase):
+    access = records.table.access
+    handle = await access.complete_reader()
+    is_pinned = isinstance(records.resources.database, PinnedDatabase)
+    if handle is None or is_pinned or access.connection.is_read_only:
         yield handle
     else:
         async with records.table.access.separately() as own:

@@ -7,19 +7,19 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
-from functools import lru_cache
 from typing import Any, NamedTuple, Unpack
 
 import pyarrow as pa
 
 from lance_context_core import _steps as steps
 from lance_context_core._checks import check_name, check_span
+from lance_context_core._recent import remembered
 from lance_context_core._resources import Resources
 from lance_context_core._values import frozen
 from lance_context_core.engine import sql
 from lance_context_core.engine.database import COLD_TABLE
 from lance_context_core.engine.revisions import next_revision
-from lance_context_core.engine.schema import COLD, KEY, OWES, VECTOR
+from lance_context_core.engine.schema import COLD, KEY, LINK, OWES, VECTOR
 from lance_context_core.engine.sql.clauses import UnsureError as UnsureOfRowError
 from lance_context_core.engine.table.table import Table
 from lance_context_core.filters import RECORD_FIELDS, FilterLike
@@ -29,12 +29,13 @@ from lance_context_core.rows import visibility
 from lance_context_core.rows.records import (
     COLUMNS,
     NO_CONTEXT,
+    OF_ALL,
     from_row,
     from_values,
     to_row,
     values_of,
 )
-from lance_context_core.scope import SCOPE_PARTS, Scope
+from lance_context_core.scope import Scope
 from lance_context_core.search import query as searching
 from lance_context_core.search.options import (
     CONVERSATION,
@@ -46,15 +47,7 @@ from lance_context_core.search.query import Around
 
 WITHOUT_BLOB = [name for name in COLUMNS if name != "blob"]
 
-Session = tuple[str | None, ...]
-"""Context, tenant, user, agent and session: what tells one conversation from another."""
-
-SESSION = (KEY, *SCOPE_PARTS, "session_id")
-"""What is read of a row to know it as one of its session."""
-
-SUCCEEDED = [
-    *(KEY, "id", "external_id", "created_at", "expires_at", "revision", "previous_key", OWES)
-]
+SUCCEEDED = [*(KEY, "id", "external_id", "created_at", "expires_at", "revision", LINK, OWES)]
 """What is read of a row that another one is about to replace."""
 
 
@@ -215,6 +208,7 @@ class Records:
             in_two=(values_of, from_values),
             room=room,
             scope=which.scope,
+            names_links=self.context in OF_ALL,
         )
 
     async def page(
@@ -312,7 +306,7 @@ class Records:
     def replacing(self, row: Mapping[str, Any], record: ContextRecord) -> dict[str, Any]:
         """The row of `record` that replaces `row`, if nobody has changed it meanwhile."""
         words = self.resources.composer.index_text(record)
-        return to_row(record, key=row[KEY], search_text=words) | succession(row)
+        return to_row(record, key=row[KEY], search_text=words) | self.succession(row)
 
     async def written(self, rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
         """The keys of those of the rows, given by key, that are in the table; in their order."""
@@ -320,33 +314,13 @@ class Records:
         found = (await self.table.select(where, columns=[KEY, "revision"])).to_pylist()
         return [row[KEY] for row in found if row["revision"] == rows[row[KEY]]["revision"]]
 
-    # Sessions
-
-    def session_of(self, row: Mapping[str, Any]) -> Session | None:
-        """What tells the session of a row from all others of the store; None if it is in none."""
-        if row["session_id"] is None:
-            return None
-        return (self.context, *(row[part] for part in SCOPE_PARTS), row["session_id"])
-
-    def remember_end(self, rows: pa.Table | list[dict[str, Any]]) -> None:
-        """Note the last row of a session that was read to its end; with the columns `SESSION`."""
-        end = rows[-1:] if isinstance(rows, list) else rows.slice(max(rows.num_rows - 1, 0))
-        for row in end if isinstance(end, list) else end.select(SESSION).to_pylist():
-            if self.resources.last_keys.get(session := self.session_of(row)) is None:
-                self.resources.last_keys.put(session, row[KEY])
-
-    def forget_end(self, row: Mapping[str, Any]) -> None:
-        """Know no more which row is the last of the session of this one, which is gone."""
-        self.resources.last_keys.drop(self.session_of(row))
-
-
-def succession(row: Mapping[str, Any]) -> dict[str, Any]:
-    """What the row that replaces `row` takes over."""
-    return {
-        "previous_key": row["previous_key"],
-        "revision": next_revision(row["revision"]),
-        OWES: row.get(OWES),
-    }
+    def succession(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """What the row that replaces `row` takes over."""
+        return {
+            LINK: row[LINK] if self.context in OF_ALL else None,
+            "revision": next_revision(row["revision"]),
+            OWES: row.get(OWES),
+        }
 
 
 class _Which(NamedTuple):
@@ -370,7 +344,7 @@ def _which(
     return _Which(mine, sql.all_of([mine, *conditions, *shown]))
 
 
-_usual_which = lru_cache(1 << 10)(_which)
+_usual_which = remembered(2 * 1024 * 1024)(_which)
 _SHORT = 1_000
 """Conditions of more letters are not remembered."""
 
@@ -380,7 +354,7 @@ def _inside(scope: Scope, within: Mapping[str, str | None]) -> sql.Clause:
     return sql.all_equal({k: v for k, v in within.items() if v is None or mine.get(k) != v})
 
 
-@lru_cache(1 << 10)
+@remembered(512 * 1024)
 def _mine(scope: Scope, context: str) -> sql.Clause:
     """That a row is one of a scope and a context: the same for each call of a handle."""
     return sql.all_equal({**scope.parts(), "context": context})

@@ -11,7 +11,7 @@ from lance_context_core.engine.table.conditional import Tail
 from lance_context_core.errors import AlreadyExistsError, ConflictError, NotFoundError
 from lance_context_core.rows.records import refuse_duplicates
 from lance_context_core.stores.records import repeating, writing
-from lance_context_core.stores.records.scoped import SESSION, Records
+from lance_context_core.stores.records.scoped import Records
 from lance_context_core.stores.records.writing import Draft
 
 T = TypeVar("T")
@@ -24,7 +24,7 @@ async def pop(
 ) -> Mapping[str, Any] | None:
     """Remove the last matching row, and return it, with these columns; None if there is none."""
     records.resources.writable()
-    asked = [*dict.fromkeys([*columns, *SESSION, "id", "revision"])]
+    asked = [*dict.fromkeys([*columns, KEY, "id", "revision"])]
     attempts = Attempts(_BUSY)
     while True:
         attempts.begin()
@@ -41,7 +41,6 @@ async def pop(
         key = rows[0][KEY]
         tail = Tail(where, [key])
         if await records.table.exchange_if([], seen={key: rows[0]["revision"]}, tail=tail):
-            records.forget_end(rows[0])
             return rows[0]
 
 
@@ -78,8 +77,6 @@ async def replace_tail(
         if not going and not new:
             return []
         await writing.complete(records, records.table, new)
-        if new:
-            new[0].row["previous_key"] = before[KEY] if before else None
         if gone:
             await repeating.clear_away(records, gone)
         ends = [before, *tail] if before else tail
@@ -88,10 +85,6 @@ async def replace_tail(
             seen={**dict.fromkeys(keys), **going},
             tail=Tail(where, [row[KEY] for row in ends], is_all=before is None),
         ):
-            if new:
-                writing.remember(records, new)
-            else:
-                records.forget_end(tail[-1])
             return [one.record.id for one in new]
 
 
@@ -101,7 +94,7 @@ async def _end(
     """The row of that id, and those behind it, which are all if there is to be none before."""
     # One more than expected tells whether there are others.
     last = None if expected is None else len(expected) + 1
-    found = await records.table.slice(where, columns=[*SESSION, "id", "revision"], last=last)
+    found = await records.table.slice(where, columns=[KEY, "id", "revision"], last=last)
     rows = found.to_pylist()
     ids = [row["id"] for row in rows]
     if after is None:

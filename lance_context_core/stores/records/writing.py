@@ -1,6 +1,6 @@
 """New records: drafts become rows in one pass over them, and the rows of a call one commit."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
@@ -30,13 +30,7 @@ from lance_context_core.stores.records.repeating import (
     existing_of,
     refuse_other_content,
 )
-from lance_context_core.stores.records.scoped import (
-    SESSION,
-    SUCCEEDED,
-    Records,
-    Session,
-    succession,
-)
+from lance_context_core.stores.records.scoped import SUCCEEDED, Records
 
 T = TypeVar("T")
 
@@ -133,7 +127,6 @@ async def insert(
         await complete(records, table, new, progress)
         made = tuple(one.record.id for one in new)
         written = await table.append([*(one.row for one in new), *beside(made)])
-        remember(records, new)
         return WriteResult(ids=made, version=written.version)
     if keep_existing or (within is not None and len(new) == 1):
         # Most are new. Only where one is not, it is worth asking what is there; but of several
@@ -188,7 +181,7 @@ async def upsert(
         new = await steps.each(lambda one: _new(records, *one), zip(tried, replaced, strict=True))
         await complete(records, records.table, new, progress)
         rows = [
-            one.row if old is None else one.row | succession(old)
+            one.row if old is None else one.row | records.succession(old)
             for one, old in zip(new, replaced, strict=True)
         ]
         if expired:
@@ -201,7 +194,6 @@ async def upsert(
             # for ever. Of the others somebody else may have made the next by now.
             written = {*await records.written({row[KEY]: row for row in rows})}
             await superseding.mark(records, [from_row(row) for row in rows if row[KEY] in written])
-        remember(records, [one for one in new if one.row[KEY] in written])
         for index, row, old in zip(todo, rows, replaced, strict=True):
             if row[KEY] in written:
                 results[index] = Upserted(record=from_row(row), was_inserted=old is None)
@@ -251,7 +243,6 @@ async def exchange(
             before = sql.all_of([where, f"_rowid < {first[0].as_py()}"])
         if not (gone := await _revisions(table, before)):
             break
-    remember(records, new)
     return [
         existing[one.identity]["id"] if one.identity in staying else one.record.id
         for one in prepared
@@ -259,12 +250,11 @@ async def exchange(
 
 
 class Prepared(NamedTuple):
-    """A record and its row, which lacks a vector that must be made, and the link to the turn before."""
+    """A record and its row, which lacks a vector that must be made."""
 
     record: ContextRecord
     identity: Identity | None
     row: dict[str, Any]
-    session: Session | None
     text: str | None
     """What is embedded; None also where nobody would embed it, or there is a vector."""
 
@@ -309,7 +299,7 @@ def _new(
     if draft.owes is not None:
         row[OWES] = draft.owes
     text = composer.embed_text(record) if is_embedded and record.embedding is None else None
-    return Prepared(record, draft.identity, row, records.session_of(row), text)
+    return Prepared(record, draft.identity, row, text)
 
 
 def _key(
@@ -345,7 +335,6 @@ async def _write(
         written = await table.insert_absent(rows)
     else:
         written = len(rows), (await table.append(rows)).version
-    remember(records, new)
     return written
 
 
@@ -355,7 +344,7 @@ async def complete(
     new: Sequence[Prepared],
     progress: Callable[[Progress], object] | None = None,
 ) -> None:
-    """Give the rows what the others have a part in: marks, vectors, and the links between turns."""
+    """Give the rows what the others have a part in: marks and vectors."""
     if newer := [one.record for one in new if one.record.supersedes_id is not None]:
         for one in new:
             if by := superseding.superseded_by(one.record, newer):
@@ -366,31 +355,8 @@ async def complete(
         vectors = await embedded(
             table, records.resources, given=given, texts=texts, progress=progress
         )
-    last_keys = await _last_keys(records, {one.session for one in new if one.session})
     for one, vector in zip(new, vectors, strict=True):
         one.row[VECTOR] = vector
-        if one.session:
-            one.row["previous_key"] = last_keys.get(one.session)
-            last_keys[one.session] = one.row[KEY]
-
-
-async def _last_keys(records: Records, sessions: Collection[Session]) -> dict[Session, str]:
-    """The key of the last record of each of these sessions."""
-    known = records.resources.last_keys
-    last_keys = {one: key for one in sessions if (key := known.get(one))}
-    if unknown := {str(one[-1]) for one in sessions if one not in last_keys}:
-        inside = records.own(sql.in_list("session_id", sorted(unknown)))
-        for row in (await records.table.select(inside, columns=SESSION)).to_pylist():
-            session = records.session_of(row)
-            if session and session in sessions and known.get(session) is None:
-                last_keys[session] = row[KEY]
-    return last_keys
-
-
-def remember(records: Records, new: Sequence[Prepared]) -> None:
-    """Note the last rows of their sessions."""
-    for session, key in {one.session: one.row[KEY] for one in new if one.session}.items():
-        records.resources.last_keys.put(session, key)
 
 
 async def _find_repeated(

@@ -234,6 +234,11 @@ async def test_a_reply_survives_a_store_that_is_out_of_reach(tmp_path, caplog):
     assert "could not be remembered" in caplog.text
 
 
+async def test_half_an_emoji_is_remembered_as_a_question_mark(tmp_path):
+    await reply(tmp_path / "store", ScriptedModel("Hm."), "cut emoji \ud83d")
+    assert "cut emoji ?" in str(remembered(tmp_path / "store"))
+
+
 async def test_bad_options_are_refused(tmp_path):
     wrong = {
         "user_id": ["", " ", None, 7],

@@ -282,7 +282,6 @@ def test_none_among_ids_is_refused(store):
         ChatMessage("a", role="a\0b"),
         ToolMessage("a", tool_call_id="a\0b"),
         AIMessage("", tool_calls=[{"name": "brew", "args": {}, "id": "a\0b"}]),
-        HumanMessage("a\ud800"),
         AIMessage("a", response_metadata={"callback": print}),
     ],
 )
@@ -290,6 +289,19 @@ def test_a_message_that_cannot_be_stored_is_refused_with_those_beside_it(store, 
     with pytest.raises(InvalidRequestError):
         history(store).add_messages([HumanMessage("before"), message, HumanMessage("after")])
     assert history(store).messages == []
+
+
+def test_half_an_emoji_is_replaced_as_by_the_checkpointer(store):
+    cut = "cut \ud83d emoji"
+    given = [
+        HumanMessage(cut),
+        AIMessage("", tool_calls=[{"name": "brew", "args": {"tea": [cut]}, "id": "1"}]),
+        ToolMessage([{"type": "text", "text": cut}], tool_call_id="1"),
+        HumanMessage("ä 🍵 stay as they are"),
+    ]
+    history(store).add_messages(given)
+    serde = LanceContextSaver(store).serde
+    assert history(store).messages == serde.loads_typed(serde.dumps_typed(given))
 
 
 # Nothing, and what is read once

@@ -26,8 +26,15 @@ from langchain_lance_context import (
 from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import Field
 
-from lance_context_core import ContextStore, InvalidRequestError, Message
-from lance_context_core.errors import FilterError, StoreClosedError
+from lance_context_core import (
+    AsyncContextStore,
+    AsyncHistory,
+    ContextStore,
+    History,
+    InvalidRequestError,
+    Message,
+)
+from lance_context_core.errors import FilterError, StorageError, StoreClosedError
 from lance_context_core.settings import SearchOptions
 
 AFTER = "LanceContextMemoryMiddleware.after_agent"
@@ -579,3 +586,61 @@ def test_it_works_beside_the_checkpointer_of_the_same_store(embedding_store):
     agent.say("Is it?")
     assert len(agent.say("What colour has my bicycle?")["messages"]) == 6
     assert len(said(embedding_store)) == 6
+
+
+# What fails
+
+
+@sync_and_async
+def test_half_an_emoji_fails_no_run_and_is_remembered_as_a_question_mark(embedding_store, is_async):
+    agent = driven(embedding_store, is_async=is_async)
+    agent.say("cut emoji \ud83d")
+    assert len(agent.model.heard) == 1
+    assert said(embedding_store) == [("user", "cut emoji ?"), ("assistant", "Noted.")]
+
+
+@sync_and_async
+def test_a_store_that_fails_costs_a_run_its_memory_and_nothing_else(
+    embedding_store, is_async, monkeypatch, caplog
+):
+    agent = driven(embedding_store, is_async=is_async)
+    with monkeypatch.context() as away:
+        _take_away(away, "search", "append_many")
+        answer = agent.say("I drink tea.")
+    assert answer["messages"][-1].text == "Noted."
+    assert [one.message for one in caplog.records if one.name == "langchain_lance_context"] == [
+        "memories could not be recalled",
+        "a turn could not be remembered",
+    ]
+    assert said(embedding_store) == []
+    agent.say("I drink rum.", thread="next")
+    assert said(embedding_store, thread="next")[0] == ("user", "I drink rum.")
+
+
+@sync_and_async
+@pytest.mark.parametrize("call", ["search", "append_many"])
+def test_a_store_that_fails_fails_the_run_where_that_is_wanted(
+    embedding_store, is_async, call, monkeypatch
+):
+    agent = driven(embedding_store, is_async=is_async, on_error="raise")
+    _take_away(monkeypatch, call)
+    with pytest.raises(StorageError):
+        agent.say("I drink tea.")
+
+
+@pytest.mark.parametrize("wrong", ["ignore", None, True, 1])
+def test_what_cannot_be_done_about_an_error_is_refused(embedding_store, wrong):
+    with pytest.raises(InvalidRequestError, match=r"^on_error=.*'log' or 'raise'"):
+        LanceContextMemoryMiddleware(embedding_store, on_error=wrong)
+
+
+def _take_away(monkeypatch, *calls):
+    """Let these calls of the store and its history fail, in either way."""
+
+    def failing(*_, **__):
+        raise StorageError("the disk is away")
+
+    homes = {"search": (AsyncContextStore, ContextStore), "append_many": (AsyncHistory, History)}
+    for call in calls:
+        for home in homes[call]:
+            monkeypatch.setattr(home, call, failing)

@@ -29,6 +29,7 @@ def test_every_public_name_is_in_the_readme():
 def elsewhere():
     """What a process prints where all that can be missing is missing."""
     program = """
+import inspect
 import sys
 import langchain_lance_context
 print(*sys.modules)
@@ -39,9 +40,13 @@ for name in (
     "LanceContextChatMessageHistory", "LanceContextMemoryMiddleware", "LanceContextSaver"
 ):
     try:
-        getattr(langchain_lance_context, name)
+        exec(f"from langchain_lance_context import {name}")
     except ImportError as error:
         print(type(error).__name__, error)
+    assert not hasattr(langchain_lance_context, name)
+    assert name not in dict(inspect.getmembers(langchain_lance_context))
+    assert name not in dir(langchain_lance_context)
+exec("from langchain_lance_context import *")
 """
     command = [sys.executable, "-c", program]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()

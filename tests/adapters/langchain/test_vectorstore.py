@@ -197,6 +197,12 @@ def test_deleting_without_saying_what_deletes_everything(filled):
     assert filled.similarity_search("ginger") == []
 
 
+def test_a_filter_that_matches_everything_deletes_nothing(filled):
+    with pytest.raises(InvalidRequestError, match="matches everything"):
+        filled.delete(filter={})
+    assert len(filled.get_by_ids(list(TEXTS))) == len(TEXTS)
+
+
 def test_deleting_by_filter_spares_the_others(filled):
     filled.delete(filter={"color": "red"})
     assert ids(filled.get_by_ids(list(TEXTS))) == ["soup", "odd"]

@@ -11,7 +11,8 @@ from langchain_lance_context import LanceContextWindowMiddleware
 from langgraph.checkpoint.memory import InMemorySaver
 
 from lance_context_core import ContextStore, InvalidRequestError, Message
-from lance_context_core.errors import BudgetError
+from lance_context_core.adapting import WindowMaker
+from lance_context_core.errors import BudgetError, StorageError
 from lance_context_core.window import Budget, HistorySection, RecallSection, SystemSection
 
 THREAD = {"configurable": {"thread_id": "t"}}
@@ -181,3 +182,26 @@ def test_what_does_not_fit_is_an_error_that_names_the_minimum(store):
 def test_a_wrong_argument_is_refused_at_once(store, given):
     with pytest.raises(InvalidRequestError):
         LanceContextWindowMiddleware(store, **{"budget": 900, **given})
+
+
+def test_half_an_emoji_fails_no_run(store):
+    model = Scripted()
+    agent(model, store).invoke({"messages": [HumanMessage("cut emoji \ud83d", id="u")]}, THREAD)
+    assert [one.text for one in store.history.get_messages("", session_id="t")] == ["cut emoji ?"]
+    assert model.heard[-1][-1].text == "cut emoji ?"
+
+
+def test_a_store_that_fails_shows_the_model_the_whole_thread(store, monkeypatch, caplog):
+    def failing(*_, **__):
+        raise StorageError("the disk is away")
+
+    monkeypatch.setattr(WindowMaker, "keep", failing)
+    said = [*talk(40), HumanMessage("And now?", id="now")]
+    model = Scripted()
+    agent(model, store).invoke({"messages": said}, THREAD)
+    assert [one.id for one in model.heard[-1][1:]] == [one.id for one in said]
+    assert "no window could be made" in caplog.text
+    with pytest.raises(StorageError):
+        agent(model, store, on_error="raise").invoke({"messages": said}, THREAD)
+    with pytest.raises(InvalidRequestError, match=r"^on_error='ignore'"):
+        agent(model, store, on_error="ignore")

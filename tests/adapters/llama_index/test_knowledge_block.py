@@ -91,6 +91,9 @@ def test_what_is_cut_off_are_the_facts_that_matter_least(store):
     block = LanceContextKnowledgeBlock(store, user_id="ada")
     assert asyncio.run(block.atruncate("- one fact\n- another fact", 1)) == "- one fact"
     assert asyncio.run(block.atruncate("- one fact", 100)) is None
+    assert (
+        asyncio.run(block.atruncate("- one\u2028fact\n- another\u2028fact", 1)) == "- one\u2028fact"
+    )
 
 
 def test_it_is_a_block_of_a_memory(store):

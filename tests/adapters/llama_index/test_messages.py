@@ -27,6 +27,7 @@ from lance_context_core import (
     ToolCallPart,
     ToolResultPart,
 )
+from lance_context_core.adapting import encodable
 from lance_context_core.messages import UnknownPart
 
 
@@ -84,9 +85,15 @@ def test_any_message_reads_back_equal(message):
     try:
         canonical = to_canonical(message)
     except InvalidRequestError:
-        # What no store can keep: a lone surrogate, a NUL in a name.
+        # What no store can keep, such as a NUL in a name.
         return
-    assert from_canonical(Message.from_json(canonical.to_json())) == [message]
+    assert from_canonical(Message.from_json(canonical.to_json())) == [encodable(message)]
+
+
+def test_half_an_emoji_is_replaced():
+    cut = ChatMessage("cut \ud83d emoji", additional_kwargs={"name": "a\ud83d"})
+    (read,) = from_canonical(to_canonical(cut))
+    assert (read.content, read.additional_kwargs) == ("cut ? emoji", {"name": "a?"})
 
 
 def test_an_open_file_is_stored_as_what_it_holds():

@@ -52,6 +52,7 @@ def test_the_public_names_are_sorted_and_there():
     names = llama_index_lance_context.__all__
     assert names == sorted(names)
     assert all(getattr(llama_index_lance_context, name) for name in names)
+    assert set(names) <= set(dir(llama_index_lance_context))
 
 
 @pytest.mark.parametrize("page", ["adapters/llama_index/README.md", "docs/llama_index.md"])

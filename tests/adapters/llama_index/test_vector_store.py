@@ -333,6 +333,9 @@ def test_nodes_are_deleted_by_id_by_filter_or_by_both(filled, kind):
     assert delete([], every(leaf("i", ">", 0))) == ["n1", "n3", "n4"]
     with pytest.raises(InvalidRequestError, match="delete what"):
         delete()
+    with pytest.raises(InvalidRequestError, match="matches everything"):
+        delete(filters=every())
+    assert len(filled.get_nodes()) == 3
 
 
 @pytest.mark.defect(11)

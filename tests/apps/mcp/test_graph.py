@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import anyio
 import pytest
+from click import ClickException
 from lance_context_mcp import command
 from lance_context_mcp.graph import Graph, lines_of
 from lance_context_mcp.tools import graphing
@@ -178,3 +179,11 @@ async def test_an_argument_that_is_missing_or_of_a_wrong_type_is_named(call, too
     for wrong in (None, 7, {}, [7], [[]]):
         assert argument in await call.error(tool.name, **{argument: wrong})
     assert await call("read_graph") == {"entities": [], "relations": []}
+
+
+async def test_a_file_in_another_encoding_is_refused_by_its_byte(store, tmp_path):
+    (tmp_path / "memory.jsonl").write_bytes(b'{"type": "entity", "name": "Ren\xe9"}\n')
+    with pytest.raises(ClickException, match=r"memory\.jsonl is not UTF-8, from byte 31 on"):
+        await command._import(
+            SimpleNamespace(store=store, has_meaning=False), tmp_path / "memory.jsonl"
+        )

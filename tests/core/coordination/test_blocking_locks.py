@@ -8,11 +8,13 @@ import pytest
 
 from lance_context_core import ContextStore
 from lance_context_core.coordination.locks import AsyncLocks
+from lance_context_core.engine.locks.keeping import Keeper
 from lance_context_core.errors import (
     InvalidRequestError,
     LockTimeoutError,
     NotFoundError,
     StaleLockError,
+    StorageError,
 )
 
 AT_ONCE = timedelta(0)
@@ -75,6 +77,23 @@ def test_a_lock_that_was_taken_in_a_thread_is_renewed(store):
     with store.locks.acquire("file", lease=timedelta(milliseconds=300)) as lock:
         threading.Event().wait(0.6)
         assert lock.is_held()
+
+
+@pytest.mark.parametrize("error", [StorageError("busy"), OSError("busy")])
+def test_a_lock_is_renewed_again_after_a_renewal_failed(store, monkeypatch, error):
+    renew, calls, went_on = Keeper.renew, [], threading.Event()
+
+    async def flaky(self):
+        calls.append(self)
+        if len(calls) == 1:
+            raise error
+        await renew(self)
+        went_on.set()
+
+    monkeypatch.setattr(Keeper, "renew", flaky)
+    lock = store.locks.acquire("file", lease=timedelta(seconds=1))
+    assert went_on.wait(60)
+    lock.release()
 
 
 def test_who_replaces_the_method_is_asked(store, monkeypatch):

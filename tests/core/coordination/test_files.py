@@ -24,6 +24,11 @@ def test_a_small_file_is_shown_whole_and_once(tmp_path):
     assert again.text == f"[{path} is in the context already]"
 
 
+def test_only_a_line_feed_ends_a_line():
+    text = "one\f\u2028\x85\n\ntwo\r\nthree"
+    assert FileContext().show("a.txt", text=text).lines == ((1, 4),)
+
+
 def test_of_a_large_file_the_pieces_with_most_of_the_words_are_shown():
     files = FileContext(whole_chars=50, piece_chars=30, n_pieces=2)
     shown = files.show("a.txt", query="cats and eels", text=TEXT)

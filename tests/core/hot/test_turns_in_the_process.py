@@ -39,8 +39,8 @@ class Turn:
     text: str
     name: str | None
     role: str
-    before: str | None
-    """The id of the turn before it, which may be gone."""
+    before: str | None = None
+    """The id of the turn before it."""
 
     @property
     def id(self):
@@ -353,6 +353,8 @@ def test_turns_are_found_with_the_scores_and_the_reasons_that_a_list_owes(steps,
 
 async def compare(store, agent, asked, turns):
     mine = [one for one in turns if one.agent == agent]
+    former = [None, *(one.id for one in mine)]
+    mine = [replace(one, before=id) for one, id in zip(mine, former, strict=False)]
     expected = owed(mine, asked)
     hits = await store.history.search(asked.words, agent_id=agent, **asked.arguments)
     assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
@@ -374,9 +376,8 @@ async def take(step, stores, turns, tagged):
         agent, all_said = arguments
         messages, turns = [], [*turns]
         for text, speaker, role in all_said:
-            former = [one.id for one in turns if one.agent == agent][-1:]
             number = max([one.number for one in turns], default=-1) + 1
-            turns.append(Turn(number, agent, text, speaker, role, *(former or [None])))
+            turns.append(Turn(number, agent, text, speaker, role))
             at = START + timedelta(days=number)
             make = ROLES[role]
             messages.append(make(text, name=speaker, id=turns[-1].id, created_at=at))
@@ -389,18 +390,14 @@ async def take(step, stores, turns, tagged):
         if tagged is None and turns:
             await store.tag("then")
             tagged = turns
-    else:
-        # Not the last turn, which the next one would follow.
-        last = {one.agent: one for one in turns}
-        inner = [one for one in turns if last[one.agent] is not one]
-        if inner:
-            gone = inner[arguments[0] % len(inner)]
-            turns = [one for one in turns if one is not gone]
-            if name == "delete":
-                await store.history.clear(gone.agent, session_id=gone.agent, filter={"id": gone.id})
-            else:
-                await store.erase(ids=[gone.id])
-                tagged = tagged and [one for one in tagged if one is not gone]
+    elif turns:
+        gone = turns[arguments[0] % len(turns)]
+        turns = [one for one in turns if one is not gone]
+        if name == "delete":
+            await store.history.clear(gone.agent, session_id=gone.agent, filter={"id": gone.id})
+        else:
+            await store.erase(ids=[gone.id])
+            tagged = tagged and [one for one in tagged if one is not gone]
     return turns, tagged
 
 

@@ -19,6 +19,7 @@ from core.knowledge.living import (
 )
 
 from lance_context_core import AsyncContextStore, ContextStore, InvalidRequestError, Message
+from lance_context_core.errors import ConflictError, StorageError
 from lance_context_core.jobs import commits, queue
 from lance_context_core.knowledge import JobBudget
 from lance_context_core.settings import JournalPolicy
@@ -152,6 +153,65 @@ async def test_who_is_at_a_job_for_long_keeps_it(tmp_path, clock, monkeypatch):
         assert others == []
         assert (await jobs.get(added.job_id)).state == "succeeded"
         assert (await jobs.get(added.job_id)).attempts == 1
+
+
+@pytest.mark.parametrize("error", [StorageError("busy"), OSError("busy"), ConflictError("busy")])
+async def test_a_job_is_renewed_again_after_a_renewal_failed(tmp_path, clock, monkeypatch, error):
+    """The model takes longer than the first lease; it is asked once, and its answer is kept."""
+    monkeypatch.setattr(queue, "RENEWAL", timedelta(milliseconds=1))
+    put, failed = queue.Queue._put, []
+
+    async def flaky(self, before, job):
+        if asked and job.state == "running":
+            failed.append(job.id)
+            if len(failed) <= 2:
+                raise error
+        return await put(self, before, job)
+
+    monkeypatch.setattr(queue.Queue, "_put", flaky)
+    async with AsyncContextStore.open(tmp_path / "store", clock=clock) as store:
+        jobs, asked, others = store.knowledge.jobs, [], []
+
+        async def slow(sentences):
+            asked.append(sentences)
+            (job,) = await jobs.list(state="running")
+            clock.advance(seconds=0.8 * queue.LEASE.total_seconds())
+            async with asyncio.timeout(60):
+                before = job.lease_until
+                while job.lease_until == before:
+                    await asyncio.sleep(0.001)
+                    job = await jobs.get(job.id)
+            clock.advance(seconds=0.8 * queue.LEASE.total_seconds())
+            others.extend(await jobs.run_due())
+            return sentences
+
+        added = await store.knowledge.using(model=slow).add([OSLO], session_id="s")
+        assert (len(asked), others) == (1, [])
+        assert (await jobs.get(added.job_id)).state == "succeeded"
+    assert len(failed) > 2
+
+
+async def test_a_worker_looks_for_jobs_again_after_whatever_failed(tmp_path, monkeypatch):
+    run_due, failed = queue.Queue.run_due, []
+
+    async def flaky(self, *args, **options):
+        if not failed:
+            failed.append(True)
+            raise OSError("busy")
+        return await run_due(self, *args, **options)
+
+    monkeypatch.setattr(queue.Queue, "run_due", flaky)
+    async with AsyncContextStore.open(tmp_path / "store") as store:
+        added = await store.knowledge.add([OSLO], infer="later")
+        async with (
+            store.knowledge.jobs.worker(every=timedelta(milliseconds=5)),
+            asyncio.timeout(60),
+        ):
+            job = await store.knowledge.jobs.get(added.job_id)
+            while job.state != "succeeded":
+                await asyncio.sleep(0.005)
+                job = await store.knowledge.jobs.get(added.job_id)
+    assert failed
 
 
 async def test_who_has_lost_a_job_keeps_it_for_nobody(tmp_path, clock, monkeypatch):

@@ -1,7 +1,8 @@
 """Processes that share a store: `python crew.py ROLE NAME N_BATCHES URI OPTIONS`.
 
 A writer appends batches in turn to a session that all share and to one of its own. It says of each
-what it is about to write, and once it is acknowledged, when that was. A maintainer maintains.
+what it is about to write, and once it is acknowledged, when that was. A committer is a writer without a
+journal. A maintainer maintains.
 """
 
 import asyncio
@@ -130,7 +131,8 @@ async def _maintain(store) -> None:
 
 
 async def _main(role, name, n_batches, uri, options) -> None:
-    store = AsyncContextStore.open(uri, storage_options=json.loads(options) or None)
+    journal = {"journal": None} if role == "committer" else {}
+    store = AsyncContextStore.open(uri, storage_options=json.loads(options) or None, **journal)
     _say("ready", name)
     sys.stdin.readline()
     await (_maintain(store) if role == "maintainer" else _write(store, name, int(n_batches)))

@@ -277,7 +277,7 @@ async def test_a_lock_that_cannot_be_made_is_an_error_that_names_it(place):
 
 
 @pytest.mark.parametrize("names", [["", "-wal", "-shm"], [""]], ids=["all", "one"])
-async def test_a_journal_that_is_removed_under_an_open_store_takes_what_was_not_folded(
+async def test_a_journal_that_is_removed_under_an_open_store_is_an_error_until_that_is_accepted(
     place, names
 ):
     async with opened(place) as store, opened(place) as other:
@@ -287,6 +287,10 @@ async def test_a_journal_that_is_removed_under_an_open_store_takes_what_was_not_
         assert await read(other) == ["first", "lost"]
         for name in names:
             (place / f"journal.sqlite{name}").unlink()
+        for work in (read(store), read(other), say(other, "x"), store.flush()):
+            with pytest.raises(StorageError, match=r"journal\.sqlite' is missing.*accept_loss\(\)"):
+                await work
+        assert [one.kind for one in await other.accept_loss()] == ["journal"]
         assert await read(store) == await read(other) == ["first"]
         for n in range(20):
             await say(store, f"s{n}")
@@ -304,6 +308,9 @@ import sys
 from lance_context_core import ContextStore, Message
 store = ContextStore.open(sys.argv[1], maintenance=None)
 for line in sys.stdin:
+    if line.strip() == "accept":
+        print(len(store.accept_loss()), flush=True)
+        continue
     store.history.append("a", Message.user(line.strip()), session_id="s")
     print(len(store.history.get_messages("a", session_id="s")), flush=True)
 store.close()
@@ -317,6 +324,7 @@ async def test_a_journal_that_is_removed_under_two_processes_is_made_anew_for_bo
         with process(ALTERNATE, place) as other:
             assert await answer(other, "lost") == "2"
             (place / "journal.sqlite").unlink()
+            assert await answer(other, "accept") == "1"
             for n in range(10):
                 await say(store, f"s{n}")
                 assert await answer(other, f"o{n}") == f"{2 * n + 3}"
@@ -330,11 +338,45 @@ async def test_a_journal_that_is_removed_under_two_processes_is_made_anew_for_bo
         assert await read(store) == texts
 
 
-async def test_a_journal_that_is_removed_from_a_closed_store_is_made_anew(place):
+def removed(path):
+    path.unlink()
+
+
+def emptied(path):
+    path.write_bytes(b"")
+
+
+def another(path):
+    path.unlink()
+    with ContextStore.open(path.parent.with_name("another"), maintenance=None) as store:
+        store.history.append("a", Message.user("theirs"), session_id="s")
+    shutil.copy(path.parent.with_name("another") / "journal.sqlite", path)
+
+
+@pytest.mark.parametrize("change", [removed, emptied, another])
+async def test_a_journal_that_is_gone_or_another_is_an_error_until_it_is_put_back_or_accepted(
+    place, tmp_path, change
+):
     await made(place)
-    (place / "journal.sqlite").unlink()
+    path = place / "journal.sqlite"
+    shutil.copy(path, tmp_path)
+    change(path)
     async with opened(place) as store:
+        for work in (read(store), say(store, "x"), store.search("x", mode="text"), store.flush()):
+            with pytest.raises(StorageError, match=r"or call accept_loss\(\)") as told:
+                await work
+            assert str(path) in str(told.value)
+        (problem,) = (await store.verify()).problems
+        assert (problem.kind, problem.where) == ("journal", str(path))
+    shutil.copy(tmp_path / "journal.sqlite", place)
+    async with opened(place) as store:
+        assert await read(store) == ["first", "second", "third"]
+        assert await store.accept_loss() == ()
+    change(path)
+    async with opened(place) as store:
+        assert [one.kind for one in await store.accept_loss()] == ["journal"]
         assert await read(store) == ["first"]
+        assert (await store.verify()).is_whole
         await say(store, "again")
         assert await read(store) == ["first", "again"]
         await store.flush()
@@ -401,6 +443,14 @@ def of_no_row(payload):
     return damage
 
 
+def one_letter(path):
+    with sqlite3.connect(path) as connection:
+        for seq, payload in connection.execute("SELECT seq, payload FROM rows").fetchall():
+            changed = payload.replace(b"second", b"secund").replace(b"third", b"thurd")
+            connection.execute("UPDATE rows SET payload = ? WHERE seq = ?", (changed, seq))
+    connection.close()
+
+
 DAMAGES = {
     "header": in_the_header,
     "middle": in_the_middle,
@@ -411,6 +461,7 @@ DAMAGES = {
     "payload of half a text": of_no_row(b'\x09\0\0\0{"a":"\xff\xfe'),
     "payload too long": of_no_row(b"\x02\0\0\0{}rest"),
     "payload of a text": of_no_row("{}"),
+    "one letter": one_letter,
 }
 
 
@@ -434,8 +485,11 @@ async def test_a_damaged_journal_is_an_error_that_names_it_until_it_is_put_back(
         assert await read(store) == ["first", "second", "third"]
     # The other way out that it names.
     DAMAGES[damage](path)
-    path.rename(tmp_path / "away")
     async with opened(place) as store:
+        assert [one.kind for one in await store.accept_loss()] == ["journal"]
+        # A file that cannot be read is kept; of one that can, the rows go that are damaged.
+        is_kept = damage in ("header", "middle", "cut off")
+        assert bool(list(place.glob("journal.sqlite.lost-*"))) == is_kept
         assert await read(store) == ["first"]
         await say(store, "again")
         assert await read(store) == ["first", "again"]
@@ -619,6 +673,7 @@ MOUNTS = """\
 30 22 0:40 / {root}/nfs rw shared:1 - nfs4 server:/export rw
 31 22 0:41 / {root}/with\\040space rw - cifs //server/share rw
 32 30 8:2 / {root}/nfs/local rw - xfs /dev/sdb rw
+33 22 0:41 / {root}/of\u2028two\x85lines rw - nfs server:/ rw
 """
 
 
@@ -627,7 +682,7 @@ async def test_where_other_machines_have_the_directory_too_no_journal_is_made(
 ):
     (tmp_path / "mountinfo").write_text(MOUNTS.format(root=tmp_path))
     monkeypatch.setattr(mounts, "_TABLE", tmp_path / "mountinfo")
-    for name in ("nfs/store", "with space/store"):
+    for name in ("nfs/store", "with space/store", "of\u2028two\x85lines/store"):
         async with opened(tmp_path / name, journal=JournalPolicy()) as store:
             await say(store, "one")
             assert await read(store) == ["one"]

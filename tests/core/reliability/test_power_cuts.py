@@ -246,11 +246,20 @@ async def test_what_was_acknowledged_is_never_dropped_and_the_error_names_the_wa
         for work in (heard(store), say(store, "z"), store.search("tea", mode="text")):
             with pytest.raises(StorageError, match=r"'records'.*restore it from a copy") as caught:
                 await work
-            assert f"without '{newest}' the version before it counts" in str(caught.value)
+            assert f"{str(newest)!r} is not whole: put it back" in str(caught.value)
+            assert "or call accept_loss()" in str(caught.value)
     assert files_in(place) == before
-    # That way out is one: what that version brought is lost, what the journal holds is not.
-    newest.unlink()
+    # To remove it is no way out: less would be read than was acknowledged.
+    kept = newest.rename(tmp_path / "kept")
     async with opened(place) as store:
+        with pytest.raises(StorageError, match=r"lacks acknowledged data.*accept_loss\(\)"):
+            await heard(store)
+    kept.rename(newest)
+    # That way out is one: what that version brought is lost, what the journal holds is not.
+    async with opened(place) as store:
+        (lost,) = await store.accept_loss()
+        assert str(newest) in lost.what
+        assert await store.accept_loss() == ()
         assert await heard(store) == (*"abcde", "y")
         await say(store, "z")
         await store.flush()

@@ -196,15 +196,9 @@ async def test_a_turn_is_the_neighbour_of_the_last_one_whatever_was_read_before(
         await later.history.get_messages("", session_id="a", **span)
     await later.history.append("", answer, session_id="a")
     await later.history.append("", Message.user("museum of bread"), session_id="b")
-    rows = (
-        await later._resources.records.select(None, columns=["key", "previous_key", "text"])
-    ).to_pylist()
-    texts = {row["key"]: row["text"] for row in rows}
-    said = {row["text"]: texts.get(row["previous_key"]) for row in rows}
-    assert said == {
-        **dict(zip([*turns, answer.text], [None, *turns], strict=True)),
-        "museum of bread": None,
-    }
+    around = SearchOptions(neighbours=1.0, surroundings=True)
+    hits = await later.search("wooden floors", mode="text", options=around)
+    assert [hit.record.text for hit in hits] == [answer.text, turns[-1]]
 
 
 @each_mode

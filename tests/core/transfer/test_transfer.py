@@ -167,11 +167,12 @@ def test_an_earlier_moment_is_exported_as_it_was(lived, tmp_path):
 
 
 def edited(path, change):
-    """The file with its last line changed."""
-    *lines, last = path.read_text().splitlines()
+    """The file with its last row changed, as a user changes one on purpose."""
+    head, *lines, last, _ = path.read_text().splitlines()
     row = json.loads(last)
     change(row)
-    path.write_text("\n".join([*lines, json.dumps(row)]))
+    head = json.dumps(json.loads(head) | {"lance_context_export": 1})
+    path.write_text("\n".join([head, *lines, json.dumps(row)]))
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,8 @@ from lance_context_core import InvalidRequestError, Message
 from lance_context_core._resources import SystemClock
 from lance_context_core.engine.files.fragments import FragmentPolicy
 from lance_context_core.engine.table import commits
-from lance_context_core.errors import ConflictError
+from lance_context_core.engine.table.table import Table
+from lance_context_core.errors import ConflictError, StorageError
 from lance_context_core.settings import IndexPolicy
 from lance_context_core.upkeep.claims import (
     CLAIM,
@@ -501,6 +502,28 @@ async def test_a_claim_ends_when_it_runs_out_or_its_holder_is_dead(store, clock)
     await other.give_back(claim, error="late")
     log = (await ours.logs())["u"]
     assert (log.held_by, log.last_error) == (ours.holder, None)
+
+
+async def test_a_claim_whose_return_failed_is_free_for_its_holder_and_for_nobody_else(
+    open_store, clock, monkeypatch
+):
+    ours, other = (Claims(open_store()._resources.database, clock) for _ in range(2))
+    claim = await ours.take("t")
+    with monkeypatch.context() as away:
+        away.setattr(Table, "upsert_of_store", failing)
+        with pytest.raises(StorageError):
+            await ours.give_back(claim, did={})
+    assert (await ours.logs())["t"].held_by is None
+    assert await other.take("t") is None
+    claim = await ours.take("t")
+    assert await ours.take("t") is None
+    await ours.give_back(claim, did={})
+    assert (await other.logs())["t"].n_done == 1
+    assert await other.take("t")
+
+
+async def failing(*_):
+    raise StorageError("the disk was busy for a moment")
 
 
 async def test_what_others_did_since_a_claim_was_returned_counts(open_store, clock):

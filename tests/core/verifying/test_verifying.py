@@ -11,6 +11,7 @@ from core.conformance.doubles import WordVectors
 
 from lance_context_core import ContextStore, InvalidRequestError, Item, Message
 from lance_context_core.engine.files import manifests
+from lance_context_core.engine.schema import BLOBS
 from lance_context_core.settings import IndexPolicy
 
 
@@ -168,3 +169,23 @@ def test_a_key_that_stands_twice_is_named(tmp_path):
 
         asyncio.run(twice())
         assert [one.kind for one in store.verify().problems] == ["key"]
+
+
+@pytest.mark.parametrize("size", [10, 2_500_000])
+def test_a_blob_whose_bytes_are_others_is_named(tmp_path, size):
+    with ContextStore.open(tmp_path / "memory", journal=None, maintenance=None) as store:
+        store.blobs.put(bytes(size))
+        store.blobs.put(b"x" * size)
+        assert store.verify().problems == ()
+
+        async def forge():
+            table = store.aio._resources.database.table("blobs", BLOBS)
+            handle = await table.access.writer()
+            rows = (await handle.query().to_arrow()).to_pylist()
+            mine = [row for row in rows if (row["data"] or b"").startswith(b"x")]
+            key = max(mine, key=lambda row: row["position"] or 0)["key"]
+            await handle.update(where=f"key = '{key}'", updates={"data": b"y"})
+
+        asyncio.run(forge())
+        (problem,) = store.verify().problems
+        assert (problem.kind, "hash" in problem.what) == ("row", True)

@@ -11,6 +11,7 @@ from typing import Any
 from agentscope_lance_context._blocks import to_blocks_of_1, to_parts
 from agentscope_lance_context.agentscope1._framework import Msg
 from lance_context_core import Message
+from lance_context_core.adapting import encodable
 
 _FRAMEWORK = "agentscope"
 _FORM = "agentscope1"
@@ -32,7 +33,10 @@ def messages_of(given: Msg | Sequence[Msg | None] | None, where: str) -> list[Ms
 
 
 def to_canonical(msg: Msg) -> Message:
-    """The canonical message, with the same id. Raises InvalidRequestError if it cannot be stored."""
+    """The canonical message, with the same id; lone surrogates are replaced.
+
+    Raises InvalidRequestError if it cannot be stored.
+    """
     data = msg.to_dict()
     invocation_id = getattr(msg, "invocation_id", None)
     if invocation_id is not None:
@@ -40,10 +44,10 @@ def to_canonical(msg: Msg) -> Message:
     blocks = msg.get_content_blocks()
     return Message(
         role=_canonical_role(msg, blocks),
-        parts=to_parts(blocks),
+        parts=to_parts(encodable(blocks)),
         id=msg.id,
-        name=msg.name or None,
-        native={"framework": _FRAMEWORK, "form": _FORM, "data": data},
+        name=encodable(msg.name) or None,
+        native={"framework": _FRAMEWORK, "form": _FORM, "data": encodable(data)},
     )
 
 

@@ -8,7 +8,7 @@ from agentscope_lance_context._checks import check_choice
 from agentscope_lance_context._handles import UserHandle
 from agentscope_lance_context.agentscope1._recording import DEFAULT_SESSION, Recording
 from lance_context_core import AsyncKnowledge, Message
-from lance_context_core.adapting import StoreLike
+from lance_context_core.adapting import StoreLike, encodable
 from lance_context_core.knowledge import Model, NoteExtractor
 
 _NOTES = "notes of the agent"
@@ -60,7 +60,7 @@ class LanceContextKnowledgeMemory(Recording):
         await knowledge.add(said, session_id=self._session_id, infer=self._infer)
 
     async def _note(self, facts: Sequence[str]) -> int:
-        stated = [one for one in facts if one.strip()]
+        stated = [encodable(one) for one in facts if one.strip()]
         if stated:
             noting = self._knowledge.using(extractor=NoteExtractor())
             await noting.add(stated, session_id=_NOTES)
@@ -68,7 +68,7 @@ class LanceContextKnowledgeMemory(Recording):
 
     async def _lines(self, queries: Iterable[str], limit: int) -> str:
         """What is known about each of these, each fact once; a limit below 1 finds nothing."""
-        asked = [one for one in queries if one.strip()] if limit > 0 else []
+        asked = [encodable(one) for one in queries if one.strip()] if limit > 0 else []
         only_facts: dict[str, Any] = {"search_type": "facts", "filter": {"kind": "fact"}}
         found = await asyncio.gather(
             *(self._knowledge.search(one, top_k=limit, **only_facts) for one in asked)

@@ -10,7 +10,7 @@ from typing import Any
 from agentscope_lance_context._blocks import Block, text_of, to_blocks_of_2, to_parts
 from agentscope_lance_context.agentscope2._framework import Msg
 from lance_context_core import Message, TextPart
-from lance_context_core.adapting import says_something
+from lance_context_core.adapting import encodable, says_something
 from lance_context_core.messages import MediaPart, Part
 
 _FRAMEWORK = "agentscope"
@@ -22,8 +22,9 @@ _SAID = ("text", "data")
 def to_canonical(data: Mapping[str, Any], *, id: str | None = None) -> Message:
     """The canonical message of what `model_dump` makes of one, by its own id if there is no other.
 
-    Raises InvalidRequestError for what cannot be stored.
+    Lone surrogates are replaced. Raises InvalidRequestError for what cannot be stored.
     """
+    data = encodable(data)
     return Message(
         role=data["role"],
         parts=to_parts(data["content"]),

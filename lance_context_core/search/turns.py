@@ -1,0 +1,78 @@
+"""Which turn comes before another: the order of their session decides, whichever process wrote them."""
+
+import asyncio
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_context_core.engine import sql
+from lance_context_core.engine.schema import KEY, LINK
+from lance_context_core.engine.table.found import Found, Rows
+from lance_context_core.engine.table.table import Table
+from lance_context_core.scope import SCOPE_PARTS
+
+_SESSION = (*SCOPE_PARTS, "session_id")
+
+_MANY = 4_096
+"""So many rows are put in order in a millisecond; more of them beside the loop."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """The turns around some others, hidden ones too, by their keys."""
+
+    before: Mapping[str, str]
+    """The turn before each, if there is one."""
+
+    @cached_property
+    def after(self) -> Mapping[str, str]:
+        """The turn after each, if there is one."""
+        return {before: key for key, before in self.before.items()}
+
+    def linked(self, found: Found) -> Found:
+        """The rows of the engine, each with the key of the turn before it."""
+        assert isinstance(found, Rows)
+        return found.with_texts(LINK, [self.before.get(key) for key in found.column(KEY)])
+
+
+async def order(
+    table: Table,
+    scope: sql.Clause | None,
+    keys: Collection[str],
+    sessions: Collection[str],
+    *,
+    steps: int = 1,
+) -> Order:
+    """The order of the turns of these keys, which are in these sessions, and of so many around each.
+
+    What the turns farthest from these come after is known, too. One query, of all rows of these
+    sessions in the `scope`, which holds each session as a whole or not at all.
+    """
+    if not keys or not sessions:
+        return Order({})
+    where = sql.all_of([*([scope] if scope else []), sql.in_list("session_id", sorted(sessions))])
+    rows = await table.select(where, columns=[KEY, *_SESSION])
+    if rows.num_rows > _MANY:
+        return await asyncio.to_thread(_order, rows, keys, steps + 1)
+    return _order(rows, keys, steps + 1)
+
+
+def _order(rows: pa.Table, keys: Collection[str], steps: int) -> Order:
+    """Of the rows of whole sessions, in the order of writing."""
+    codes = np.zeros(rows.num_rows, np.int64)
+    for name in _SESSION:
+        column = rows[name].combine_chunks().dictionary_encode("encode")
+        codes = codes * (len(column.dictionary) + 1) + column.indices.to_numpy()
+    by_session = codes.argsort(kind="stable")
+    codes = codes[by_session]
+    is_one = pc.is_in(rows[KEY], value_set=pa.array(sorted(keys), pa.string())).to_numpy()
+    (these,) = is_one[by_session].nonzero()
+    near = np.unique(np.add.outer(np.arange(-steps, steps + 1), these))
+    near = near[(near > 0) & (near < len(codes))]
+    near = near[codes[near] == codes[near - 1]]
+    there, before = (rows[KEY].take(by_session[some]).to_pylist() for some in (near, near - 1))
+    return Order(dict(zip(there, before, strict=True)))

@@ -1,0 +1,51 @@
+"""Processes that commit to one table without a pause, where no lock is theirs: none of them starves."""
+
+import itertools
+import select
+
+import pytest
+from core.reliability.crew import PATIENCE_SECONDS, SHARED, join, read
+
+N_WRITERS = 4
+N_BATCHES = 24
+"""How many the first to have so many has when they are counted."""
+N_AT_LEAST = 3
+"""A fair share would be some 20; a writer that starves has one or two."""
+
+
+@pytest.fixture(params=["local", "s3"])
+def backend(request):
+    return request.getfixturevalue(f"{request.param}_backend")
+
+
+def test_no_writer_starves_and_what_they_share_is_whole_and_in_order(backend, run):
+    crew = [join("committer", f"w{n}", backend, n_batches=10_000) for n in range(N_WRITERS)]
+    for member in crew:
+        member.go()
+    while max(len(member.batches) for member in crew) < N_BATCHES:
+        pipes = [member.process.stdout for member in crew]
+        ready, _, _ = select.select(pipes, [], [], PATIENCE_SECONDS)
+        assert ready, "nobody got on"
+        for member in crew:
+            if member.process.stdout in ready:
+                assert member.hear(0), f"{member.name} ended"
+    counts = [len(member.batches) for member in crew]
+    for member in crew:
+        member.kill()
+    assert min(counts) >= N_AT_LEAST, counts
+
+    async def look():
+        store = backend.open()
+        found = {name: await read(store, name) for name in [SHARED, *(one.name for one in crew)]}
+        await store.close()
+        return found
+
+    for session, names in run(look()).items():
+        wanted = [batch for one in crew for batch in one.batches if batch.session == session]
+        in_flight = {name for one in crew for name in one.begun[len(one.batches) :]}
+        assert {batch.name for batch in wanted} <= set(names)
+        assert set(names) <= {batch.name for batch in wanted} | in_flight
+        place = {name: index for index, name in enumerate(names)}
+        in_place = sorted(wanted, key=lambda batch: place[batch.name])
+        for earlier, later in itertools.combinations(in_place, 2):
+            assert earlier.started < later.acknowledged
