@@ -1,8 +1,8 @@
 """Caches with a bound: `Recent` for one owner, `Made` and `remembered` for the whole process.
 
-What the process keeps of users' texts and names goes through `Made`, so that `forget_all` empties it:
-when a store is closed, and when something is erased. `tests/core/test_kept_in_memory.py` walks every
-cache that there is.
+What the process keeps of users' texts and names goes through `Made`, or is named to
+`emptied_with_stores`, so that `forget_all` empties it: when a store is closed, and when something is
+erased. `tests/core/test_kept_in_memory.py` walks every cache that there is.
 """
 
 import sys
@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import fields, is_dataclass
 from functools import wraps
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, Protocol, TypeVar
 from weakref import WeakSet
 
 K = TypeVar("K", bound=Hashable)
@@ -94,8 +94,7 @@ class Made(dict[K, V]):
         self._size_of = size_of or _size_of_both
         self._n_bytes = self._n_forgotten = 0
         self._lock = threading.Lock()
-        with _all_lock:
-            _all.add(self)
+        emptied_with_stores(self)
 
     def __missing__(self, key: K) -> V:
         n_forgotten = self._n_forgotten
@@ -115,7 +114,7 @@ class Made(dict[K, V]):
         """What keys and values take, about; never more than `max_bytes`."""
         return self._n_bytes
 
-    def forget(self) -> None:
+    def empty(self) -> None:
         """Keep nothing of what was made so far."""
         with self._lock:
             self._forget()
@@ -129,8 +128,24 @@ class Made(dict[K, V]):
     __eq__ = object.__eq__
 
 
-_all: WeakSet[Made[Any, Any]] = WeakSet()
+class Emptied(Protocol):
+    """A cache of what stores hold."""
+
+    def empty(self) -> None:
+        """Keep nothing of what was read or made so far."""
+
+
+_all: WeakSet[Emptied] = WeakSet()
 _all_lock = threading.Lock()
+
+
+def emptied_with_stores(cache: Emptied) -> None:
+    """Have a cache emptied when a store of the process is closed, and when something is erased.
+
+    It is known as long as its owner keeps it.
+    """
+    with _all_lock:
+        _all.add(cache)
 
 
 def remembered(
@@ -154,11 +169,11 @@ def remembered(
 
 
 def forget_all() -> None:
-    """Empty every `Made` of the process."""
+    """Empty every cache of the process that `emptied_with_stores` knows."""
     with _all_lock:
         everything = list(_all)
     for one in everything:
-        one.forget()
+        one.empty()
 
 
 def _size_of_both(key: object, value: object) -> int:

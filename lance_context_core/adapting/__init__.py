@@ -13,6 +13,7 @@ done. Nothing here knows a framework.
 """
 
 from lance_context_core._loop import begin, block_on
+from lance_context_core._recent import emptied_with_stores
 from lance_context_core._retrying import Attempts, retried
 from lance_context_core._steps import each as in_steps
 from lance_context_core.adapting.blocking import beside_the_loop, in_thread
@@ -64,6 +65,8 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "check_name",
     "check_names",
     "listed",
+    # Caches
+    "emptied_with_stores",
     # Trying again
     "retried",
     "Attempts",

@@ -87,7 +87,7 @@ def test_a_value_is_made_once_until_it_is_forgotten():
     asked = []
     made = Made(lambda key: asked.append(key) or len(asked), max_bytes=1_000)
     assert [made["a"], made["b"], made["a"]] == [1, 2, 1]
-    made.forget()
+    made.empty()
     assert (made["a"], made.n_bytes) == (3, made.n_bytes)
     forget_all()
     assert made["a"] == 4
@@ -101,7 +101,7 @@ def test_what_is_too_large_is_made_each_time():
 
 
 def test_what_is_forgotten_while_it_is_made_is_not_kept():
-    made = Made(lambda key: made.forget() or key, max_bytes=1_000)
+    made = Made(lambda key: made.empty() or key, max_bytes=1_000)
     assert (made["a"], len(made)) == ("a", 0)
 
 

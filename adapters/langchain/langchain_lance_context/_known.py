@@ -7,6 +7,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from lance_context_core import Item
+from lance_context_core.adapting import emptied_with_stores
 from lance_context_core.results import ItemsAppended
 from langchain_lance_context._checkpoints import Place, Value, ValueKey, owner
 
@@ -98,6 +99,7 @@ class Memory:
         self._n_puts: dict[Place, int] = {}
         self._own = OwnVersions()
         self._n_dropped = 0
+        emptied_with_stores(self)
 
     def __getitem__(self, place: Place) -> Known | None:
         """What is known of a place."""
@@ -181,6 +183,15 @@ class Memory:
             self._n_dropped += 1
             self._keep(place, replace(known, window=Window.of(kept)))
 
+    def empty(self) -> None:
+        """Know nothing of any place; a read that is under way is not kept, either."""
+        with self._lock:
+            for place in list(self._known):
+                self._drop(place)
+            self.rows.empty()
+            self._n_puts.clear()
+            self._n_dropped += 1
+
     def forget_thread(self, thread: str) -> None:
         """Know nothing of a thread."""
         with self._lock:
@@ -244,6 +255,12 @@ class ValueRows:
         """Know none of a place."""
         with self._lock:
             self._n_bytes -= sum(map(_n_bytes, self._rows.pop(place, {}).values()))
+
+    def empty(self) -> None:
+        """Know none."""
+        with self._lock:
+            self._rows.clear()
+            self._n_bytes = 0
 
     def _forget_some(self, place: Place) -> None:
         there = self._rows[place]

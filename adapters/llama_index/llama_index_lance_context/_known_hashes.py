@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from lance_context_core.adapting import emptied_with_stores
+
 _ITEMS_PER_QUESTION = 500
 """Reading so many hashes together is worth it for each question that was asked before."""
 
@@ -34,6 +36,11 @@ class KnownHashes:
         # Each is replaced as a whole: any number of threads may ask.
         self._known = _Known(-1, {})
         self._asked = _Asked(-1, 0, None)
+        emptied_with_stores(self)
+
+    def empty(self) -> None:
+        """Know no hashes."""
+        self._known = _Known(-1, {})
 
     def at(self, version: int) -> Mapping[str, str] | None:
         """All hashes, if they were read at this version."""

@@ -1,8 +1,10 @@
 """LanceContextSaver reads nothing that it knows, and knows what others write at the same time."""
 
 import asyncio
+import pickle
 import tempfile
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_lance_context import LanceContextSaver
@@ -11,7 +13,7 @@ from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.base.id import uuid6
 from langgraph.checkpoint.memory import InMemorySaver
 
-from lance_context_core import AsyncContextStore, AsyncKeyValues
+from lance_context_core import AsyncContextStore, AsyncKeyValues, ContextStore, Message
 from lance_context_core.results import ItemsAppended
 
 N_SAVERS = 3
@@ -230,3 +232,33 @@ def test_a_version_is_ones_own_once_all_of_its_items_are():
     assert not own.cover(after=3, until=6)
     own.note(done(5, 1), n_items=1)
     assert own.cover(after=3, until=5)
+
+
+@pytest.mark.parametrize("how", ["an erasure", "the end of a store"])
+def test_nothing_of_a_thread_is_kept_in_memory_after(how, store):
+    saver = LanceContextSaver(store)
+    made = checkpoint(saver, "the words of a thread")
+    config = saver.put(at("t"), made, {}, made["channel_versions"])
+    saver.put_writes(config, [("a", "more words")], "task")
+    assert b"the words" in pickle.dumps([*held(saver)])
+    if how == "an erasure":
+        store.memory.add([Message.user("to go", id="m")], user_id="u")
+        store.erase(ids=["m"])
+    else:
+        with ContextStore.open("memory://"):
+            pass
+    assert b"words" not in pickle.dumps([*held(saver)])
+    found = saver.get_tuple(at("t"))
+    assert found.checkpoint["channel_values"] == {"a": "the words of a thread"}
+    assert found.pending_writes == [("task", "a", "more words")]
+
+
+def held(saver):
+    """The bytes that a saver keeps."""
+    memory = saver._memory
+    for known in memory._known.values():
+        for items in known.window.by_owner.values():
+            yield from (one.data for one in items)
+        yield from (one.rope.data for one in known.values.values())
+    for rows in memory.rows._rows.values():
+        yield from (one.data for one in rows.values() if one is not None)

@@ -173,3 +173,11 @@ def test_a_new_version_begins_anew():
     assert known.ask(1)
     assert not known.ask(2)
     assert known.ask(2)
+
+
+def test_hashes_go_from_memory_when_a_store_ends():
+    known = KnownHashes()
+    known.keep(1, {"a": "x"})
+    with ContextStore.open("memory://"):
+        pass
+    assert known.at(1) is None
