@@ -13,13 +13,14 @@ done. Nothing here knows a framework.
 """
 
 from lance_context_core._loop import begin, block_on
-from lance_context_core._recent import emptied_with_stores
+from lance_context_core._recent import Emptied, emptied_with_stores
 from lance_context_core._retrying import Attempts, retried
 from lance_context_core._steps import each as in_steps
 from lance_context_core.adapting.blocking import beside_the_loop, in_thread
 from lance_context_core.adapting.checks import check_name, check_names, listed
 from lance_context_core.adapting.counting import countable_text
 from lance_context_core.adapting.encoding import encodable
+from lance_context_core.adapting.failing import OnError, check_on_error, going_on
 from lance_context_core.adapting.files import LoadedText, add_loaded, citation_of
 from lance_context_core.adapting.handles import Handle, HandleOwner, StoreLike, uri_of
 from lance_context_core.adapting.parts import arguments_of, arguments_text, says_something
@@ -66,7 +67,12 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "check_names",
     "listed",
     # Caches
+    "Emptied",
     "emptied_with_stores",
+    # A memory that fails
+    "OnError",
+    "check_on_error",
+    "going_on",
     # Trying again
     "retried",
     "Attempts",

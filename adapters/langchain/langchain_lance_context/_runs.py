@@ -1,54 +1,26 @@
 """What the middlewares share: whose run it is that is going on, and what a system message is told."""
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any, Literal, TypeAlias, get_args
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any, TypeAlias
 
 from langchain_core.messages import SystemMessage
 from langgraph.config import get_config
 from langgraph.runtime import Runtime
 
-from lance_context_core import AsyncContextStore, ContextStore, InvalidRequestError
-from lance_context_core.errors import (
-    ContextStoreError,
-    MissingExtraError,
-    ReadOnlyError,
-    StoreClosedError,
-)
+from lance_context_core import AsyncContextStore, ContextStore, InvalidRequestError, adapting
+from lance_context_core.adapting import OnError
 
 _log = logging.getLogger("langchain_lance_context")
 
 Whose: TypeAlias = str | Callable[[Runtime[Any]], str]
 """A name, or what tells it for the run that is going on, such as by `runtime.context`."""
 
-OnError: TypeAlias = Literal["log", "raise"]
-"""What a middleware does if the store fails: the run goes on without it, or fails."""
 
-
-@contextmanager
-def going_on(on_error: OnError, problem: str) -> Iterator[None]:
-    """Log what the store raises in here, and go on behind the block; with "raise", raise it.
-
-    What no later run mends is always raised: a request that is wrong, a store that is closed or
-    cannot be written, a package that is missing.
-    """
-    try:
-        yield
-    except (InvalidRequestError, StoreClosedError, ReadOnlyError, MissingExtraError):
-        raise
-    except ContextStoreError:
-        if on_error == "raise":
-            raise
-        _log.warning("%s", problem, exc_info=True)
-
-
-def check_on_error(on_error: object) -> OnError:
-    """One of the two. Raises InvalidRequestError for anything else."""
-    for known in get_args(OnError):
-        if isinstance(on_error, str) and on_error == known:
-            return known  # type: ignore[no-any-return]  # one of the two
-    raise InvalidRequestError(f"on_error={on_error!r:.80}: give 'log' or 'raise'")
+def going_on(on_error: OnError, problem: str) -> AbstractContextManager[None]:
+    """As `adapting.going_on`, with the logger of this package."""
+    return adapting.going_on(on_error, problem, _log)
 
 
 def name_of(whose: Whose | None, part: str, runtime: Runtime[Any]) -> str | None:

@@ -14,16 +14,14 @@ from lance_context_core import (
     InvalidRequestError,
     Message,
 )
-from lance_context_core.adapting import Handle, HandleOwner, StoreLike
+from lance_context_core.adapting import Handle, HandleOwner, OnError, StoreLike, check_on_error
 from lance_context_core.arguments import FilterLike, SearchMode
 from lance_context_core.results import SearchHit
 from lance_context_core.settings import SearchOptions
 from langchain_lance_context._messages import to_canonical
 from langchain_lance_context._runs import (
-    OnError,
     Whose,
     check_embedding,
-    check_on_error,
     check_whose,
     configured,
     extended,

@@ -9,7 +9,15 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import SystemMessage
 
 from lance_context_core import AsyncContextStore, InvalidRequestError
-from lance_context_core.adapting import Handle, HandleOwner, StoreLike, WindowMaker, block_on
+from lance_context_core.adapting import (
+    Handle,
+    HandleOwner,
+    OnError,
+    StoreLike,
+    WindowMaker,
+    block_on,
+    check_on_error,
+)
 from lance_context_core.window import (
     Budget,
     DialectName,
@@ -20,10 +28,8 @@ from lance_context_core.window import (
 )
 from langchain_lance_context._messages import from_canonical, to_canonical
 from langchain_lance_context._runs import (
-    OnError,
     Whose,
     check_embedding,
-    check_on_error,
     check_whose,
     configured,
     extended,

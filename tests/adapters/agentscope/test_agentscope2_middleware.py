@@ -14,6 +14,7 @@ from agentscope_lance_context import LanceContextMemoryMiddleware
 from lance_context_core import (
     AsyncContextStore,
     ContextStore,
+    ContextStoreError,
     InvalidRequestError,
     Message,
     TextPart,
@@ -232,6 +233,12 @@ async def test_a_reply_survives_a_store_that_is_out_of_reach(tmp_path, caplog):
     answer = await reply(tmp_path / "file", ScriptedModel("Hm."), "Hello")
     assert texts([answer]) == ["Hm."]
     assert "could not be remembered" in caplog.text
+
+
+async def test_a_store_that_is_out_of_reach_fails_a_reply_that_is_to_raise(tmp_path):
+    (tmp_path / "file").write_text("no directory")
+    with pytest.raises(ContextStoreError):
+        await reply(tmp_path / "file", ScriptedModel("Hm."), "Hello", on_error="raise")
 
 
 async def test_half_an_emoji_is_remembered_as_a_question_mark(tmp_path):

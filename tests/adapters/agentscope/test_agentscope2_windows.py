@@ -8,7 +8,8 @@ from agentscope.state import AgentState
 from agentscope.tool import FunctionTool, Toolkit
 from agentscope_lance_context import LanceContextWindowMiddleware
 
-from lance_context_core import ContextStore, InvalidRequestError, Message
+from lance_context_core import ContextStore, InvalidRequestError, Message, StorageError
+from lance_context_core.adapting import WindowMaker
 from lance_context_core.window import Budget
 
 ROOM = Budget(total=700, margin=0)
@@ -119,3 +120,20 @@ async def test_each_step_can_be_looked_at(store):
 def test_a_wrong_argument_is_refused_at_once(store, given):
     with pytest.raises(InvalidRequestError):
         LanceContextWindowMiddleware(store, **{"budget": 900, **given})
+
+
+async def test_a_store_that_fails_shows_the_model_the_whole_context(store, monkeypatch, caplog):
+    async def failing(*_, **__):
+        raise StorageError("the disk is away")
+
+    monkeypatch.setattr(WindowMaker, "keep", failing)
+    model = Seeing("Hm.", "Hm.")
+    await reply(store, model, "And now?", context=talk(40))
+    (heard,) = model.seen
+    said = texts([*talk(40), UserMsg("Ada", "And now?")])
+    assert texts(heard[1:])[: len(said)] == said
+    assert "no window could be made" in caplog.text
+    with pytest.raises(StorageError):
+        await reply(store, model, "And now?", on_error="raise")
+    with pytest.raises(InvalidRequestError, match=r"^on_error='ignore'"):
+        LanceContextWindowMiddleware(store.aio, ROOM, on_error="ignore")

@@ -22,8 +22,8 @@ from agentscope_lance_context.agentscope2._framework import (
 )
 from agentscope_lance_context.agentscope2._messages import said
 from agentscope_lance_context.agentscope2._tools import AddMemoryTool, SearchMemoryTool
-from lance_context_core import ContextRecord, ContextStoreError, InvalidRequestError
-from lance_context_core.adapting import StoreLike
+from lance_context_core import ContextRecord, InvalidRequestError
+from lance_context_core.adapting import OnError, StoreLike, check_on_error, going_on
 
 logger = logging.getLogger(__name__)
 
@@ -60,6 +60,7 @@ class LanceContextMemoryMiddleware(StoreOwner, MiddlewareBase):
         top_k: int = 5,
         search: Search = "words",
         ttl_seconds: float | None = None,
+        on_error: OnError = "log",
         embedder: Any = None,
     ) -> None:
         """Over `store`: an open one, which stays open, or a URI, which `close` closes again.
@@ -71,6 +72,8 @@ class LanceContextMemoryMiddleware(StoreOwner, MiddlewareBase):
         - `search`: `"words"`: what says the words of the question best, in the order in which it was
           said; or what is most relevant, by meaning (`"vector"`) or by both (`"hybrid"`).
         - `ttl_seconds`: how long a message is remembered; absent means for ever.
+        - `on_error`: if the store is away or busy, `"log"` lets the reply go on without its memories,
+          and `"raise"` fails it. A wrong argument and a closed store always fail it.
         - `embedder`: for a URI, what makes the vectors; see `AsyncContextStore.open`.
         """
         if not isinstance(user_id, str) or not user_id.strip():
@@ -78,6 +81,7 @@ class LanceContextMemoryMiddleware(StoreOwner, MiddlewareBase):
         if isinstance(top_k, bool) or not isinstance(top_k, int):
             raise InvalidRequestError(f"top_k={top_k!r:.80}: give a whole number")
         self._mode = check_choice(mode, "mode", "static_control", "agent_control", "both")
+        self._on_error = check_on_error(on_error)
         self._top_k = top_k
         self._of_all_agents = not scope_search_by_agent
         self._handle = UserHandle(store, embedder=embedder)
@@ -97,8 +101,7 @@ class LanceContextMemoryMiddleware(StoreOwner, MiddlewareBase):
     ) -> AsyncGenerator[Any, None]:
         """Recall before a reply, and record after it, unless the agent controls its memory.
 
-        A store that cannot be reached takes its memories from the reply, not the reply: that is
-        logged. What waits for somebody outside is recorded when the reply goes on and ends.
+        If the store fails, see `on_error`. What waits for somebody outside is recorded when the reply goes on and ends.
         """
         if self._mode == "agent_control":
             async for item in next_handler(**input_kwargs):
@@ -141,24 +144,17 @@ class LanceContextMemoryMiddleware(StoreOwner, MiddlewareBase):
         for message in state.context:
             known.update(message.metadata.get(_RECALLED, ()))
         query = "\n".join(message.get_text_content() or "" for message in told)
-        try:
+        with going_on(self._on_error, "memories could not be searched", logger):
             return await self._memories.recall(
                 [query], limit=self._top_k, without=known, of_all_agents=self._of_all_agents
             )
-        except InvalidRequestError:
-            # The middleware was made wrongly, which no later reply changes.
-            raise
-        except ContextStoreError:
-            logger.warning("memories could not be searched", exc_info=True)
-            return []
+        return []
 
     async def _record(self, state: AgentState, messages: Sequence[Msg]) -> None:
-        try:
+        with going_on(self._on_error, "a reply could not be remembered", logger):
             found = await asyncio.to_thread(lambda: [said(message) for message in messages])
             told = [one for one in found if one is not None]
             await self._memories.record(told, session_id=state.session_id)
-        except ContextStoreError:
-            logger.warning("a reply could not be remembered", exc_info=True)
 
 
 def _of_user(inputs: object) -> list[Msg]:

@@ -1,5 +1,6 @@
 """What the model of an agent of agentscope 2.x is shown of its context: a window within a budget."""
 
+import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -9,7 +10,13 @@ from agentscope_lance_context._owning import StoreOwner
 from agentscope_lance_context.agentscope2._framework import MiddlewareBase, Msg
 from agentscope_lance_context.agentscope2._messages import from_canonical, to_canonical
 from lance_context_core import InvalidRequestError, Message, ToolResultPart
-from lance_context_core.adapting import StoreLike, WindowMaker
+from lance_context_core.adapting import (
+    OnError,
+    StoreLike,
+    WindowMaker,
+    check_on_error,
+    going_on,
+)
 from lance_context_core.messages import Part
 from lance_context_core.window import (
     Budget,
@@ -18,6 +25,8 @@ from lance_context_core.window import (
     Summariser,
     SystemSection,
 )
+
+logger = logging.getLogger(__name__)
 
 _INSTRUCTIONS = "instructions"
 
@@ -43,6 +52,7 @@ class LanceContextWindowMiddleware(StoreOwner, MiddlewareBase):
         dialect: DialectName = "openai_chat",
         counter: Any = None,
         keep_windows: bool = False,
+        on_error: OnError = "log",
         embedder: Any = None,
     ) -> None:
         """Over `store`: an open one, which stays open, or a URI, which `close` closes again.
@@ -53,6 +63,8 @@ class LanceContextWindowMiddleware(StoreOwner, MiddlewareBase):
         - `summariser`: a function of a transcript that tells in short what came before the window.
         - `sections`, `dialect`, `counter`: see `AsyncContextStore.assemble`.
         - `keep_windows`: whether each window is kept, so that `store.windows` shows what the model saw.
+        - `on_error`: if the store is away or busy, `"log"` calls the model with the whole context,
+          and `"raise"` fails the call. A wrong argument and a closed store always fail it.
         - `embedder`: for a URI, what makes the vectors.
         """
         if user_id is not None and (not isinstance(user_id, str) or not user_id.strip()):
@@ -65,6 +77,7 @@ class LanceContextWindowMiddleware(StoreOwner, MiddlewareBase):
             counter=counter,
             keeps_windows=keep_windows,
         )
+        self._on_error = check_on_error(on_error)
         self._user_id = user_id
         self._handle = UserHandle(store, embedder=embedder)
 
@@ -78,8 +91,10 @@ class LanceContextWindowMiddleware(StoreOwner, MiddlewareBase):
         given: list[Msg] = list(input_kwargs["messages"])
         told = given[0].get_text_content() if given and given[0].role == "system" else None
         messages = given[1:] if told is not None else given
-        shown = await self._shown(str(agent.state.session_id), told or "", messages)
-        shown = [*given[: len(given) - len(messages)], *shown]
+        shown = given
+        with going_on(self._on_error, "no window could be made, the model sees it all", logger):
+            window = await self._shown(str(agent.state.session_id), told or "", messages)
+            shown = [*given[: len(given) - len(messages)], *window]
         return await next_handler(**{**input_kwargs, "messages": shown})
 
     async def on_compress_context(
