@@ -213,7 +213,7 @@ CALLS: dict[str, Place] = {
 WANTED: dict[str, tuple[int, int | None]] = {
     "history.append": (15, 110),
     "search, hybrid": (15, None),
-    "erase of one id": (20, 250),
+    "erase of one id": (20, 340),
     "LangGraph put": (18, None),
 }
 """At most so many rooms, and calls."""

@@ -97,12 +97,12 @@ class Made(dict[K, V]):
         emptied_with_stores(self)
 
     def __missing__(self, key: K) -> V:
-        n_forgotten = self._n_forgotten
+        moment = self._n_forgotten, _n_emptied
         value = self._make(key)
         n_bytes = self._size_of(key, value)
         with self._lock:
             # What was forgotten meanwhile may be erased by now.
-            if n_bytes <= self._max_bytes and n_forgotten == self._n_forgotten:
+            if n_bytes <= self._max_bytes and moment == (self._n_forgotten, _n_emptied):
                 if self._n_bytes + n_bytes > self._max_bytes:
                     self._forget()
                 self[key] = value
@@ -137,6 +137,8 @@ class Emptied(Protocol):
 
 _all: WeakSet[Emptied] = WeakSet()
 _all_lock = threading.Lock()
+_n_emptied = 0
+"""How often all were emptied."""
 
 
 def emptied_with_stores(cache: Emptied) -> None:
@@ -170,8 +172,10 @@ def remembered(
 
 def forget_all() -> None:
     """Empty every cache of the process that `emptied_with_stores` knows."""
+    global _n_emptied  # noqa: PLW0603 - of the process, as the caches are
     with _all_lock:
-        everything = list(_all)
+        _n_emptied += 1
+        everything = [one for one in _all if one or not isinstance(one, Made)]
     for one in everything:
         one.empty()
 

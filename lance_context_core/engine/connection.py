@@ -130,8 +130,7 @@ class Connection:
         return self._engine or await self._connected()
 
     async def _connected(self) -> Any:
-        if not self._is_placed and self.journal is not None:
-            await self._settle_place(Path(self.uri), self.journal)
+        await self._settled()
         connecting = lancedb.connect_async(
             self.uri,
             storage_options=self.storage_options or None,
@@ -149,8 +148,15 @@ class Connection:
             self._engine = made = self._engine or made
         return made
 
+    async def _settled(self) -> None:
+        """Have branches and tags name this place, if the directory was moved or copied here.
+
+        Before anything is mended: both take the lock of the store.
+        """
+        if not self._is_placed and self.journal is not None:
+            await self._settle_place(Path(self.uri), self.journal)
+
     async def _settle_place(self, root: Path, journal: Journal) -> None:
-        """Have branches and tags name this place, if the directory was moved or copied here."""
         if not await asyncio.to_thread(relocation.is_settled, root):
             try:
                 async with journal.alone():
@@ -197,8 +203,7 @@ class Connection:
     ) -> None:
         """As `Mending.mend`, where there can be anything to mend; before the table is opened or read."""
         if self._mending is not None:
-            # A directory that was moved is settled first: that takes the lock that mending takes.
-            await self.engine()
+            await self._settled()
             await self._mending.mend(name, ref, is_kept=is_kept, is_again=is_again)
 
     async def know(self, name: str, ref: str | None, handle: Any) -> None:
@@ -214,7 +219,7 @@ class Connection:
         """As `Mending.lacking`; nothing where that cannot be known."""
         if self._mending is None:
             return []
-        await self.engine()
+        await self._settled()
         return await self._mending.lacking(besides, is_damaged=is_damaged)
 
     @asynccontextmanager

@@ -171,7 +171,7 @@ class _Looked:
     async def acknowledged(self, resources: Resources) -> None:
         """Look whether what was acknowledged of each table, branch and tag exists."""
         try:
-            found = await resources.writable().connection.lacking(UPKEEP_TABLE)
+            found = await resources.current().connection.lacking(UPKEEP_TABLE)
         except StorageError:
             return  # It is the journal that is damaged, which was told.
         for part, where, what in found:

@@ -23,14 +23,16 @@ _held: ContextVar[frozenset[object]] = ContextVar("lance_context_turns", default
 
 @asynccontextmanager
 async def turn(
-    connection: Connection, *, patience_seconds: float = _PATIENCE_SECONDS
+    connection: Connection, *, patience_seconds: float | None = None
 ) -> AsyncIterator[None]:
     """Make, remove, clean or walk over the branches and tags of a store in here: no other process does.
 
     Half of one looks like what a crash left behind, and would be removed. Object stores have no locks:
     there it is no other task or thread that has the same store open. Raises ConflictError, before
-    anything is done, if others have the turn for longer than `patience_seconds`.
+    anything is done, if others have the turn for longer than `patience_seconds`, ten minutes by default.
     """
+    if patience_seconds is None:
+        patience_seconds = _PATIENCE_SECONDS
     if connection.place in (held := _held.get()):
         yield
         return

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from lance_context_core import AlreadyExistsError, Item, Message, StorageError
+from lance_context_core import AlreadyExistsError, ConflictError, Item, Message
 from lance_context_core.engine.table.access import Access
-from lance_context_core.versioning import places
+from lance_context_core.versioning import turns
 
 
 async def write(store, number):
@@ -66,9 +66,9 @@ async def test_who_waits_for_a_stopped_process_is_told(open_store, monkeypatch):
     first = asyncio.create_task(one.create_branch("b"))
     await paused.is_reached
     with monkeypatch.context() as patch:
-        patch.setattr(places, "_PATIENCE_SECONDS", 0.1)
+        patch.setattr(turns, "_PATIENCE_SECONDS", 0.1)
         for work in (other.create_branch("c"), other.delete_branch("b"), other.tag("t")):
-            with pytest.raises(StorageError, match=r"for 0\.1 seconds: nothing was done"):
+            with pytest.raises(ConflictError, match=r"for 0\.1 seconds: nothing was done"):
                 await work
     paused.may_go_on.set_result(None)
     await first

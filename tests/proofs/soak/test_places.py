@@ -33,6 +33,8 @@ async def test_a_newest_manifest_that_was_cut_short_is_named_and_all_before_it_c
         assert newest.read_bytes() == whole[:length]
     newest.rename(tmp_path / "aside")
     async with AsyncContextStore.open(tmp_path) as store:
+        assert "lacks acknowledged data" in str(await failure(heard(store)))
+        await store.accept_loss()
         assert await heard(store) == ["first", "second"]
         await say(store, "third", "fourth")
         assert await heard(store) == ["first", "second", "third", "fourth"]
