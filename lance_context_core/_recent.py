@@ -175,7 +175,7 @@ def forget_all() -> None:
     global _n_emptied  # noqa: PLW0603 - of the process, as the caches are
     with _all_lock:
         _n_emptied += 1
-        everything = [one for one in _all if one or not isinstance(one, Made)]
+        everything = [one for one in _all if not isinstance(one, Made) or len(one)]
     for one in everything:
         one.empty()
 
