@@ -137,6 +137,8 @@ class Connection:
             session=self._caches.session,
         )
         made = await asked(f"open {self.uri!r}", connecting)
+        if self.life.is_there():
+            await asyncio.to_thread(self.life.hold)
         if self.is_read_only and self.journal is None:
             found = await asked(f"list the tables of {self.uri!r}", made.list_tables())
             if not found.tables:

@@ -4,6 +4,7 @@ Whether it may be written to, too. And only as long as its directory is at its p
 make a new store there.
 """
 
+import asyncio
 import os
 import threading
 import weakref
@@ -33,6 +34,7 @@ class Life:
         self._lock = threading.Lock()
         _lives.add(self)
         self.is_there()
+        self.hold()
 
     def require(self) -> None:
         """Raise StoreClosedError where `is_open` is false."""
@@ -74,7 +76,7 @@ class Life:
         if identity == self._identity:
             return identity is not None
         if self._identity is None:
-            self._hold()
+            self._identity = identity
             return True
         now = "is not there any more" if identity is None else "was replaced by another one"
         raise NotFoundError(
@@ -92,19 +94,30 @@ class Life:
         """Let nobody use it in this process: what the engine has open here may crash it."""
         self.is_open, self._is_forked = False, self.is_open
 
-    def _hold(self) -> None:
-        """Know the directory from now on; as long as it is open, no other one has its number."""
+    def hold(self) -> None:
+        """Open the directory, once it was seen: as long as it is open, no other one has its number.
+
+        It blocks for a moment: on an event loop it does nothing, and is to be called in a thread.
+        """
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            pass
+        else:
+            return
         with self._lock:
-            if self._identity is not None or not self.is_open:
+            if self._identity is None or self._holding is not None or not self.is_open:
                 return
             try:
                 descriptor = os.open(self._uri, _LOOKING)
             except OSError:
                 return  # It is gone again, or this system opens no directories.
+            status = os.fstat(descriptor)
+            if self._identity != (status.st_dev, status.st_ino):
+                os.close(descriptor)
+                return  # It was replaced since, which the next look says.
             self._holding = weakref.finalize(self, os.close, descriptor)
             self._holding.atexit = False
-            status = os.fstat(descriptor)
-            self._identity = status.st_dev, status.st_ino
 
 
 _lives: WeakSet[Life] = WeakSet()

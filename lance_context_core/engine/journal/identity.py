@@ -29,7 +29,8 @@ def forget(journal: Path) -> None:
 
 def require_none(journal: Path) -> None:
     """Raise StorageError if the store has had a journal, which is absent or empty now."""
-    if os.path.exists(_file(journal)):  # noqa: PTH110 - False, too, where one may not look
+    # One that is just being made is in its place before the id is noted: so it is looked for last.
+    if os.path.exists(_file(journal)) and not _has_bytes(journal):  # noqa: PTH110 - False, too, where one may not look
         raise StorageError(
             f"the journal {str(journal)!r} is missing or empty, and the store has had one: {_WAY_OUT}"
         )
@@ -51,6 +52,13 @@ def require(
             _note(_file(journal), held, is_synced=is_synced)
     elif noted != held:
         raise StorageError(f"the journal {str(journal)!r} {NOT_OURS}: {_WAY_OUT}")
+
+
+def _has_bytes(journal: Path) -> bool:
+    try:
+        return os.path.getsize(journal) > 0  # noqa: PTH202 - a `Path` asks in thrice the time
+    except OSError:
+        return False
 
 
 def _file(journal: Path) -> Path:

@@ -43,6 +43,7 @@ class Commits:
         self._ledger = ledger
         self._is_noted = is_noted
         self._upkeep: Future[None] | None = None
+        self._turns = contending.Turns()
 
     async def commit(
         self, action: str, handle: Any, work: Callable[[Any], Coroutine[Any, Any, T]]
@@ -184,8 +185,12 @@ class Commits:
     async def insist(
         self, action: str, handle: Any, work: Callable[[Any], Coroutine[Any, Any, T]]
     ) -> T:
-        """As `contending.insist`."""
-        return await contending.insist(action, handle, work)
+        """As `contending.insist`, in turn with others where they have no lock in common."""
+        ledger = self._ledger
+        has_lock = ledger is not None and await ledger.policy() is not None
+        return await contending.insist(
+            action, handle, work, turns=None if has_lock else self._turns
+        )
 
     def tell(self) -> None:
         """Tell whoever wants to know that there was a commit."""

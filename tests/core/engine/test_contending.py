@@ -110,14 +110,14 @@ async def test_a_version_is_restored_however_often_that_loses(store, monkeypatch
     await store.memory.add(["second"])
     real, tries = contending.insist, []
 
-    async def insist(action, handle, work):
+    async def insist(action, handle, work, **options):
         async def losing_first(handle):
             tries.append(action)
             if len(tries) <= 20:
                 raise RuntimeError(LOST)
             return await work(handle)
 
-        return await real(action, handle, losing_first)
+        return await real(action, handle, losing_first, **options)
 
     monkeypatch.setattr(contending, "insist", insist)
     await store.restore(then)
