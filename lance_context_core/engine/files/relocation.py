@@ -41,7 +41,9 @@ def known_as(path: str) -> str:
     long as that leads to it.
     """
     real = os.path.realpath(path)
-    recorded = recorded_at(Path(real))
+    place = Path(real)
+    # A look, before anything is opened: this is called on event loops.
+    recorded = recorded_at(place) if (place / NAME).exists() else None
     if recorded is None or recorded == real:
         return real
     # Who is given a mount for reading alone must not come by the one that may be written to.
