@@ -186,8 +186,11 @@ class Commits:
         self, action: str, handle: Any, work: Callable[[Any], Coroutine[Any, Any, T]]
     ) -> T:
         """As `contending.insist`, in turn with others where they have no lock in common."""
-        ledger = self._ledger
-        has_lock = ledger is not None and await ledger.policy() is not None
+        ledger, connection = self._ledger, self._connection
+        # A store in memory is of one connection alone.
+        has_lock = connection.place is connection or (
+            ledger is not None and await ledger.policy() is not None
+        )
         return await contending.insist(
             action, handle, work, turns=None if has_lock else self._turns
         )

@@ -53,7 +53,7 @@ class Turns:
 
     def __init__(self) -> None:
         """Nothing is known of others."""
-        self._newest = 0
+        self._newest = self._n_done = self._n_at_work = 0
         self._others_until = self._turn_until = 0.0
         self._took = _LEAST_SECONDS
         self._rested = self._last = 0.0
@@ -87,18 +87,34 @@ class Turns:
                 self.heard()
             seen = newest
             await asyncio.sleep(self._took * random.uniform(2.5, 3.5))  # noqa: S311 - no secret
-        self._newest = max(self._newest, seen)
+        if self._n_at_work == 0:
+            self._newest, self._n_done = max(self._newest, seen), 0
         self._turn_until = time.monotonic() + max(_TURN_SECONDS, _TURN_COMMITS * self._took)
 
+    def begin(self) -> float:
+        """Note that a commit is tried; returns when."""
+        self._n_at_work += 1
+        return time.monotonic()
+
+    def end(self) -> None:
+        """Note that it is not tried any more, whether it was made or not."""
+        self._n_at_work -= 1
+
     async def done(self, handle: Any, began: float) -> None:
-        """Note a commit that was made, which shows whether others made some since the last one."""
+        """Note a commit that was made, which shows whether others made some since the last one.
+
+        While more of this process are at work it shows nothing: theirs may be among the versions.
+        """
         now, version = time.monotonic(), int(await handle.version())
         self._took = max(_LEAST_SECONDS, 0.8 * self._took + 0.2 * (now - began))
-        if self._newest and version > self._newest + 1:
+        self._n_done, self._last = self._n_done + 1, now
+        if self._n_at_work > 1:
+            return
+        if self._newest and version > self._newest + self._n_done:
             if now >= self._others_until:
                 self._turn_until = now  # The others have had no turn yet.
             self.heard()
-        self._newest, self._last = version, now
+        self._newest, self._n_done = version, 0
 
     def heard(self) -> None:
         """Note that others write, too."""
@@ -145,16 +161,21 @@ async def insist(
         elif not await reading.has_moved(handle, error):
             raise error
 
-    if turns is not None:
-        await turns.take(action, handle)
-        began = time.monotonic()
-    done = await retried(
+    tried = partial(
+        retried,
         lambda: work(handle),
         on=(ConflictError, StorageError),
         attempts=_ATTEMPTS,
         between=catch_up,
         meant=partial(meant, action),
     )
-    if turns is not None:
+    if turns is None:
+        return await tried()
+    await turns.take(action, handle)
+    began = turns.begin()
+    try:
+        done = await tried()
         await turns.done(handle, began)
+    finally:
+        turns.end()
     return done
