@@ -61,21 +61,24 @@ class Life:
         """
         if not self._is_local:
             return True
+        known = (
+            self._identity
+        )  # Before the look: another thread may see the directory made meanwhile.
         try:
             status = os.stat(self._uri)  # noqa: PTH116 - a `Path` asks in thrice the time
         except FileNotFoundError:
             identity = None
         except NotADirectoryError:
             identity = None
-            if self._identity is None:
+            if known is None:
                 return True  # What never was one is for the engine to complain about,
         except OSError:
             return True  # and so is what cannot be looked at.
         else:
             identity = status.st_dev, status.st_ino
-        if identity == self._identity:
+        if identity == known:
             return identity is not None
-        if self._identity is None:
+        if known is None:
             self._identity = identity
             return True
         now = "is not there any more" if identity is None else "was replaced by another one"

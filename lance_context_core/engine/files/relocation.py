@@ -43,7 +43,7 @@ def known_as(path: str) -> str:
     real = os.path.realpath(path)
     place = Path(real)
     # A look, before anything is opened: this is called on event loops.
-    recorded = recorded_at(place) if (place / NAME).exists() else None
+    recorded = recorded_at(place) if os.path.exists(place / NAME) else None  # noqa: PTH110 - False, too, where one may not look
     if recorded is None or recorded == real:
         return real
     # Who is given a mount for reading alone must not come by the one that may be written to.
