@@ -61,8 +61,8 @@ class Turns:
     async def take(self, action: str, handle: Any) -> None:
         """Return when it may be this process's turn; at once where it is, or no others are known.
 
-        Who goes on without a rest makes a pause now and then, in which others hear that the table is
-        still: twenty times as long as that it commits.
+        A writer that knows of no others and never rests pauses once in a while, for at most a
+        twentieth of its time, so that others that listen find the table still.
         """
         now = time.monotonic()
         if now < self._others_until:
