@@ -1,11 +1,13 @@
-"""Writers of one table that have no lock in common, as on an object store, take turns by listening.
+"""Writers of one table that have no lock in common, as on an object store, take turns by the clock.
 
-Of several commits at the same time the engine lets one win, and tries the others again: after pauses
-that double each time, while the winner goes on without any, and each lost try costs the winner time, too.
-So the engine is told to give up soon (see `engine`), and the writers do as stations on one wire do: who
-knows of others commits for a while, then listens until the table is still, and so does who lost a race.
-A writer that is alone asks for nothing more than it would anyway, and rests for a twentieth of its time
-where it would go on without a pause.
+Of several commits at the same time one is made, and the others lose a race: they are made again on top
+of it. Among writers that pause by themselves that is rare, and trying again soon is best. One that goes
+on without a pause would win for ever, so those that do divide the time. A turn ends where the wall clock
+shows a multiple of its length: all know it without a word. Who has had it is silent then, who has waited
+for as many turns as there seem to be others goes first, and the next ones look a little later whether
+somebody has. Two that begin together find out by their first commits, and the one that came second takes
+another turn. A writer that knows of no others rests a moment at the end of every second turn, so that
+another is heard. Clocks that differ cost time, nothing else: what decides is the commit.
 """
 
 import asyncio
@@ -32,20 +34,35 @@ _PAUSE_SECONDS = 0.1
 """At most so long a loser waits, so that those who lost together do not begin together."""
 
 _TURN_SECONDS = 1.0
-"""How long a turn is among others; longer where that is less than `_TURN_COMMITS` take."""
-_TURN_COMMITS = 24
+"""How long a turn is, doubled until `_TURN_COMMITS` fit in: commits differ, and all are to agree."""
+_TURN_COMMITS = 12
 
-_ALONE_SECONDS = 2.0
-"""After so long without a rest a writer that knows of no others lets others in: it cannot hear them."""
+# In turns, since the last one has ended: then begins whose turn it is, so much later each looks who would
+# come after it, and so long rests who knows of no others.
+_START = 0.04
+_SLOT = 0.08
+_REST = 0.12
+
+_N_SLOTS = 2
+"""Who would come after more than so many does not look."""
+
+_N_ALONE = 2
+"""So many turns a process goes on that knows of no others."""
 
 _LEAST_SECONDS = 0.02
 """What a commit is taken for at least."""
 
-_PATIENCE_SECONDS = 3.0
-"""After so long who listens tries all the same."""
+_PAUSED = 3
+"""After so many times of it without a commit a process takes no turn: it leaves room by itself."""
 
-_KNOWN_SECONDS = 3.0
-"""For how long others are taken to write after the last commit of theirs."""
+_TRIES = 4
+"""So often such a process tries a commit at once before it tries it at the end of a turn."""
+
+_KNOWN_SECONDS = 10.0
+"""For how long others are taken to write after a commit of theirs was seen."""
+
+_MOST_OTHERS = 64
+"""At most so many turns of others are waited for."""
 
 
 class Turns:
@@ -54,42 +71,78 @@ class Turns:
     def __init__(self) -> None:
         """Nothing is known of others."""
         self._newest = self._n_done = self._n_at_work = 0
-        self._others_until = self._turn_until = 0.0
+        self._last = self._others_until = self._turn_until = 0.0
         self._took = _LEAST_SECONDS
-        self._rested = self._last = 0.0
+        self._n_others = 1
+        """How many turns of others there are between two of this process, as far as is known."""
+        self._n_waited = 0
+        self._is_first = False
+        """Whether this turn is known to be this process's: its commit was the first one in it."""
+        self._is_pausing = False
 
     async def take(self, action: str, handle: Any) -> None:
-        """Return when it may be this process's turn; at once where it is, or no others are known.
+        """Return when this process may commit: at once in its turn, or where it pauses by itself."""
+        now = time.monotonic()
+        if now < self._turn_until:
+            return
+        is_alone = now >= self._others_until
+        self._is_pausing = now - self._last > _PAUSED * self._took
+        if self._is_pausing:
+            self._newest = self._n_done = 0
+            if not is_alone:
+                return
+        elif is_alone:
+            await _sleep_until(self._turn_until + _REST * _TURN_SECONDS)
+        else:
+            await self._wait(action, handle)
+        self._begin_turn(_N_ALONE if is_alone else 1)
 
-        A writer that knows of no others and never rests pauses once in a while, for at most a
-        twentieth of its time, so that others that listen find the table still.
+    async def lost(self, action: str, handle: Any, n_lost: int) -> None:
+        """Return when a commit that lost races, so many, may be tried again.
+
+        At once if it is this process's turn, soon if it pauses by itself, otherwise in another turn.
         """
         now = time.monotonic()
-        if now < self._others_until:
-            if now >= self._turn_until:
-                await asyncio.sleep(self._pause)
-                await self.listen(action, handle)
-        elif now - self._last > self._pause:
-            self._rested = now
-        elif now - self._rested > max(_ALONE_SECONDS, 20 * self._pause):
-            await asyncio.sleep(self._pause)
-            self._rested = time.monotonic()
+        self._is_first = self._is_first and now < self._others_until
+        self._others_until = now + _KNOWN_SECONDS
+        if self._is_pausing and n_lost % _TRIES == 0:
+            edge, seconds = self._turn()
+            await _sleep_until(edge + seconds * random.uniform(1, 1 + _START))  # noqa: S311 - no secret
+        elif self._is_pausing or (self._is_first and now < self._turn_until):
+            most = n_lost * self._took if self._is_pausing else self._took / 2
+            await asyncio.sleep(random.uniform(0, most))  # noqa: S311 - no secret
+        else:
+            self._yield()
+            self.end()
+            try:
+                await self._wait(action, handle)
+            finally:
+                self.begin()
+            self._begin_turn()
+            return
+        await asked(action, handle.checkout_latest())
 
-    async def listen(self, action: str, handle: Any) -> None:
-        """Wait until nobody has committed for longer than a commit takes, and take the turn."""
-        until = time.monotonic() + max(_PATIENCE_SECONDS, 30 * self._pause)
-        seen = -1
-        while time.monotonic() < until:
-            await asked(action, handle.checkout_latest())
-            if seen == (newest := int(await handle.version())):
-                break
-            if seen >= 0:
-                self.heard()
-            seen = newest
-            await asyncio.sleep(self._took * random.uniform(2.5, 3.5))  # noqa: S311 - no secret
-        if self._n_at_work == 0:
-            self._newest, self._n_done = max(self._newest, seen), 0
-        self._turn_until = time.monotonic() + max(_TURN_SECONDS, _TURN_COMMITS * self._took)
+    async def _wait(self, action: str, handle: Any) -> None:
+        """Wait for the next turn of this process, and have `handle` know what was committed until then."""
+        edge, seconds = self._turn()
+        edge = max(edge, self._turn_until)
+        has_had_it = edge < self._turn_until + _SLOT * seconds
+        if not has_had_it:
+            edge += seconds
+        while True:
+            n_before = max(0, self._n_others - self._n_waited)
+            if n_before <= _N_SLOTS:
+                await _sleep_until(edge + _START * seconds)
+                if not has_had_it:
+                    await self._hears_others(action, handle)
+                if not n_before:
+                    return
+                await _sleep_until(edge + (_START + _SLOT * n_before) * seconds)
+                if not await self._hears_others(action, handle):
+                    self._n_others = max(1, self._n_waited)
+                    return
+            self._n_waited, has_had_it = self._n_waited + 1, False
+            edge = max(edge + seconds, self._turn()[0])
 
     def begin(self) -> float:
         """Note that a commit is tried; returns when."""
@@ -106,24 +159,54 @@ class Turns:
         While more of this process are at work it shows nothing: theirs may be among the versions.
         """
         now, version = time.monotonic(), int(await handle.version())
-        self._took = max(_LEAST_SECONDS, 0.8 * self._took + 0.2 * (now - began))
+        self._took = max(_LEAST_SECONDS, 0.9 * self._took + 0.1 * (now - began))
         self._n_done, self._last = self._n_done + 1, now
         if self._n_at_work > 1:
             return
         if self._newest and version > self._newest + self._n_done:
             if now >= self._others_until:
-                self._turn_until = now  # The others have had no turn yet.
-            self.heard()
+                edge, seconds = self._turn()
+                self._turn_until, self._is_first = min(self._turn_until, edge + seconds), False
+            elif not self._is_first:
+                self._yield()
+            self._others_until = now + _KNOWN_SECONDS
+        elif self._newest and not self._is_first:
+            self._is_first = True
+            self._n_waited = 0
         self._newest, self._n_done = version, 0
 
-    def heard(self) -> None:
-        """Note that others write, too."""
-        self._others_until = time.monotonic() + _KNOWN_SECONDS
+    def _begin_turn(self, n_turns: int = 1) -> None:
+        edge, seconds = self._turn()
+        self._turn_until, self._is_first = edge + n_turns * seconds, False
 
-    @property
-    def _pause(self) -> float:
-        """Long enough for who listens to hear nothing twice."""
-        return 8 * self._took
+    def _yield(self) -> None:
+        """Leave this turn to others."""
+        if self._n_waited == self._n_others < _MOST_OTHERS:
+            self._n_others += 1
+        self._n_waited += 1
+        self._turn_until = 0.0
+
+    async def _hears_others(self, action: str, handle: Any) -> bool:
+        """Whether others have committed since this process looked or committed last."""
+        await asked(action, handle.checkout_latest())
+        version = int(await handle.version())
+        has_others = version > self._newest + self._n_done
+        if has_others:
+            self._others_until = time.monotonic() + _KNOWN_SECONDS
+        if self._n_at_work == 0:
+            self._newest, self._n_done = version, 0
+        return has_others
+
+    def _turn(self) -> tuple[float, float]:
+        """When the turn began that it is now, by the monotonic clock, and how many seconds turns have."""
+        seconds = _TURN_SECONDS
+        while seconds < _TURN_COMMITS * self._took:
+            seconds *= 2
+        return time.monotonic() - time.time() % seconds, seconds
+
+
+async def _sleep_until(moment: float) -> None:
+    await asyncio.sleep(moment - time.monotonic())
 
 
 async def insist(
@@ -145,9 +228,7 @@ async def insist(
         if isinstance(error, ConflictError) and is_lost_race(error):
             n_lost += 1
             if turns is not None:
-                turns.heard()
-            if turns is not None and n_lost % 2:
-                await turns.listen(action, handle)
+                await turns.lost(action, handle, n_lost)
             else:
                 await asyncio.sleep(random.uniform(0, _PAUSE_SECONDS))  # noqa: S311 - no secret
                 await asked(action, handle.checkout_latest())

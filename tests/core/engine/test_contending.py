@@ -41,6 +41,8 @@ def losing(monkeypatch, owner, name, times, text=LOST):
 @pytest.fixture(autouse=True)
 def _without_pauses(monkeypatch):
     monkeypatch.setattr(contending, "_PAUSE_SECONDS", 0)
+    monkeypatch.setattr(contending, "_TURN_SECONDS", 0.001)
+    monkeypatch.setattr(contending, "_LEAST_SECONDS", 0.0001)
 
 
 def test_the_engine_is_told_to_leave_lost_races_to_the_store():
