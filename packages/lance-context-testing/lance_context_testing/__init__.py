@@ -9,7 +9,7 @@ Subclass one, name the subclass `Test…`, give it the fixtures that its docstri
         def history(self):
             return MyHistory()
 
-Needs pytest, which the extra `testing` brings, and no plugin of it.
+Needs pytest, and no plugin of it.
 """
 
 from lance_context_testing import _pytest as _pytest  # first: it makes pytest ready

@@ -107,16 +107,3 @@ def test_every_test_of_a_contract_is_run_by_pytest_alone():
     for name in testing.__all__:
         for test, function in inspect.getmembers(getattr(testing, name), inspect.isfunction):
             assert not (test.startswith("test") and inspect.iscoroutinefunction(function))
-
-
-def test_the_core_does_not_need_pytest():
-    program = (
-        "import sys; sys.modules['pytest'] = None; import lance_context_core.errors as errors\n"
-        "assert 'lance_context_testing' not in sys.modules\n"
-        "try: import lance_context_testing\n"
-        "except errors.MissingExtraError as error: print(error)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    assert "pip install 'lance-context-core[testing]'" in done.stdout
