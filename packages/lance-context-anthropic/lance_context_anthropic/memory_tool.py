@@ -1,17 +1,21 @@
-"""Anthropic's memory tool over a store: the files that a model keeps for itself, with their versions.
-
-`MemoryTool` and `AsyncMemoryTool` are handed to the `anthropic` SDK's tool runner. They need that package: the
-extra `anthropic`.
-"""
+"""The commands of the memory tool, over key-value items."""
 
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from lance_context_core._extras import importing
-from lance_context_core._loop import block_on
-from lance_context_core._retrying import retried
-from lance_context_core.adapting.handles import Handle, StoreLike
+from anthropic.lib.tools import BetaAbstractMemoryTool, BetaAsyncAbstractMemoryTool, ToolError
+from anthropic.types.beta import (
+    BetaMemoryTool20250818CreateCommand,
+    BetaMemoryTool20250818DeleteCommand,
+    BetaMemoryTool20250818InsertCommand,
+    BetaMemoryTool20250818RenameCommand,
+    BetaMemoryTool20250818StrReplaceCommand,
+    BetaMemoryTool20250818ViewCommand,
+)
+
+from lance_context_core import AsyncKeyValues, Item
+from lance_context_core.adapting import Handle, StoreLike, block_on, retried
 from lance_context_core.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -20,29 +24,6 @@ from lance_context_core.errors import (
     NotFoundError,
 )
 from lance_context_core.protocols import ItemKey
-from lance_context_core.records import Item
-from lance_context_core.stores.keyvalues.items import AsyncKeyValues
-
-with importing("anthropic", extra="anthropic", by="lance_context_anthropic"):
-    from anthropic.lib.tools import (
-        BetaAbstractMemoryTool,
-        BetaAsyncAbstractMemoryTool,
-        ToolError,
-    )
-    from anthropic.types.beta import (
-        BetaMemoryTool20250818CreateCommand,
-        BetaMemoryTool20250818DeleteCommand,
-        BetaMemoryTool20250818InsertCommand,
-        BetaMemoryTool20250818RenameCommand,
-        BetaMemoryTool20250818StrReplaceCommand,
-        BetaMemoryTool20250818ViewCommand,
-    )
-
-__all__ = [  # noqa: RUF022 - in the order in which the reference shows them
-    # The tool
-    "MemoryTool",
-    "AsyncMemoryTool",
-]
 
 ROOT = "/memories"
 TABLE = "memories"

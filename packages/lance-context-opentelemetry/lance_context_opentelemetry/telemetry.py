@@ -1,42 +1,31 @@
-"""OpenTelemetry: a span and a duration for each call of a store, where somebody wants them.
-
-The names are those of OpenTelemetry's conventions for generative AI: `search_memory`, `create_memory`,
-`retrieval`, and so on. It needs that package: the extra `otel`. Before `instrument` is called nothing is
-told, and nothing costs anything.
-"""
+"""What each call of a store is called, and how its span is made."""
 
 import json
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import wraps
 from time import perf_counter
 from typing import Any
 
-from lance_context_core._extras import importing
-from lance_context_core._values import frozen
-from lance_context_core.documents.documents import AsyncDocuments
-from lance_context_core.errors import InvalidRequestError
-from lance_context_core.graph.graph import AsyncGraph
-from lance_context_core.knowledge.knowledge import AsyncKnowledge
-from lance_context_core.store.store import AsyncContextStore
-from lance_context_core.stores.history import AsyncHistory
-from lance_context_core.stores.keyvalues.items import AsyncKeyValues
-from lance_context_core.stores.memory import AsyncMemory
-from lance_context_core.stores.records.context import AsyncContext
-from lance_context_core.stores.vectors import AsyncVectors
+from opentelemetry import metrics, trace
+from opentelemetry.metrics import Histogram, MeterProvider
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, TracerProvider
 
-with importing("opentelemetry", extra="otel", by="lance_context_opentelemetry"):
-    from opentelemetry import metrics, trace
-    from opentelemetry.metrics import Histogram, MeterProvider
-    from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, TracerProvider
-
-__all__ = [
-    # Telling
-    "instrument",
-    "uninstrument",
-]
+from lance_context_core import (
+    AsyncContext,
+    AsyncContextStore,
+    AsyncDocuments,
+    AsyncHistory,
+    AsyncKeyValues,
+    AsyncKnowledge,
+    AsyncMemory,
+    AsyncVectors,
+    InvalidRequestError,
+)
+from lance_context_core.results import AsyncGraph
 
 PROVIDER = "lance_context"
 
@@ -131,7 +120,7 @@ _replaced: dict[tuple[type[Any], str], Any] = {}
 """The calls as they are without spans; None for what a class has of another one."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Telling:
     tracer: Tracer
     duration: Histogram

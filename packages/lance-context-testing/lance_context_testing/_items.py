@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from lance_context_core import Item, ItemVector
 from lance_context_core.protocols import ItemKey
-from lance_context_core.records import Item, ItemVector, SearchHit
+from lance_context_core.results import SearchHit
 
 PAST = datetime(2000, 1, 1, tzinfo=UTC)
 FUTURE = datetime(9000, 1, 1, tzinfo=UTC)

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from lance_context_core import Item, ItemVector
 from lance_context_core.protocols import ItemOrder, KeyValueStore
-from lance_context_core.records import Item, ItemVector
 from lance_context_testing._contract import Contract, needs
 from lance_context_testing._items import AXES, along, item, key, paths
 

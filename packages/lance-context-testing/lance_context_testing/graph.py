@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import pytest
 
 from lance_context_core.errors import InvalidRequestError, NotFoundError
+from lance_context_core.graph import Entity, Relation
 from lance_context_core.protocols import GraphStore
-from lance_context_core.records.graph import Entity, Relation
 from lance_context_testing._contract import Contract, assert_has_the_methods
 from lance_context_testing.samples import METADATA, NAMES
 

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 
 import pytest
 
+from lance_context_core import Item
 from lance_context_core.errors import AlreadyExistsError, ConflictError
 from lance_context_core.protocols import ItemKey, KeyValueStore
-from lance_context_core.records import Item
 from lance_context_testing._contract import assert_has_the_methods, needs
 from lance_context_testing._items import AXES, FUTURE, PAST, along, item, key, paths
 from lance_context_testing._listing import ItemListingTests

@@ -7,10 +7,11 @@ from typing import Any, ClassVar
 
 import pytest
 
+from lance_context_core import ContextRecord
 from lance_context_core.errors import AlreadyExistsError
 from lance_context_core.messages import ImagePart, Message
 from lance_context_core.protocols import MemoryService, SearchMode
-from lance_context_core.records import ContextRecord, Page, SearchHit
+from lance_context_core.results import Page, SearchHit
 from lance_context_testing._contract import Contract, assert_has_the_methods, needs
 from lance_context_testing.samples import METADATA, NAMES
 

@@ -2,15 +2,14 @@
 
 import difflib
 import json
+import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
-from lance_context_core._checks import check_count, check_name, shown
+from lance_context_core.adapting import check_name
 from lance_context_core.errors import InvalidRequestError
-from lance_context_core.models.calling import ask, completed
-from lance_context_core.models.reading import MOST_CHARACTERS
-from lance_context_core.models.values import Completion, LanguageModel, ModelRequest
+from lance_context_core.models import Completion, FunctionModel, LanguageModel, ModelRequest, ask
 
 Scripted = (
     str
@@ -65,7 +64,7 @@ class ScriptedModel:
         if self._n_given == len(self._answers):
             raise AssertionError(
                 f"model {self.name!r} has {len(self._answers)} answers, and is asked for one more: "
-                f"{request.purpose}, {shown(request.prompt)}"
+                f"{request.purpose}, {reprlib.repr(request.prompt)}"
             )
         answer = self._answers[self._n_given]
         self._n_given += 1
@@ -73,7 +72,11 @@ class ScriptedModel:
             raise answer
         if not isinstance(answer, str | Mapping | Completion) and callable(answer):
             answer = answer(request)
-        return completed(answer, self.name)
+
+        async def said(_prompt: str) -> Any:
+            return answer
+
+        return await FunctionModel(said, name=self.name).complete(request)
 
     def assert_all_used(self) -> None:
         """Raise AssertionError unless each answer was asked for, and no more than these."""
@@ -151,12 +154,16 @@ class FaultModel:
 
     def __init__(self, model: LanguageModel, fault: Fault, *, times: int | None = None) -> None:
         if fault not in get_args(Fault):
-            raise InvalidRequestError(f"fault={shown(fault)}: there are {', '.join(_FAULTS)}")
+            raise InvalidRequestError(f"fault={fault!r}: there are {', '.join(_FAULTS)}")
         self.name = model.name
         self.requests = []
         self._model = model
         self._fault = fault
-        self._n_left = None if times is None else check_count(times, "times", least=0)
+        if times is not None and (
+            not isinstance(times, int) or isinstance(times, bool) or times < 0
+        ):
+            raise InvalidRequestError(f"times={times!r}: give a whole number, 0 or more, or None")
+        self._n_left = times
 
     async def complete(self, request: ModelRequest) -> Completion:
         """The answer of the other model, with the fault in it."""
@@ -180,7 +187,7 @@ _FAULTS: tuple[Fault, ...] = get_args(Fault)
 _INSTEAD: Mapping[str, str] = {
     "empty": "",
     "refusal": "I'm sorry, but I can't help with that.",
-    "too_long": "on and on " * (MOST_CHARACTERS // 8),
+    "too_long": "on and on " * 25_000,
     "wrong_schema": '{"answer": {"is": "of another shape"}}',
 }
 

@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 
 import pytest
 
+from lance_context_core import Document
 from lance_context_core.errors import AlreadyExistsError
 from lance_context_core.protocols import SearchMode, VectorStore
-from lance_context_core.records import Document, SearchHit
+from lance_context_core.results import SearchHit
 from lance_context_testing._contract import Contract, assert_has_the_methods, needs
 from lance_context_testing.samples import METADATA, NAMES, TEXTS
 

@@ -79,3 +79,9 @@ async def test_every_fault_is_told_from_the_answer_without_it():
 def test_a_fault_that_there_is_not_is_refused():
     with pytest.raises(InvalidRequestError, match="there are timeout, rate_limit"):
         FaultModel(ScriptedModel(), "sulking")
+
+
+@pytest.mark.parametrize("times", [-1, True, 1.5, "1"])
+def test_a_number_of_faults_that_is_none_is_refused(times):
+    with pytest.raises(InvalidRequestError, match=f"times={times!r}: give a whole number"):
+        FaultModel(ScriptedModel(), "empty", times=times)
