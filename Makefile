@@ -106,7 +106,7 @@ $(VENV)/demo: $(VENV)/made
 # By uv, which takes a fifth of pip's processor time.
 $(VENV)/ready: $(VENV)/made
 	$(INSTALL) uv
-	$(RUN) -m uv pip install --quiet --python $(RUN) -c constraints.txt -e ".[local,images]" -e apps/cli -e apps/inspector -e apps/mcp --group test --group lint
+	$(RUN) -m uv pip install --quiet --python $(RUN) -c constraints.txt -e ".[local,images]" -e apps/cli -e apps/inspector -e apps/mcp -e packages/lance-context-anthropic -e packages/lance-context-opentelemetry -e packages/lance-context-testing --group test --group lint
 	touch $@
 
 $(VENV)/made: pyproject.toml constraints.txt

@@ -26,6 +26,20 @@ def importing(package: str, *, extra: str, by: str) -> Iterator[None]:
         raise _missing(package, extra, by) from error
 
 
+@contextmanager
+def moved(module: str, *, to: str) -> Iterator[None]:
+    """Raise MissingExtraError if the distribution that a module has moved to is not installed."""
+    package = to.replace("-", "_")
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name != package:
+            raise
+        raise MissingExtraError(
+            f"{module} is {package} now, which is not installed: pip install {to}"
+        ) from error
+
+
 class Loaded(Generic[T]):
     """What is loaded at its first use: once, however many threads ask.
 

@@ -181,7 +181,7 @@ class StoreFormatError(StorageError):
 
 
 class MissingExtraError(ContextStoreError, ImportError):
-    """An optional dependency is not installed; the message names the extra that brings it."""
+    """An optional dependency is not installed; the message has the command that installs it."""
 
 
 class InternalError(ContextStoreError, RuntimeError):

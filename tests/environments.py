@@ -33,6 +33,8 @@ class Environment:
     """The directories of other adapters that stand there, too."""
     apps: tuple[str, ...] = ()
     """The directories under `apps` that do."""
+    packages: tuple[str, ...] = ("lance-context-testing",)
+    """The directories under `packages` that do."""
     tests: tuple[str, ...] = ()
     """What is run beside the tests of the adapter."""
     plugins_off: tuple[str, ...] = ()
@@ -51,6 +53,7 @@ ENVIRONMENTS = {
     # The newest releases of the framework ask for a certifi that is not published everywhere.
     "langchain-newest": Environment(
         adapter="langchain",
+        packages=("lance-context-testing", "lance-context-opentelemetry"),
         requirements=(
             *("langchain-core==1.7.2", "langchain-tests==1.1.9", "langgraph==1.2.22"),
             *("langgraph-checkpoint==4.3.2", "langgraph-checkpoint-conformance==0.0.2"),
@@ -68,6 +71,7 @@ ENVIRONMENTS = {
     # The oldest ones that have what the adapter is made of, and that the suites support.
     "langchain-oldest": Environment(
         adapter="langchain",
+        packages=("lance-context-testing", "lance-context-opentelemetry"),
         requirements=(
             *("langchain-core==1.4.0", "langchain-tests==1.1.9", "langgraph==1.2.0"),
             *("langgraph-checkpoint==4.1.0", "langgraph-checkpoint-conformance==0.0.2"),
@@ -316,7 +320,8 @@ def _adapters(name: str) -> list[Path]:
     environment = ENVIRONMENTS[name]
     names = (environment.adapter, *environment.beside)
     adapters = [ROOT / "adapters" / one for one in names if one]
-    return adapters + [ROOT / "apps" / one for one in environment.apps]
+    apps = [ROOT / "apps" / one for one in environment.apps]
+    return [*adapters, *apps, *(ROOT / "packages" / one for one in environment.packages)]
 
 
 class CommandError(Exception):

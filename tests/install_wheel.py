@@ -20,6 +20,9 @@ SOURCES = (
     "apps/cli",
     "apps/inspector",
     "apps/mcp",
+    "packages/lance-context-anthropic",
+    "packages/lance-context-opentelemetry",
+    "packages/lance-context-testing",
 )
 """What wheels are built of."""
 UV = (sys.executable, "-m", "uv")
@@ -48,6 +51,18 @@ ENVIRONMENTS = (
     Environment(
         constraints="constraints.txt",
         steps=((("lance-context-core", "lance-context-mcp"), "mcp.py"),),
+    ),
+    Environment(
+        constraints="constraints.txt",
+        steps=((("lance-context-core", "lance-context-anthropic"), "anthropic.py"),),
+    ),
+    Environment(
+        constraints="constraints.txt",
+        steps=((("lance-context-core", "lance-context-opentelemetry"), "opentelemetry.py"),),
+    ),
+    Environment(
+        constraints="constraints.txt",
+        steps=((("lance-context-core", "lance-context-testing"), "testing.py"),),
     ),
     Environment(
         constraints="tests/pins/langchain-newest.txt",

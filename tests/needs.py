@@ -74,7 +74,10 @@ def _is_starter(value):
 
 def _is_ours(cls):
     module = cls.__module__
-    return module.partition(".")[0] in {"core", "adapters", "proofs", "tests"} or "test_" in module
+    return (
+        module.partition(".")[0] in {"core", "adapters", "packages", "proofs", "tests"}
+        or "test_" in module
+    )
 
 
 def _names(code: CodeType) -> Iterator[str]:

@@ -16,12 +16,15 @@ import griffe
 ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "docs" / "reference"
 PACKAGE = "lance_context_core"
+BESIDE = ("lance_context_anthropic", "lance_context_opentelemetry", "lance_context_testing")
+"""Packages under `packages` with public names, each a distribution."""
+OURS = (PACKAGE, *BESIDE)
 COMMAND = "python tests/reference.py"
 TOP = ""
 MODULES = (
     *("settings", "results", "errors", "messages", "filters", "embedders", "rerankers", "models"),
     *("documents", "media", "graph", "knowledge", "tiers", "window", "coordination", "protocols"),
-    *("memory_tool", "telemetry", "adapting", "testing", "arguments", TOP),
+    *(*BESIDE[:2], "adapting", BESIDE[2], "arguments", TOP),
 )
 SHOWN = (TOP, *MODULES[:2], "arguments", *MODULES[2:-2])
 """The modules in the order in which one wants to read about them."""
@@ -59,11 +62,15 @@ class Name:
 
 
 @cache
-def package() -> griffe.Module:
+def sources() -> griffe.ModulesCollection:
+    """All of ours, by the path of each object."""
+    homes = [ROOT, *(ROOT / "packages" / one.replace("_", "-") for one in BESIDE)]
     extensions = griffe.load_extensions(Values())
-    loaded = griffe.load(PACKAGE, search_paths=[ROOT], resolve_aliases=True, extensions=extensions)
-    assert isinstance(loaded, griffe.Module)
-    return loaded
+    loader = griffe.GriffeLoader(search_paths=homes, extensions=extensions)
+    for one in OURS:
+        loader.load(one)
+    loader.resolve_aliases()
+    return loader.modules_collection
 
 
 class Values(griffe.Extension):
@@ -82,7 +89,7 @@ class Values(griffe.Extension):
 
 
 def module(name: str) -> griffe.Module:
-    found = package()[name] if name else package()
+    found = sources()[path_of(name)]
     assert isinstance(found, griffe.Module)
     return found
 
@@ -144,7 +151,7 @@ def stated(member: griffe.Object) -> griffe.Object:
     if not isinstance(value, griffe.ExprCall) or value.canonical_path not in _MADE:
         return member
     owner, name = str(value.arguments[0].canonical_path).rsplit(".", 1)
-    method = target(package()[owner.removeprefix(f"{PACKAGE}.")])
+    method = target(sources()[owner])
     method = copy({**inherited(method), **method.members}[name])
     method.labels = method.labels - {"async"}
     if value.canonical_path in _OVER:
@@ -159,7 +166,7 @@ def private_bases(one: griffe.Class) -> list[griffe.Class]:
     return [
         base
         for base in one.mro()
-        if base.canonical_path.startswith(PACKAGE) and base.canonical_path not in names()
+        if base.canonical_path.startswith(OURS) and base.canonical_path not in names()
     ]
 
 
@@ -243,8 +250,8 @@ def paths(annotation: griffe.Expr | str | None) -> Iterator[tuple[str, str]]:
     if not isinstance(annotation, griffe.Expr):
         return
     for part in annotation.iterate(flat=True):
-        if isinstance(part, griffe.ExprName) and part.canonical_path.startswith(f"{PACKAGE}."):
-            found = target(package()[part.canonical_path.removeprefix(f"{PACKAGE}.")])
+        if isinstance(part, griffe.ExprName) and part.canonical_path.split(".")[0] in OURS:
+            found = target(sources()[part.canonical_path])
             value = str(getattr(found, "value", ""))
             if not value.startswith(("TypeVar(", "ParamSpec(")):
                 yield part.name, found.canonical_path
@@ -263,6 +270,8 @@ def page_of(name: str) -> str:
 
 
 def path_of(name: str) -> str:
+    if name in BESIDE:
+        return name
     return f"{PACKAGE}.{name}" if name else PACKAGE
 
 
@@ -457,7 +466,7 @@ def default_of(value: griffe.Expr | str) -> str:
         made = source_of(given["default_factory"])
         return {"dict": "{}", "tuple": "()", "list": "[]"}.get(made, f"{made}()")
     if isinstance(value, griffe.ExprName) and written.isupper():
-        return default_of(package()[value.canonical_path.removeprefix(f"{PACKAGE}.")].value)
+        return default_of(sources()[value.canonical_path].value)
     return {"dict()": "{}"}.get(written, written)
 
 

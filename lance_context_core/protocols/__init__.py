@@ -1,7 +1,7 @@
 """What the store promises, and what its callers bring.
 
 The promises (`HistoryProvider`, `SessionStore`, `VectorStore`, `MemoryService`, `KeyValueStore`, `BlobStore`,
-`GraphStore`) are asynchronous; the blocking counterparts have the same names and parameters. `lance_context_core.testing`
+`GraphStore`) are asynchronous; the blocking counterparts have the same names and parameters. `lance_context_testing`
 has for each of them a class of tests that is written against the protocol alone.
 """
 

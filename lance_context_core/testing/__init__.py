@@ -1,45 +1,7 @@
-"""The contracts of the protocols, as classes of tests, and models that need no network.
+"""The contracts of the protocols: now in `lance_context_testing`, a distribution of its own."""
 
-With the contracts you prove a store of your own.
+from lance_context_core._extras import moved
 
-Subclass one, name the subclass `Test…`, give it the fixtures that its docstring names, and run pytest:
-
-    class TestMine(HistoryProviderTests):
-        @pytest.fixture
-        def history(self):
-            return MyHistory()
-
-Needs pytest, which the extra `testing` brings, and no plugin of it.
-"""
-
-from lance_context_core.testing import _pytest as _pytest  # first: it makes pytest ready
-from lance_context_core.testing.blobs import BlobStoreTests
-from lance_context_core.testing.graph import GraphStoreTests
-from lance_context_core.testing.history import HistoryProviderTests
-from lance_context_core.testing.key_values import KeyValueStoreTests
-from lance_context_core.testing.memory import MemoryServiceTests
-from lance_context_core.testing.models import (
-    CassetteModel,
-    Fault,
-    FaultModel,
-    Scripted,
-    ScriptedModel,
-)
-from lance_context_core.testing.sessions import SessionStoreTests
-from lance_context_core.testing.vectors import Collections, VectorStoreTests
-
-__all__ = [
-    "BlobStoreTests",
-    "CassetteModel",
-    "Collections",
-    "Fault",
-    "FaultModel",
-    "GraphStoreTests",
-    "HistoryProviderTests",
-    "KeyValueStoreTests",
-    "MemoryServiceTests",
-    "Scripted",
-    "ScriptedModel",
-    "SessionStoreTests",
-    "VectorStoreTests",
-]
+with moved("lance_context_core.testing", to="lance-context-testing"):
+    from lance_context_testing import *  # noqa: F403
+    from lance_context_testing import __all__  # noqa: F401

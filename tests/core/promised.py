@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 CORE = Path(__file__).parent
-CONTRACTS = CORE.parents[1] / "lance_context_core" / "testing"
+CONTRACTS = CORE.parents[1] / "packages" / "lance-context-testing"
 
 
 def names_of_tests(*folders):

@@ -18,6 +18,10 @@ SOURCES = {
     "lance_context_cli": ROOT / "apps" / "cli",
     "lance_context_inspector": ROOT / "apps" / "inspector",
     "lance_context_mcp": ROOT / "apps" / "mcp",
+    **{
+        f"lance_context_{name}": ROOT / "packages" / f"lance-context-{name}"
+        for name in ("anthropic", "opentelemetry", "testing")
+    },
 }
 """Packages, and where the file is that declares what they need."""
 

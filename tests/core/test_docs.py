@@ -38,7 +38,7 @@ REFERENCE = DOCS / "reference"
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 
 PUBLIC = [
-    f"lance_context_core.{page.stem}".removesuffix(".lance_context_core")
+    page.stem if page.stem.startswith("lance_context_") else f"lance_context_core.{page.stem}"
     for page in sorted(REFERENCE.glob("*.md"))
     if page.stem != "index"
 ]

@@ -12,7 +12,10 @@ import reference
 import lance_context_core
 
 ROOT = Path(__file__).parents[2]
-BESIDE = [*sorted((ROOT / "adapters").rglob("*.py")), *sorted((ROOT / "examples").glob("*.py"))]
+BESIDE = [
+    *(path for home in ("adapters", "packages") for path in sorted((ROOT / home).rglob("*.py"))),
+    *sorted((ROOT / "examples").glob("*.py")),
+]
 
 each_module = pytest.mark.parametrize("name", reference.MODULES, ids=reference.path_of)
 
@@ -109,8 +112,8 @@ def inside(source, where):
         for module, name in wanted:
             if (module or "").split(".")[0] == reference.PACKAGE and not is_public(module, name):
                 found.append(
-                    f"{where}:{node.lineno} imports {name or module} of {module}: adapters and "
-                    "examples import what a public module names (docs/house.md, What is public)"
+                    f"{where}:{node.lineno} imports {name or module} of {module}: adapters, "
+                    "packages and examples import what a public module names (docs/house.md, What is public)"
                 )
     return found
 

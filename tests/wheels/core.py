@@ -2,6 +2,7 @@
 
 import re
 import sys
+from importlib import import_module
 from importlib.metadata import requires, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -33,6 +34,16 @@ with ContextStore.open("memory") as store:
     assert (first.text, second.text) == ("Ada is allergic to nuts.", "The bus was late.")
     (hit,) = store.search("which nuts?", limit=1)
     assert (hit.record.id, hit.matched_channels) == (first.id, ("text",))
+
+moved = {"memory_tool": "anthropic", "telemetry": "opentelemetry", "testing": "testing"}
+for module, distribution in moved.items():
+    try:
+        import_module(f"lance_context_core.{module}")
+    except MissingExtraError as error:
+        if f"pip install lance-context-{distribution}" not in str(error):
+            raise
+    else:
+        raise AssertionError(f"lance_context_core.{module} works without its distribution")
 
 try:
     with ContextStore.open("other", embedder="local") as store:

@@ -7,9 +7,9 @@ from adapters.agentscope.samples import MESSAGES, dumps, said, texts
 from agentscope_lance_context import LanceContextMemoryService
 from agentscope_lance_context._runtime import MemoryService
 from core.conformance.doubles import ManualClock, WordVectors
+from lance_context_testing import MemoryServiceTests
 
 from lance_context_core import AsyncContextStore, ContextStore, InvalidRequestError
-from lance_context_core.testing import MemoryServiceTests
 
 
 def with_memory(restarts, use, **options):

@@ -1,9 +1,8 @@
 """What the classes forward to keeps the store's contracts, with what LangChain brings installed beside it."""
 
 import pytest
+from lance_context_testing import HistoryProviderTests, KeyValueStoreTests
 from langchain_lance_context import LanceContextChatMessageHistory, LanceContextStore
-
-from lance_context_core.testing import HistoryProviderTests, KeyValueStoreTests
 
 
 class TestItemsOfTheStore(KeyValueStoreTests):

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from lance_context_opentelemetry import instrument, uninstrument
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_lance_context import LanceContextSaver, LanceContextStore
 from langgraph.graph import END, START, MessagesState, StateGraph
@@ -11,7 +12,6 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from lance_context_core import ContextStore
-from lance_context_core.telemetry import instrument, uninstrument
 
 PAGE = Path(__file__).parents[3] / "docs" / "observing.md"
 

@@ -1,9 +1,8 @@
 """What the classes forward to keeps the store's contracts, with what LlamaIndex brings installed beside it."""
 
 import pytest
+from lance_context_testing import KeyValueStoreTests
 from llama_index_lance_context import LanceContextKVStore
-
-from lance_context_core.testing import KeyValueStoreTests
 
 
 class TestItems(KeyValueStoreTests):

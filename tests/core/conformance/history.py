@@ -5,12 +5,12 @@ from datetime import UTC, datetime, timedelta, timezone
 from random import Random
 
 import pytest
+from lance_context_testing import HistoryProviderTests
+from lance_context_testing.history import numbered, texts
+from lance_context_testing.samples import NAMES, NATIVE, NO_NAMES
 
 from lance_context_core.errors import AlreadyExistsError, InvalidRequestError
 from lance_context_core.messages import ImagePart, Message
-from lance_context_core.testing import HistoryProviderTests
-from lance_context_core.testing.history import numbered, texts
-from lance_context_core.testing.samples import NAMES, NATIVE, NO_NAMES
 
 OF_ANY_TIME = [
     Message.user("hi", native=NATIVE),

@@ -7,6 +7,9 @@ from datetime import datetime, timedelta
 
 import numpy as np
 import pytest
+from lance_context_testing import KeyValueStoreTests
+from lance_context_testing._items import along, item, key, paths
+from lance_context_testing.samples import NO_NAMES, nested
 
 from lance_context_core.errors import (
     AlreadyExistsError,
@@ -16,9 +19,6 @@ from lance_context_core.errors import (
     InvalidRequestError,
 )
 from lance_context_core.records import Item, ItemVector
-from lance_context_core.testing import KeyValueStoreTests
-from lance_context_core.testing._items import along, item, key, paths
-from lance_context_core.testing.samples import NO_NAMES, nested
 
 AXES = np.eye(4)
 

@@ -5,11 +5,11 @@ from dataclasses import replace
 from itertools import product
 
 import pytest
+from lance_context_testing import MemoryServiceTests
+from lance_context_testing.samples import NAMES, NO_NAMES
 
 from lance_context_core.errors import AlreadyExistsError, InvalidRequestError
 from lance_context_core.messages import ImagePart, Message, TextPart
-from lance_context_core.testing import MemoryServiceTests
-from lance_context_core.testing.samples import NAMES, NO_NAMES
 
 LONGER = [name for name in NAMES if len(name) > 2]
 

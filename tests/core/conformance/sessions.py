@@ -4,12 +4,12 @@ import asyncio
 from datetime import datetime
 
 import pytest
+from lance_context_testing import SessionStoreTests
+from lance_context_testing.samples import NAMES, NO_NAMES, TEXTS
 
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.messages import Message
 from lance_context_core.records import Session
-from lance_context_core.testing import SessionStoreTests
-from lance_context_core.testing.samples import NAMES, NO_NAMES, TEXTS
 
 LONGER = [name for name in NAMES if len(name) > 3]
 

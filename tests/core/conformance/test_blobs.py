@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 from core.conformance.places import InEachPlace
+from lance_context_testing import BlobStoreTests
 
 from lance_context_core.sync.blobs import Blobs
-from lance_context_core.testing import BlobStoreTests
 
 
 class Streaming:

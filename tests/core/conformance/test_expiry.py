@@ -4,10 +4,10 @@ from datetime import timedelta
 
 import pytest
 from core.conformance.vectors import MODES
+from lance_context_testing.history import numbered
 
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.messages import Message
-from lance_context_core.testing.history import numbered
 
 
 @pytest.fixture

@@ -1,8 +1,7 @@
 """The store's graph keeps the contract of `GraphStore`."""
 
 import pytest
-
-from lance_context_core.testing import GraphStoreTests
+from lance_context_testing import GraphStoreTests
 
 pytestmark = (
     pytest.mark.anywhere

@@ -3,11 +3,11 @@
 import pytest
 from core.conformance.history import StoredHistoryTests
 from core.conformance.places import InEachPlace
+from lance_context_testing.history import texts
 
 from lance_context_core.errors import AlreadyExistsError
 from lance_context_core.messages import Message
 from lance_context_core.stores.records import writing
-from lance_context_core.testing.history import texts
 
 
 class TestHistory(InEachPlace, StoredHistoryTests):

@@ -14,6 +14,8 @@ from core.conformance.kv import StoredItemTests
 from core.conformance.places import InEachPlace
 from hypothesis import given
 from hypothesis import strategies as st
+from lance_context_testing._items import along, item, key, paths
+from lance_context_testing.samples import NAMES
 
 from lance_context_core.engine.names import collection_of, kv_of, kv_table_of, shown_name
 from lance_context_core.engine.table.table import Table
@@ -26,8 +28,6 @@ from lance_context_core.errors import (
 from lance_context_core.messages import Message
 from lance_context_core.records import Item, ItemVector
 from lance_context_core.sync import KeyValues
-from lance_context_core.testing._items import along, item, key, paths
-from lance_context_core.testing.samples import NAMES
 
 
 class TestKeyValues(InEachPlace, StoredItemTests):

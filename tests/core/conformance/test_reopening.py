@@ -5,10 +5,10 @@ import asyncio
 import pytest
 from core.conformance.doubles import WordVectors
 from core.conformance.vectors import AXES, described
+from lance_context_testing.vectors import ids_of
 
 from lance_context_core.messages import Message
 from lance_context_core.records import Document
-from lance_context_core.testing.vectors import ids_of
 
 
 @pytest.fixture(params=["local", "s3"])

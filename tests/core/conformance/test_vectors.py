@@ -4,11 +4,11 @@ import pytest
 from core.conformance.doubles import WordVectors
 from core.conformance.places import InEachPlace
 from core.conformance.vectors import COLLECTIONS, StoredVectorTests, described
+from lance_context_testing.vectors import ids_of
 
 from lance_context_core.engine.names import collection_of, table_of
 from lance_context_core.errors import EmbeddingModelMismatchError, InvalidRequestError
 from lance_context_core.records import Document
-from lance_context_core.testing.vectors import ids_of
 
 
 class TestVectors(InEachPlace, StoredVectorTests):

@@ -4,6 +4,9 @@ import math
 
 import numpy as np
 import pytest
+from lance_context_testing import VectorStoreTests
+from lance_context_testing.samples import METADATA, NAMES, NO_NAMES, TEXTS
+from lance_context_testing.vectors import ids_of
 
 from lance_context_core.errors import (
     AlreadyExistsError,
@@ -12,9 +15,6 @@ from lance_context_core.errors import (
     InvalidRequestError,
 )
 from lance_context_core.records import Document
-from lance_context_core.testing import VectorStoreTests
-from lance_context_core.testing.samples import METADATA, NAMES, NO_NAMES, TEXTS
-from lance_context_core.testing.vectors import ids_of
 
 MODES = ("hybrid", "vector", "text")
 AXES = np.eye(4)

@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 
 import pytest
+from lance_context_testing.samples import NO_NAMES
 
 from lance_context_core import Message
 from lance_context_core.engine.database import GRAPH_TABLE
@@ -11,7 +12,6 @@ from lance_context_core.engine.schema import GRAPH
 from lance_context_core.engine.table import reading
 from lance_context_core.errors import InvalidRequestError, NotFoundError, ReadOnlyError
 from lance_context_core.graph import Entity, Mention, Relation
-from lance_context_core.testing.samples import NO_NAMES
 
 MARKER = "zq77vx"
 

@@ -2,6 +2,7 @@
 
 import pytest
 from core.knowledge.living import day, facts, said
+from lance_context_testing import FaultModel, ScriptedModel
 
 from lance_context_core.knowledge import (
     Consolidation,
@@ -9,7 +10,6 @@ from lance_context_core.knowledge import (
     ModelConsolidator,
     ModelExtractor,
 )
-from lance_context_core.testing import FaultModel, ScriptedModel
 
 TEA = said("I drink green tea every morning.", day(2024))
 COFFEE = said("I drink coffee every morning now.", day(2025))

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from core.knowledge.asking import BEES, OSLO, SAID, fact, facts_of
 from core.knowledge.living import day, facts, said
+from lance_context_testing import FaultModel, ScriptedModel
 
 from lance_context_core import InvalidRequestError
 from lance_context_core.knowledge import ModelExtractor, ModelSummariser, SpokenTurn
 from lance_context_core.models import Completion, FunctionModel
-from lance_context_core.testing import FaultModel, ScriptedModel
 
 REQUEST = Path(__file__).parent / "data" / "extract_request.json"
 

@@ -6,10 +6,10 @@ from typing import Literal
 
 import pytest
 from core.knowledge.living import BERGEN, OSLO, day, said
+from lance_context_testing import ScriptedModel
 
 from lance_context_core import InvalidRequestError
 from lance_context_core.knowledge import ModelExtractor, RuleExtractor
-from lance_context_core.testing import ScriptedModel
 
 
 @dataclass

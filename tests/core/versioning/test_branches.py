@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from core.versioning.samples import AXES, dump, write, written
+from lance_context_testing.samples import NAMES, NO_NAMES
 from pyarrow.fs import FileSelector, S3FileSystem
 
 from lance_context_core.engine.refs import refs, remains
@@ -24,7 +25,6 @@ from lance_context_core.errors import (
 )
 from lance_context_core.messages import Message
 from lance_context_core.records import Branch, Document
-from lance_context_core.testing.samples import NAMES, NO_NAMES
 
 
 @pytest.fixture(params=["local", "memory"])

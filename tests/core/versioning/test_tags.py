@@ -2,10 +2,10 @@
 
 import pytest
 from core.versioning.samples import dump, write, written
+from lance_context_testing.samples import NAMES, NO_NAMES
 
 from lance_context_core.errors import AlreadyExistsError, InvalidRequestError, NotFoundError
 from lance_context_core.records import Document
-from lance_context_core.testing.samples import NAMES, NO_NAMES
 
 
 async def test_a_taken_tag_is_refused_and_a_deleted_one_can_be_moved(store):

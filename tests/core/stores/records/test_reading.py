@@ -6,6 +6,7 @@ from itertools import product
 import pytest
 from core.conformance.doubles import START
 from core.stores.records.record_api import contents, fill
+from lance_context_testing.samples import NAMES
 
 from lance_context_core import (
     InvalidRequestError,
@@ -18,7 +19,6 @@ from lance_context_core import (
 from lance_context_core.records import Relationship
 from lance_context_core.search.fusion import Convex, ReciprocalRank
 from lance_context_core.search.options import SearchOptions
-from lance_context_core.testing.samples import NAMES
 
 EARLIER = datetime(2020, 2, 29, 23, 59, 59, 999_999, tzinfo=timezone(timedelta(hours=-7)))
 

@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 import pytest
 from core.stores.records.record_api import EARLIER, EVERY_FIELD, assert_refused, contents
+from lance_context_testing.samples import METADATA, NAMES, TEXTS
 
 from lance_context_core import AlreadyExistsError, InvalidRequestError
 from lance_context_core.messages import ImagePart, Message, TextPart
-from lance_context_core.testing.samples import METADATA, NAMES, TEXTS
 
 # Adding
 

@@ -4,11 +4,11 @@ from datetime import datetime
 
 import pytest
 from core.stores.records.record_api import EARLIER, assert_refused
+from lance_context_testing.samples import NO_NAMES
 
 from lance_context_core import InvalidRequestError
 from lance_context_core.errors import DimensionMismatchError
 from lance_context_core.records import Relationship
-from lance_context_core.testing.samples import NO_NAMES
 
 BAD_FIELDS = [
     ({"colour": "red"}, "colour"),

@@ -5,9 +5,9 @@ from itertools import product
 
 import pytest
 from core.stores.records.record_api import assert_refused, contents
+from lance_context_testing.samples import NAMES
 
 from lance_context_core import InvalidRequestError, Message, NotFoundError, ReadOnlyError
-from lance_context_core.testing.samples import NAMES
 
 WRITES = {
     "add": lambda ctx, one: ctx.add("user", "the old text", id=one),
