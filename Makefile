@@ -3,6 +3,7 @@
 #   make check    three minutes to a verdict: lint, types, rules and the tests that need nothing
 #   make test     runs every check that CI runs
 #   make proofs   runs what takes long: properties at length, kills, the soak
+#   make mutants  breaks 200 lines of the storage, one at a time, and prints what no test noticed
 
 PYTHON ?= python3
 VENV := .venv
@@ -17,7 +18,7 @@ WORKERS = $$(($(PROCESSORS) + 1))
 # Where tests note what they took.
 NOTES := $(CURDIR)/.slowest.jsonl
 
-.PHONY: demo check test proofs slow rules imported lint reference types unit environments adapters matrix wheel interpreters soak bench clean
+.PHONY: demo check test proofs mutants slow rules imported lint reference types unit environments adapters matrix wheel interpreters soak bench clean
 
 demo: $(VENV)/demo
 	$(RUN) examples/quickstart.py --store memory
@@ -45,6 +46,10 @@ proofs: $(VENV)/ready
 	PYTHONPATH=tests $(RUN) -m proofs.crash.locks
 	$(RUN) tests/environments.py sentence-transformers
 	$(MAKE) soak ARGS="--seconds 600 --store all"
+
+# Takes hours; what is known stands in .mutants.jsonl, so that a second run goes on: make mutants ARGS="--seed 2".
+mutants: $(VENV)/ready
+	PYTHONPATH=tests $(RUN) -m proofs.mutants -j $(PROCESSORS) $(ARGS)
 
 # The tests that `make check` leaves out as slow, measured anew: on a machine that does nothing else.
 slow: $(VENV)/ready
@@ -116,4 +121,4 @@ $(VENV)/made: pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) .venvs $(NOTES) .collected .listed dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venvs $(NOTES) .mutants.jsonl .collected .listed dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -139,13 +139,13 @@ class AsyncGraph(AsyncWalks):
     async def entities(
         self, *, type: Types | None = None, limit: int | None = None, offset: int = 0
     ) -> builtins.list[Entity]:
-        """The entities, of some types or of all, in the order in which they were written last."""
+        """The entities, of some types or of all, in the order in which they were added."""
         return await self._listed(entity_of, ENTITY, type, limit, offset)
 
     async def relations(
         self, *, type: Types | None = None, limit: int | None = None, offset: int = 0
     ) -> builtins.list[Relation]:
-        """The relations, of some types or of all, in the order in which they were written last."""
+        """The relations, of some types or of all, in the order in which they were added."""
         return await self._listed(relation_of, RELATION, type, limit, offset)
 
     async def mentions(
