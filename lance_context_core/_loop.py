@@ -17,7 +17,7 @@ from contextvars import Context
 from enum import Enum
 from typing import Any, TypeVar
 
-from lance_context_core._workers import Workers
+from lance_context_core._util.workers import Workers
 from lance_context_core.errors import BlockingCallError, StoreClosedError
 
 T = TypeVar("T")

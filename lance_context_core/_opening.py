@@ -6,9 +6,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypedDict
 
-from lance_context_core._checks import check_name, shown
-from lance_context_core._options import check_options
 from lance_context_core._resources import Resources, SystemClock
+from lance_context_core._util.calls import check_options
+from lance_context_core._util.checks import check_name, shown
 from lance_context_core.auditing import keeping
 from lance_context_core.auditing.log import Log
 from lance_context_core.embedders import as_embedder

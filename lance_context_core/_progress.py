@@ -6,8 +6,8 @@ from collections.abc import Callable, Coroutine
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
-from lance_context_core._checks import shown
 from lance_context_core._loop import store_loop
+from lance_context_core._util.checks import shown
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.records import Progress
 

@@ -6,15 +6,11 @@ from dataclasses import field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from lance_context_core._recent import forget_all
-from lance_context_core._values import frozen_by_name
+from lance_context_core._util.frozen import frozen_by_name
+from lance_context_core._util.lru import forget_all
 from lance_context_core.embedders import as_embedder
 from lance_context_core.embedders._service import EmbeddingService
-from lance_context_core.engine.database import (
-    BranchDatabase,
-    Database,
-    PinnedDatabase,
-)
+from lance_context_core.engine.database import BranchDatabase, Database, PinnedDatabase
 from lance_context_core.engine.refs import versions
 from lance_context_core.engine.refs.retention import VersionRetention
 from lance_context_core.engine.table.table import Table

@@ -11,13 +11,7 @@ from lance_context_core.erasure.target import Derived
 from lance_context_core.filters import FilterLike
 from lance_context_core.information.layouts import Family
 from lance_context_core.messages import Content
-from lance_context_core.protocols import (
-    ItemConditions,
-    ItemKey,
-    ItemListing,
-    ItemOrder,
-    SearchMode,
-)
+from lance_context_core.protocols import ItemConditions, ItemKey, ItemListing, ItemOrder, SearchMode
 from lance_context_core.records.versions import Stored
 from lance_context_core.search.options import SearchArguments
 from lance_context_core.stores.records.finding import HitArguments

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from lance_context_core._checks import check_name, shown
-from lance_context_core._values import frozen_by_name
+from lance_context_core._util.checks import check_name, shown
+from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.errors import InvalidRequestError
 
 if TYPE_CHECKING:

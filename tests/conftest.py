@@ -126,7 +126,7 @@ def pytest_pyfunc_call(pyfuncitem):
 def pauses(monkeypatch):
     """For how long calls of services would have waited, instead of waiting."""
     waited = []
-    monkeypatch.setattr("lance_context_core._http.sleep", waited.append)
+    monkeypatch.setattr("lance_context_core._util.http.sleep", waited.append)
     return waited
 
 

@@ -31,7 +31,7 @@ SHOWN = (TOP, *MODULES[:2], "arguments", *MODULES[2:-2])
 
 WIDTH = 88
 _KW_ONLY = {
-    f"{PACKAGE}._values.{how}": how == "frozen_by_name" for how in ("frozen", "frozen_by_name")
+    f"{PACKAGE}._util.frozen.{how}": how == "frozen_by_name" for how in ("frozen", "frozen_by_name")
 }
 _MAGIC = re.compile(r"__\w+__")
 _GROUP_OR_NAME = re.compile(r'^    (?:# (?P<group>.+)|"(?P<name>\w+)",)$', re.MULTILINE)

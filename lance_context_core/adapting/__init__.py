@@ -13,11 +13,11 @@ done. Nothing here knows a framework.
 """
 
 from lance_context_core._loop import begin, block_on
-from lance_context_core._recent import Emptied, emptied_with_stores
-from lance_context_core._retrying import Attempts, retried
-from lance_context_core._steps import each as in_steps
+from lance_context_core._util.checks import check_name, check_names, listed
+from lance_context_core._util.cooperative import each as in_steps
+from lance_context_core._util.lru import Emptied, emptied_with_stores
+from lance_context_core._util.retry import Attempts, retried
 from lance_context_core.adapting.blocking import beside_the_loop, in_thread
-from lance_context_core.adapting.checks import check_name, check_names, listed
 from lance_context_core.adapting.counting import countable_text
 from lance_context_core.adapting.encoding import encodable
 from lance_context_core.adapting.failing import OnError, check_on_error, going_on

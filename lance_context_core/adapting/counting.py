@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from lance_context_core._checks import dumps
+from lance_context_core._util.checks import dumps
 from lance_context_core.messages import Part, iter_parts
 from lance_context_core.messages import parts as kinds
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
 from typing import Any
 
-from lance_context_core._values import frozen_by_name
+from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.documents.chunking import Chunker
 from lance_context_core.documents.documents import AsyncDocuments
 from lance_context_core.documents.readers.choosing import type_said_by

@@ -11,9 +11,9 @@ from uuid import UUID
 
 import numpy as np
 
-from lance_context_core._checks import shown
-from lance_context_core._stand_ins import TYPE, VALUE, is_stand_in, order_of, stand_in
-from lance_context_core._values import frozen_by_name
+from lance_context_core._util.checks import shown
+from lance_context_core._util.frozen import frozen_by_name
+from lance_context_core._util.json_tags import TYPE, VALUE, is_stand_in, order_of, stand_in
 from lance_context_core.errors import InvalidRequestError
 
 T = TypeVar("T")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from lance_context_core._recent import Recent
+from lance_context_core._util.lru import Recent
 from lance_context_core.messages import Message
 from lance_context_core.store.store import AsyncContextStore
 from lance_context_core.window.assembling import assemble_arguments

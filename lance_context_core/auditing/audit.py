@@ -9,8 +9,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from lance_context_core._checks import check_name, check_names, dumps, shown
 from lance_context_core._handle import handle
+from lance_context_core._util.checks import check_name, check_names, dumps, shown
 from lance_context_core.auditing import checking, keeping
 from lance_context_core.auditing.keeping import Event
 from lance_context_core.auditing.log import Log, head_of

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from lance_context_core._checks import dumps
-from lance_context_core._values import frozen
+from lance_context_core._util.checks import dumps
+from lance_context_core._util.frozen import frozen
 from lance_context_core.auditing.values import AuditEntry, AuditRow
 
 START = ""

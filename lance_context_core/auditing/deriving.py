@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from lance_context_core._resources import Resources
-from lance_context_core._values import frozen
+from lance_context_core._util.frozen import frozen
 from lance_context_core.auditing.log import row_of
 from lance_context_core.auditing.values import AuditRow
 from lance_context_core.engine.refs import comparing

@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from lance_context_core._resources import Resources
-from lance_context_core._retrying import Attempts
-from lance_context_core._values import frozen
+from lance_context_core._util.frozen import frozen
+from lance_context_core._util.retry import Attempts
 from lance_context_core.auditing import deriving
 from lance_context_core.auditing.log import MOST_ROWS, Link, Log, head_of
 from lance_context_core.auditing.values import AuditAction, AuditEntry, AuditHead, AuditRow

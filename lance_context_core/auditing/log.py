@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lance_context_core._values import frozen
+from lance_context_core._util.frozen import frozen
 from lance_context_core.auditing import chain
 from lance_context_core.auditing.chain import Kept
 from lance_context_core.auditing.values import AuditEntry, AuditHead, AuditRow, AuditRowAction

@@ -5,7 +5,7 @@ from dataclasses import field
 from datetime import datetime
 from typing import Literal, NamedTuple
 
-from lance_context_core._values import frozen_by_name, own_first
+from lance_context_core._util.frozen import frozen_by_name, own_first
 from lance_context_core.records import ContextRecord, SearchHit
 from lance_context_core.records.problems import Checked, Wrong
 

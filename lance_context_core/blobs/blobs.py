@@ -8,10 +8,10 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Any
 
-from lance_context_core import _steps as steps
-from lance_context_core._checks import check_count, check_name, check_span, shown
 from lance_context_core._handle import handle
-from lance_context_core._retrying import Attempts
+from lance_context_core._util import cooperative as steps
+from lance_context_core._util.checks import check_count, check_name, check_span, shown
+from lance_context_core._util.retry import Attempts
 from lance_context_core.blobs.holding import holders
 from lance_context_core.blobs.scoped import BlobRef, ScopedBlobs, is_over
 from lance_context_core.blobs.spooling import BlobSource, spooled

@@ -3,7 +3,7 @@
 import mimetypes
 from typing import Protocol
 
-from lance_context_core._values import frozen
+from lance_context_core._util.frozen import frozen
 from lance_context_core.blobs.scoped import ScopedBlobs
 from lance_context_core.blobs.spooling import Spooled
 from lance_context_core.rows import blobs as blobrows

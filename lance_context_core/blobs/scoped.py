@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
 
-from lance_context_core._checks import shown
 from lance_context_core._resources import Resources
-from lance_context_core._retrying import Attempts
-from lance_context_core._values import frozen
+from lance_context_core._util.checks import shown
+from lance_context_core._util.frozen import frozen
+from lance_context_core._util.retry import Attempts
 from lance_context_core.blobs.holding import holders
 from lance_context_core.blobs.spooling import Spooled
 from lance_context_core.engine import sql

@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any
 
-from lance_context_core._checks import shown
+from lance_context_core._util.checks import shown
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.rows.blobs import PIECE_BYTES
 

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
-from lance_context_core._retrying import retried
+from lance_context_core._util.retry import retried
 from lance_context_core.errors import ConflictError
 from lance_context_core.protocols import ItemKey
 from lance_context_core.records import Item

@@ -5,7 +5,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from lance_context_core._checks import (
+from lance_context_core._handle import handle
+from lance_context_core._resources import Resources
+from lance_context_core._util.checks import (
     check_count,
     check_json_object,
     check_name,
@@ -14,10 +16,8 @@ from lance_context_core._checks import (
     check_time,
     shown,
 )
-from lance_context_core._handle import handle
-from lance_context_core._resources import Resources
-from lance_context_core._retrying import retried
-from lance_context_core._values import frozen_by_name
+from lance_context_core._util.frozen import frozen_by_name
+from lance_context_core._util.retry import retried
 from lance_context_core.errors import AlreadyExistsError, InvalidRequestError
 from lance_context_core.records import Item
 from lance_context_core.scope import Scope

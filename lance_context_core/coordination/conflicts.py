@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from lance_context_core._checks import check_name, check_names, shown
+from lance_context_core._util.checks import check_name, check_names, shown
 from lance_context_core.errors import InvalidRequestError
 
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from lance_context_core._checks import check_name, check_text
-from lance_context_core._values import frozen_by_name
+from lance_context_core._util.checks import check_name, check_text
+from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.errors import InvalidRequestError
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import field
 from pathlib import Path
 
-from lance_context_core._checks import check_count, check_text, shown
-from lance_context_core._values import frozen, frozen_by_name
+from lance_context_core._util.checks import check_count, check_text, shown
+from lance_context_core._util.frozen import frozen, frozen_by_name
 from lance_context_core.coordination import matching
 from lance_context_core.errors import InvalidRequestError
 

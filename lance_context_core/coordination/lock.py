@@ -6,7 +6,7 @@ from dataclasses import field
 from typing import Any, Self
 
 from lance_context_core._loop import Later
-from lance_context_core._values import frozen_by_name
+from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.engine.locks import fencing
 from lance_context_core.engine.locks.fencing import Fence
 from lance_context_core.engine.locks.keeping import Keeper, renewed

@@ -8,11 +8,11 @@ from dataclasses import field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Self
 
-from lance_context_core._checks import check_count, check_name, shown
 from lance_context_core._handle import handle
 from lance_context_core._loop import LATER, Later
 from lance_context_core._resources import Resources
-from lance_context_core._values import frozen_by_name
+from lance_context_core._util.checks import check_count, check_name, shown
+from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.coordination import queueing
 from lance_context_core.coordination.conflicts import STANDARD_CONFLICTS, Conflicts
 from lance_context_core.coordination.lock import Acquiring, AsyncLock

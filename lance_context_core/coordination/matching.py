@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from lance_context_core._checks import check_span, check_text
+from lance_context_core._util.checks import check_span, check_text
 from lance_context_core.errors import InvalidRequestError
 
 T = TypeVar("T")

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from lance_context_core._checks import check_json_object, check_name, shown
 from lance_context_core._handle import handle
 from lance_context_core._resources import Resources
+from lance_context_core._util.checks import check_json_object, check_name, shown
 from lance_context_core.coordination.changing import Written, changed
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.records import Item

@@ -4,8 +4,8 @@ import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from lance_context_core._checks import shown
-from lance_context_core._values import frozen_by_name
+from lance_context_core._util.checks import shown
+from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.documents.borders import (
     BLANK_LINE,
     LINE_END,

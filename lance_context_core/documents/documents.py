@@ -6,28 +6,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from dataclasses import replace
 from typing import Any, Unpack
 
-from lance_context_core import _steps as steps
-from lance_context_core._checks import (
-    check_json_object,
-    check_name,
-    check_span,
-    loads,
-    shown,
-)
 from lance_context_core._handle import handle
-from lance_context_core._options import takes
 from lance_context_core._progress import check_progress, tell, told_at_the_end
-from lance_context_core._retrying import Attempts
+from lance_context_core._util import cooperative as steps
+from lance_context_core._util.calls import takes
+from lance_context_core._util.checks import check_json_object, check_name, check_span, loads, shown
+from lance_context_core._util.retry import Attempts
 from lance_context_core.blobs.blobs import AsyncBlobs
 from lance_context_core.blobs.keeping import Keeping, let_go
 from lance_context_core.documents import loading
 from lance_context_core.documents.conditions import Scopes, among, in_scopes, place_of
-from lance_context_core.documents.loading import (
-    DEFAULTS,
-    DocumentSource,
-    Loaded,
-    ReadingArguments,
-)
+from lance_context_core.documents.loading import DEFAULTS, DocumentSource, Loaded, ReadingArguments
 from lance_context_core.documents.scoped import ScopedDocuments
 from lance_context_core.documents.writing import Chunking, gone_of, inserted, keys_of, unchanged
 from lance_context_core.engine import sql

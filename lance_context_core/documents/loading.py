@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, Literal, TypedDict
 
-from lance_context_core._checks import check_json_object, check_name, check_text, listed, shown
-from lance_context_core._values import frozen_by_name
+from lance_context_core._util.checks import check_json_object, check_name, check_text, listed, shown
+from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.blobs.spooling import Spooled, spool
 from lance_context_core.documents.chunking import DEFAULT_CHUNKS, Chunker, StreamingChunker
 from lance_context_core.documents.readers.choosing import check_reader, reader_of, type_of

@@ -3,8 +3,8 @@
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from lance_context_core._checks import listed, shown
-from lance_context_core._values import frozen
+from lance_context_core._util.checks import listed, shown
+from lance_context_core._util.frozen import frozen
 from lance_context_core.documents.chunking import by_page
 from lance_context_core.documents.reading import Block, ReadDocument
 from lance_context_core.errors import InvalidRequestError

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from typing import IO, Any, Literal, Protocol, TypeVar, runtime_checkable
 
-from lance_context_core._checks import check_text, shown
-from lance_context_core._values import frozen_by_name
+from lance_context_core._util.checks import check_text, shown
+from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.records import Passage
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from lance_context_core import _steps as steps
-from lance_context_core._checks import check_name, shown
-from lance_context_core._values import frozen
+from lance_context_core._util import cooperative as steps
+from lance_context_core._util.checks import check_name, shown
+from lance_context_core._util.frozen import frozen
 from lance_context_core.blobs.scoped import ScopedBlobs
 from lance_context_core.documents.conditions import Scopes, among, in_scopes
 from lance_context_core.documents.texts import SpooledText

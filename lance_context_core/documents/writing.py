@@ -9,11 +9,11 @@ from hashlib import blake2b
 from operator import attrgetter
 from typing import Any
 
-from lance_context_core import _steps as steps
 from lance_context_core._embedding import embedded
 from lance_context_core._progress import tell
 from lance_context_core._resources import Resources
-from lance_context_core._values import frozen, frozen_by_name
+from lance_context_core._util import cooperative as steps
+from lance_context_core._util.frozen import frozen, frozen_by_name
 from lance_context_core.engine import sql
 from lance_context_core.engine.schema import KEY, SEARCH_TEXT, VECTOR
 from lance_context_core.engine.table.arrow import Row

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeAlias
 
-from lance_context_core._calling import is_async
+from lance_context_core._util.calls import is_async
 from lance_context_core.embedders._callable import (
     AsyncCallableEmbedder,
     CallableEmbedder,

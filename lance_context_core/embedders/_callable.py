@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from operator import index
 from typing import Any, ClassVar
 
-from lance_context_core._calling import is_async
+from lance_context_core._util.calls import is_async
 from lance_context_core.embedders._protocol import VectorArray
 from lance_context_core.embedders._vectors import (
     checked_vector,

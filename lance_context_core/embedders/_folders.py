@@ -7,8 +7,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from lance_context_core._checks import shown
-from lance_context_core._values import frozen_by_name
+from lance_context_core._util.checks import shown
+from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.errors import InvalidRequestError
 
 _WEIGHTS = (".safetensors", ".onnx", ".bin", ".onnx_data")

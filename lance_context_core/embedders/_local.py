@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from lance_context_core._extras import importing, require
-from lance_context_core._values import frozen
+from lance_context_core._util.extras import importing, require
+from lance_context_core._util.frozen import frozen
 from lance_context_core.embedders._batches import batches, well_formed
 from lance_context_core.embedders._protocol import VectorArray
 

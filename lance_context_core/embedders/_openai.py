@@ -7,12 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from lance_context_core._checks import check_count, shown
-from lance_context_core._http import (
-    JsonService,
-    ServiceError,
-    checked_headers,
-)
+from lance_context_core._util.checks import check_count, shown
+from lance_context_core._util.http import JsonService, ServiceError, checked_headers
 from lance_context_core.embedders._batches import batches, well_formed
 from lance_context_core.embedders._callable import checked_dimension, checked_model
 from lance_context_core.embedders._prompts import Prompted, Prompts, chosen

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from lance_context_core._checks import check_count
-from lance_context_core._extras import Loaded, importing, require
+from lance_context_core._util.checks import check_count
+from lance_context_core._util.extras import Loaded, importing, require
 from lance_context_core.embedders._batches import well_formed
 from lance_context_core.embedders._callable import checked_dimension
 from lance_context_core.embedders._folders import Source, pooled_dimension, source_of

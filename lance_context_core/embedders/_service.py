@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from lance_context_core._checks import check_count
-from lance_context_core._recent import Recent
-from lance_context_core._workers import Workers
+from lance_context_core._util.checks import check_count
+from lance_context_core._util.lru import Recent
+from lance_context_core._util.workers import Workers
 from lance_context_core.embedders._adapt import AnyEmbedder
 from lance_context_core.embedders._callable import checked_dimension, checked_model
 from lance_context_core.embedders._protocol import AsyncEmbedder, Embedder, VectorArray

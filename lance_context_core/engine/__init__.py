@@ -2,7 +2,7 @@
 
 import os
 
-from lance_context_core.engine.later import run_later
+from lance_context_core._util.extras import run_later
 
 run_later("lance_namespace_urllib3_client")
 

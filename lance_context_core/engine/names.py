@@ -2,8 +2,8 @@
 
 import re
 
-from lance_context_core._checks import check_name, shown
-from lance_context_core._recent import remembered
+from lance_context_core._util.checks import check_name, shown
+from lance_context_core._util.lru import remembered
 from lance_context_core.errors import InvalidRequestError
 
 _VECTORS, _KEY_VALUES = "vectors.", "kv."

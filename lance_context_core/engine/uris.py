@@ -4,7 +4,7 @@ import os
 import re
 from pathlib import Path
 
-from lance_context_core._checks import check_name, shown
+from lance_context_core._util.checks import check_name, shown
 from lance_context_core.errors import InvalidRequestError
 
 _REMOTE = frozenset(

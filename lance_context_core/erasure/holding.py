@@ -4,12 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from lance_context_core.engine import sql
-from lance_context_core.engine.database import (
-    COLD_TABLE,
-    DOCUMENTS_TABLE,
-    RECORDS_TABLE,
-    Database,
-)
+from lance_context_core.engine.database import COLD_TABLE, DOCUMENTS_TABLE, RECORDS_TABLE, Database
 from lance_context_core.engine.files import erasing
 from lance_context_core.engine.files.erasing import TableRef
 from lance_context_core.engine.schema import KEY, TableSpec

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from lance_context_core._retrying import FEW_ATTEMPTS
+from lance_context_core._util.retry import FEW_ATTEMPTS
 from lance_context_core.engine.database import Database
 from lance_context_core.engine.errors import asked
 from lance_context_core.engine.files import erasing

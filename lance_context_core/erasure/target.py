@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Literal
 
-from lance_context_core._checks import check_names, shown
-from lance_context_core._values import frozen_by_name
+from lance_context_core._util.checks import check_names, shown
+from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.engine import sql
 from lance_context_core.engine.sql import EVERYTHING, NOTHING, Clause
 from lance_context_core.errors import InvalidRequestError

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from lance_context_core._checks import shown
-from lance_context_core._recent import remembered
+from lance_context_core._util.checks import shown
+from lance_context_core._util.lru import remembered
 from lance_context_core.errors import FilterError
 from lance_context_core.filters.columns import METADATA, VALUE, Columns
 from lance_context_core.filters.sql import parse_sql

@@ -9,15 +9,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeAlias
 
-from lance_context_core._checks import shown
+from lance_context_core._util.checks import shown
 from lance_context_core.errors import FilterError
-from lance_context_core.filters.tree import (
-    MAX_DEPTH,
-    And,
-    Field,
-    Filter,
-    Or,
-)
+from lance_context_core.filters.tree import MAX_DEPTH, And, Field, Filter, Or
 
 Truth: TypeAlias = Callable[[bool], Filter]
 """The filter that matches where a condition is true, and the one where it is false.

@@ -8,14 +8,9 @@ from decimal import Decimal
 from typing import Any, Literal, TypeAlias
 from uuid import UUID
 
-from lance_context_core._checks import (
-    check_json,
-    check_text,
-    check_time,
-    shown,
-)
-from lance_context_core._stand_ins import has_order
-from lance_context_core._values import frozen
+from lance_context_core._util.checks import check_json, check_text, check_time, shown
+from lance_context_core._util.frozen import frozen
+from lance_context_core._util.json_tags import has_order
 from lance_context_core.errors import FilterError, InvalidRequestError
 
 MAX_DEPTH = 16

@@ -4,8 +4,8 @@ import builtins
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from lance_context_core._checks import check_name
 from lance_context_core._handle import handle
+from lance_context_core._util.checks import check_name
 from lance_context_core.engine import sql
 from lance_context_core.graph import walking, whole
 from lance_context_core.graph.scoped import Moment, ScopedGraph

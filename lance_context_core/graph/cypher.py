@@ -8,10 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from lance_context_core import _steps as steps
-from lance_context_core._checks import check_count, check_text, dumps, loads, shown
-from lance_context_core._extras import importing
-from lance_context_core._values import frozen
+from lance_context_core._util import cooperative as steps
+from lance_context_core._util.checks import check_count, check_text, dumps, loads, shown
+from lance_context_core._util.extras import importing
+from lance_context_core._util.frozen import frozen
 from lance_context_core.engine import sql
 from lance_context_core.engine.schema import TIMESTAMP
 from lance_context_core.errors import InvalidRequestError

@@ -5,7 +5,7 @@ from html import escape
 
 import numpy as np
 
-from lance_context_core._checks import check_count
+from lance_context_core._util.checks import check_count
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.records.graph import SubGraph
 

@@ -4,19 +4,14 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from lance_context_core._calling import called
-from lance_context_core._checks import check_name, check_text, shown
 from lance_context_core._progress import tell
+from lance_context_core._util.calls import called
+from lance_context_core._util.checks import check_name, check_text, shown
 from lance_context_core.documents.documents import AsyncDocuments
 from lance_context_core.documents.scoped import ScopedDocuments
 from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError, NotFoundError
-from lance_context_core.graph.found import (
-    EntityExtractor,
-    Extracted,
-    GraphExtraction,
-    SourceText,
-)
+from lance_context_core.graph.found import EntityExtractor, Extracted, GraphExtraction, SourceText
 from lance_context_core.graph.rules import RuleEntityExtractor
 from lance_context_core.graph.scoped import ScopedGraph
 from lance_context_core.graph.writing import Batch

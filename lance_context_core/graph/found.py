@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Sequence
 from datetime import datetime
 from typing import Protocol
 
-from lance_context_core._values import frozen_by_name, own_first
+from lance_context_core._util.frozen import frozen_by_name, own_first
 from lance_context_core.knowledge.values import Counted
 from lance_context_core.records.sources import Stretch
 

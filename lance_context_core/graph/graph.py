@@ -5,23 +5,17 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
-from lance_context_core import _steps as steps
-from lance_context_core._checks import check_name, check_span
 from lance_context_core._handle import handle
 from lance_context_core._progress import check_progress, tell_written
+from lance_context_core._util import cooperative as steps
+from lance_context_core._util.checks import check_name, check_span
 from lance_context_core.engine import sql
 from lance_context_core.errors import NotFoundError
 from lance_context_core.graph import cypher, extracting, merging, writing
 from lance_context_core.graph.asking import AsyncWalks, Types, within
 from lance_context_core.graph.cypher import Parameter
 from lance_context_core.graph.found import EntityExtractor, GraphExtraction, SourceText
-from lance_context_core.graph.scoped import (
-    Moment,
-    entity_of,
-    mention_of,
-    of_types,
-    relation_of,
-)
+from lance_context_core.graph.scoped import Moment, entity_of, mention_of, of_types, relation_of
 from lance_context_core.graph.statements import AsyncStatements
 from lance_context_core.graph.writing import Batch
 from lance_context_core.records import Progress

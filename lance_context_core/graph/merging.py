@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from lance_context_core._checks import check_name, check_names, check_text, loads, shown
-from lance_context_core._retrying import Attempts
+from lance_context_core._util.checks import check_name, check_names, check_text, loads, shown
+from lance_context_core._util.retry import Attempts
 from lance_context_core.engine import sql
 from lance_context_core.engine.schema import KEY
 from lance_context_core.errors import InvalidRequestError, NotFoundError

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from lance_context_core._checks import dumps
-from lance_context_core._values import frozen
+from lance_context_core._util.checks import dumps
+from lance_context_core._util.frozen import frozen
 from lance_context_core.graph.found import (
     Extracted,
     FoundEntity,

@@ -4,9 +4,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from lance_context_core import _steps as steps
-from lance_context_core._checks import check_name, check_time, loads, shown
-from lance_context_core._values import frozen
+from lance_context_core._util import cooperative as steps
+from lance_context_core._util.checks import check_name, check_time, loads, shown
+from lance_context_core._util.frozen import frozen
 from lance_context_core.engine import sql
 from lance_context_core.engine.database import GRAPH_TABLE
 from lance_context_core.engine.schema import GRAPH

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import combinations
 
-from lance_context_core._values import frozen
+from lance_context_core._util.frozen import frozen
 from lance_context_core.records.graph import Statement
 from lance_context_core.rows.graph import name_key, node, scope_of
 

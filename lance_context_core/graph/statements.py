@@ -5,10 +5,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Literal
 
-from lance_context_core._calling import called
-from lance_context_core._checks import check_name, check_text, loads, shown
 from lance_context_core._handle import handle
-from lance_context_core._retrying import Attempts
+from lance_context_core._util.calls import called
+from lance_context_core._util.checks import check_name, check_text, loads, shown
+from lance_context_core._util.retry import Attempts
 from lance_context_core.engine import sql
 from lance_context_core.engine.revisions import next_revision
 from lance_context_core.engine.schema import KEY

@@ -5,20 +5,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, NoReturn, get_args
 
-from lance_context_core import _steps as steps
-from lance_context_core._checks import check_count, shown
-from lance_context_core._values import frozen
+from lance_context_core._util import cooperative as steps
+from lance_context_core._util.checks import check_count, shown
+from lance_context_core._util.frozen import frozen
 from lance_context_core.engine import sql
 from lance_context_core.engine.schema import KEY
 from lance_context_core.errors import InvalidRequestError
-from lance_context_core.graph.scoped import (
-    Moment,
-    Row,
-    ScopedGraph,
-    chunked,
-    of_types,
-    relation_of,
-)
+from lance_context_core.graph.scoped import Moment, Row, ScopedGraph, chunked, of_types, relation_of
 from lance_context_core.records.graph import Entity, Impact, Path, Relation, SubGraph
 from lance_context_core.rows.graph import COLUMNS
 

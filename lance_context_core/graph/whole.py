@@ -9,9 +9,9 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from lance_context_core._checks import check_count, shown
-from lance_context_core._extras import importing
-from lance_context_core._values import frozen
+from lance_context_core._util.checks import check_count, shown
+from lance_context_core._util.extras import importing
+from lance_context_core._util.frozen import frozen
 from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.graph.scoped import Moment, ScopedGraph, of_types

@@ -4,10 +4,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from lance_context_core import _steps as steps
-from lance_context_core._checks import check_name, check_names, listed, loads, shown
 from lance_context_core._progress import tell
-from lance_context_core._retrying import Attempts
+from lance_context_core._util import cooperative as steps
+from lance_context_core._util.checks import check_name, check_names, listed, loads, shown
+from lance_context_core._util.retry import Attempts
 from lance_context_core.engine import sql
 from lance_context_core.engine.revisions import next_revision
 from lance_context_core.engine.schema import KEY

@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 import pyarrow as pa
 
-from lance_context_core import _steps as steps
+from lance_context_core._util import cooperative as steps
 from lance_context_core.engine import sql
 from lance_context_core.engine.schema import KEY, LINK, VECTOR
 from lance_context_core.engine.table.arrow import Row, column_of

@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Callable
 from functools import lru_cache
 
-from lance_context_core._recent import Made
+from lance_context_core._util.lru import Made
 from lance_context_core.engine.table.text import TextIndex
 from lance_context_core.words.languages import stemmer
 

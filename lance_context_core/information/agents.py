@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from lance_context_core._checks import dumps
+from lance_context_core._util.checks import dumps
 from lance_context_core.engine import sql
 from lance_context_core.engine.schema import VECTOR
 from lance_context_core.graph.graph import AsyncGraph

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from lance_context_core._checks import dumps
-from lance_context_core._values import frozen
+from lance_context_core._util.checks import dumps
+from lance_context_core._util.frozen import frozen
 from lance_context_core.documents.documents import AsyncDocuments
 from lance_context_core.documents.scoped import ScopedDocuments
 from lance_context_core.engine import sql

@@ -5,7 +5,7 @@ from typing import Literal
 
 import pyarrow as pa
 
-from lance_context_core._values import frozen
+from lance_context_core._util.frozen import frozen
 
 Family = Literal["ctx_agent", "ctx_kb", "ctx_meta"]
 """What agents were told and did, what was read for them, and what is known about both."""

@@ -4,7 +4,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lance_context_core._checks import dumps
+from lance_context_core._util.checks import dumps
 from lance_context_core.information.layouts import LAYOUTS
 from lance_context_core.information.source import OfRecords
 from lance_context_core.jobs.queue import Queue

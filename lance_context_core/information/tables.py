@@ -6,8 +6,8 @@ from typing import Any, get_args
 
 import pyarrow as pa
 
-from lance_context_core._checks import check_name, shown
 from lance_context_core._handle import handle
+from lance_context_core._util.checks import check_name, shown
 from lance_context_core.documents.scoped import ScopedDocuments
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.information.agents import OfAgents

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lance_context_core._embedding import embedded
-from lance_context_core._values import frozen
+from lance_context_core._util.frozen import frozen
 from lance_context_core.engine import sql
 from lance_context_core.engine.schema import KEY, LINK, VECTOR
 from lance_context_core.jobs.values import JobState

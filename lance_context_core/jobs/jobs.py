@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Self
 
-from lance_context_core._checks import check_span, check_time, listed, shown
 from lance_context_core._handle import handle
+from lance_context_core._util.checks import check_span, check_time, listed, shown
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.jobs.queue import Queue
 from lance_context_core.jobs.values import Job, JobBudget, JobState

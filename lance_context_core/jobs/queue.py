@@ -8,12 +8,12 @@ from dataclasses import field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from lance_context_core._checks import check_name, check_span, shown
 from lance_context_core._progress import check_progress, tell
 from lance_context_core._resources import Resources
-from lance_context_core._retrying import Attempts
-from lance_context_core._telling import log
-from lance_context_core._values import frozen
+from lance_context_core._util.checks import check_name, check_span, shown
+from lance_context_core._util.frozen import frozen
+from lance_context_core._util.logs import log
+from lance_context_core._util.retry import Attempts
 from lance_context_core.engine import sql
 from lance_context_core.engine.locks.renewing import keep_renewed
 from lance_context_core.errors import InvalidRequestError, NotFoundError, StoreClosedError

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from lance_context_core._checks import dumps
-from lance_context_core._recent import remembered
+from lance_context_core._util.checks import dumps
+from lance_context_core._util.lru import remembered
 from lance_context_core.jobs.values import Job
 from lance_context_core.records import ContextRecord
 from lance_context_core.rows.records import JOB

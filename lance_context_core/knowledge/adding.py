@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from lance_context_core._checks import check_json_object, dumps, shown
 from lance_context_core._progress import tell
-from lance_context_core._values import frozen
+from lance_context_core._util.checks import check_json_object, dumps, shown
+from lance_context_core._util.frozen import frozen
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.jobs.implied import owing
 from lance_context_core.jobs.queue import Queue, begun

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from datetime import datetime
 
-from lance_context_core._checks import check_name
+from lance_context_core._util.checks import check_name
 from lance_context_core.engine import sql
 from lance_context_core.errors import NotFoundError
 from lance_context_core.filters import RECORD_FIELDS

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from lance_context_core._checks import check_name, check_text
+from lance_context_core._util.checks import check_name, check_text
 from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.jobs.commits import held

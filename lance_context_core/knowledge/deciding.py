@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any, get_args
 
-from lance_context_core._values import frozen
+from lance_context_core._util.frozen import frozen
 from lance_context_core.knowledge import kept, prompts
 from lance_context_core.knowledge.consolidating import Known
 from lance_context_core.knowledge.extracting import Asking, asked

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lance_context_core._values import frozen
+from lance_context_core._util.frozen import frozen
 from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import RECORD_FIELDS

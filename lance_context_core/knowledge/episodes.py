@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from lance_context_core._checks import check_time, shown
-from lance_context_core._values import frozen_by_name
+from lance_context_core._util.checks import check_time, shown
+from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.knowledge import kept, turns

@@ -3,8 +3,8 @@
 import builtins
 from typing import Literal
 
-from lance_context_core._checks import check_name, shown
-from lance_context_core._values import frozen
+from lance_context_core._util.checks import check_name, shown
+from lance_context_core._util.frozen import frozen
 from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.jobs.implied import implied

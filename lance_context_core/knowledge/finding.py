@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from lance_context_core._calling import called
-from lance_context_core._checks import shown
-from lance_context_core._values import frozen
+from lance_context_core._util.calls import called
+from lance_context_core._util.checks import shown
+from lance_context_core._util.frozen import frozen
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.jobs.spending import spend, tokens_of
 from lance_context_core.knowledge.protocols import AsyncParaphraser, Extractor, Paraphraser

@@ -7,7 +7,7 @@ them, before they go: killed in between, the erasure is called again, and finds 
 from collections.abc import Collection
 from dataclasses import replace
 
-from lance_context_core._retrying import Attempts
+from lance_context_core._util.retry import Attempts
 from lance_context_core.engine import sql
 from lance_context_core.engine.refs import refs
 from lance_context_core.engine.schema import KEY

@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from lance_context_core._checks import dumps
+from lance_context_core._util.checks import dumps
 from lance_context_core.knowledge.turns import Conversation
 from lance_context_core.knowledge.values import Evidence, FactCandidate, SpokenTurn
 from lance_context_core.records import ContextRecord

@@ -7,9 +7,9 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Literal, Self
 
-from lance_context_core._checks import check_name, check_span, check_text, check_time, shown
 from lance_context_core._handle import handle
 from lance_context_core._progress import check_progress
+from lance_context_core._util.checks import check_name, check_span, check_text, check_time, shown
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.filters import FilterLike
 from lance_context_core.jobs.jobs import AsyncJobs

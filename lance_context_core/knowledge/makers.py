@@ -2,8 +2,8 @@
 
 from dataclasses import field, replace
 
-from lance_context_core._checks import check_name, shown
-from lance_context_core._values import frozen
+from lance_context_core._util.checks import check_name, shown
+from lance_context_core._util.frozen import frozen
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.knowledge.deciding import ModelConsolidator
 from lance_context_core.knowledge.extracting import ModelExtractor

@@ -5,7 +5,7 @@ from dataclasses import field
 from datetime import datetime
 from typing import Any
 
-from lance_context_core._values import frozen_by_name
+from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.engine import sql
 from lance_context_core.knowledge import kept
 from lance_context_core.knowledge.quoting import Place, quotes, said

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from lance_context_core._progress import tell
-from lance_context_core._values import frozen
+from lance_context_core._util.frozen import frozen
 from lance_context_core.auditing import keeping
 from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError, NotFoundError

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
-from lance_context_core._checks import check_name, dumps, shown
-from lance_context_core._values import frozen
+from lance_context_core._util.checks import check_name, dumps, shown
+from lance_context_core._util.frozen import frozen
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.knowledge.chunks import Span, sentences
 from lance_context_core.knowledge.sentences import is_order

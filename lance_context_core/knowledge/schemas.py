@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from datetime import date, datetime
 from typing import Any, Literal
 
-from lance_context_core._checks import check_json_object, check_name, shown
-from lance_context_core._values import frozen
+from lance_context_core._util.checks import check_json_object, check_name, shown
+from lance_context_core._util.frozen import frozen
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.models.schemas import problem_of
 

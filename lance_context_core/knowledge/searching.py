@@ -5,8 +5,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, get_args
 
-from lance_context_core._checks import check_name, check_time, shown
-from lance_context_core._values import frozen
+from lance_context_core._util.checks import check_name, check_time, shown
+from lance_context_core._util.frozen import frozen
 from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import FilterLike

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from lance_context_core._calling import called
-from lance_context_core._checks import shown
-from lance_context_core._values import frozen
+from lance_context_core._util.calls import called
+from lance_context_core._util.checks import shown
+from lance_context_core._util.frozen import frozen
 from lance_context_core.embedders import AnyEmbedder
 from lance_context_core.embedders._adapt import as_embedder
 from lance_context_core.errors import InvalidRequestError

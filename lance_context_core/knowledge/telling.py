@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from lance_context_core._checks import check_count
-from lance_context_core._values import frozen
+from lance_context_core._util.checks import check_count
+from lance_context_core._util.frozen import frozen
 from lance_context_core.knowledge import prompts
 from lance_context_core.knowledge.extracting import TIMEOUT, asked
 from lance_context_core.knowledge.sentences import fault_of

@@ -9,8 +9,8 @@ from dataclasses import fields, replace
 from datetime import timedelta
 from typing import Any
 
-from lance_context_core._checks import shown
-from lance_context_core._values import frozen
+from lance_context_core._util.checks import shown
+from lance_context_core._util.frozen import frozen
 from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.jobs import commits

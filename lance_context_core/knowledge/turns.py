@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_context_core._values import frozen
+from lance_context_core._util.frozen import frozen
 from lance_context_core.engine import sql
 from lance_context_core.knowledge.values import SpokenTurn
 from lance_context_core.records import ContextRecord

@@ -5,7 +5,7 @@ from dataclasses import field
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-from lance_context_core._values import frozen_by_name, own_first
+from lance_context_core._util.frozen import frozen_by_name, own_first
 from lance_context_core.records import ContextRecord, Diff
 from lance_context_core.records.answers import Tried
 from lance_context_core.records.sources import Stretch

@@ -5,8 +5,8 @@ from dataclasses import fields
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-from lance_context_core._checks import is_number, shown
-from lance_context_core._values import frozen_by_name
+from lance_context_core._util.checks import is_number, shown
+from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.knowledge import kept

@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Unpack
 
-from lance_context_core._checks import (
+from lance_context_core._handle import handle
+from lance_context_core._util.calls import takes
+from lance_context_core._util.checks import (
     check_count,
     check_json_object,
     check_name,
@@ -14,8 +16,6 @@ from lance_context_core._checks import (
     check_text,
     shown,
 )
-from lance_context_core._handle import handle
-from lance_context_core._options import takes
 from lance_context_core.blobs.blobs import AsyncBlobs
 from lance_context_core.blobs.keeping import Keeping, let_go
 from lance_context_core.blobs.scoped import ScopedBlobs

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import field
 from typing import Any, Protocol, runtime_checkable
 
-from lance_context_core._checks import check_text, listed, shown
-from lance_context_core._values import frozen_by_name
+from lance_context_core._util.checks import check_text, listed, shown
+from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.errors import (
     InvalidRequestError,
     MissingExtraError,

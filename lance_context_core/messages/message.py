@@ -11,7 +11,7 @@ from dataclasses import MISSING, field, fields
 from datetime import datetime
 from typing import Any, Self, TypedDict, Unpack, cast, get_args
 
-from lance_context_core._checks import (
+from lance_context_core._util.checks import (
     check_json_object,
     check_name,
     check_time,
@@ -19,7 +19,7 @@ from lance_context_core._checks import (
     loads,
     shown,
 )
-from lance_context_core._values import frozen_by_name
+from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.messages.parts import (
     MAX_NESTING,

@@ -9,14 +9,14 @@ from dataclasses import field, fields
 from typing import Any, ClassVar, Self, TypeAlias
 from urllib.parse import unquote_to_bytes
 
-from lance_context_core._checks import (
+from lance_context_core._util.checks import (
     check_json,
     check_json_object,
     check_name,
     check_text,
     shown,
 )
-from lance_context_core._values import frozen_by_name
+from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.errors import InvalidRequestError
 
 MAX_NESTING = 16

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from lance_context_core._calling import called
-from lance_context_core._checks import check_name, check_seconds, check_text, shown
-from lance_context_core._values import frozen
+from lance_context_core._util.calls import called
+from lance_context_core._util.checks import check_name, check_seconds, check_text, shown
+from lance_context_core._util.frozen import frozen
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.models.values import Completion, LanguageModel, ModelRequest
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from lance_context_core._checks import check_json, shown
-from lance_context_core._values import frozen_by_name
+from lance_context_core._util.checks import check_json, shown
+from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.errors import InvalidRequestError, ModelAnswerError
 from lance_context_core.models.schemas import problem_of
 from lance_context_core.models.values import Completion

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from lance_context_core._checks import shown
+from lance_context_core._util.checks import shown
 
 _TYPES: Mapping[str, Callable[[Any], bool]] = {
     "object": lambda one: isinstance(one, Mapping),

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Mapping
 from dataclasses import field
 from typing import Any, Protocol, runtime_checkable
 
-from lance_context_core._checks import (
+from lance_context_core._util.checks import (
     check_count,
     check_json,
     check_json_object,
@@ -15,7 +15,7 @@ from lance_context_core._checks import (
     listed,
     shown,
 )
-from lance_context_core._values import frozen_by_name
+from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.messages import Message
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, Protocol, TypedDict, Unpack, runtime_checkable
 
-from lance_context_core._options import takes
+from lance_context_core._util.calls import takes
 from lance_context_core.filters import FilterLike
 from lance_context_core.records import Item, ItemsAppended, ItemsWritten, SearchHit
 

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from lance_context_core._loop import begin
-from lance_context_core._values import frozen_by_name
+from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.engine import sql
 from lance_context_core.errors import ContextStoreError
 from lance_context_core.querying.pushing import pushed

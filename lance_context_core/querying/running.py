@@ -8,9 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from lance_context_core._checks import shown
-from lance_context_core._extras import importing
 from lance_context_core._resources import Resources
+from lance_context_core._util.checks import shown
+from lance_context_core._util.extras import importing
 from lance_context_core.engine.refs.versions import Ref
 from lance_context_core.errors import InternalError, InvalidRequestError
 from lance_context_core.querying import statements

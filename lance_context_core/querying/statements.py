@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from lance_context_core._checks import check_text, shown
-from lance_context_core._values import frozen_by_name
+from lance_context_core._util.checks import check_text, shown
+from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.engine.refs.versions import Ref
 from lance_context_core.errors import InvalidRequestError
 

@@ -5,7 +5,7 @@ from dataclasses import field
 
 import pyarrow as pa
 
-from lance_context_core._values import frozen_by_name
+from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.engine import sql
 from lance_context_core.engine.schema import VECTOR, TableSpec
 from lance_context_core.engine.sql.clauses import UnsureError

@@ -5,7 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lance_context_core._checks import dumps
+from lance_context_core._util.checks import dumps
 from lance_context_core.messages import parts_to_json
 
 _TEXTS = pa.list_(pa.string())

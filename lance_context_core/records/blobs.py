@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from lance_context_core._values import frozen_by_name, own_first
+from lance_context_core._util.frozen import frozen_by_name, own_first
 from lance_context_core.records.files import Bytes
 
 

@@ -1,6 +1,6 @@
 """Pictures, recordings and films that are kept, as their users see them."""
 
-from lance_context_core._values import frozen_by_name, own_first
+from lance_context_core._util.frozen import frozen_by_name, own_first
 from lance_context_core.records.files import File
 
 

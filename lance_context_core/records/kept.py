@@ -5,7 +5,7 @@ from dataclasses import field, fields
 from datetime import datetime
 from typing import Any
 
-from lance_context_core._values import frozen_by_name, own_first
+from lance_context_core._util.frozen import frozen_by_name, own_first
 from lance_context_core.messages import ImagePart, Message, Part, TextPart
 from lance_context_core.records.owned import Written
 

@@ -1,6 +1,6 @@
 """How far a long call has come."""
 
-from lance_context_core._values import frozen_by_name
+from lance_context_core._util.frozen import frozen_by_name
 
 
 @frozen_by_name

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
 
-from lance_context_core._checks import check_name
-from lance_context_core._values import frozen_by_name, own_first
+from lance_context_core._util.checks import check_name
+from lance_context_core._util.frozen import frozen_by_name, own_first
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.records.files import File
 from lance_context_core.records.progress import Progress

@@ -7,7 +7,7 @@ from typing import Literal
 
 import pyarrow as pa
 
-from lance_context_core._values import frozen_by_name, own_first
+from lance_context_core._util.frozen import frozen_by_name, own_first
 from lance_context_core.records.answers import Tried
 from lance_context_core.records.arrow import record_columns
 from lance_context_core.records.blobs import Blob

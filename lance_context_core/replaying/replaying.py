@@ -5,13 +5,13 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeAlias
 
-from lance_context_core import _steps as steps
-from lance_context_core._checks import check_name, check_text, listed, shown
 from lance_context_core._opening import opened
-from lance_context_core._options import check_options
 from lance_context_core._progress import check_progress, tell
 from lance_context_core._resources import Resources
-from lance_context_core._values import frozen, frozen_by_name
+from lance_context_core._util import cooperative as steps
+from lance_context_core._util.calls import check_options
+from lance_context_core._util.checks import check_name, check_text, listed, shown
+from lance_context_core._util.frozen import frozen, frozen_by_name
 from lance_context_core.embedders import as_embedder
 from lance_context_core.engine import sql
 from lance_context_core.engine.refs.versions import Ref

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lance_context_core._checks import check_count, check_name, shown
-from lance_context_core._http import JsonService, ServiceError, checked_headers
+from lance_context_core._util.checks import check_count, check_name, shown
+from lance_context_core._util.http import JsonService, ServiceError, checked_headers
 from lance_context_core.embedders._batches import batches
 from lance_context_core.errors import InvalidRequestError, RerankingError
 from lance_context_core.rerankers._texts import TextReranker

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from lance_context_core._checks import check_count, shown
-from lance_context_core._extras import Loaded, importing, require
+from lance_context_core._util.checks import check_count, shown
+from lance_context_core._util.extras import Loaded, importing, require
 from lance_context_core.embedders._fastembed import checked_place
 from lance_context_core.embedders._folders import Source, onnx_file, source_of
 from lance_context_core.errors import InvalidRequestError

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from lance_context_core._checks import check_count
-from lance_context_core._extras import Loaded, importing, require
+from lance_context_core._util.checks import check_count
+from lance_context_core._util.extras import Loaded, importing, require
 from lance_context_core.embedders._folders import Source, source_of
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.rerankers._texts import TextReranker, sigmoid

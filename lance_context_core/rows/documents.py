@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from lance_context_core._checks import check_json_object, check_name, check_text, dumps, loads
+from lance_context_core._util.checks import check_json_object, check_name, check_text, dumps, loads
 from lance_context_core.engine.revisions import new_revision, next_revision
 from lance_context_core.engine.schema import KEY, VECTOR
 from lance_context_core.errors import InvalidRequestError

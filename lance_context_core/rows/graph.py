@@ -9,7 +9,7 @@ from dataclasses import fields, replace
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from lance_context_core._checks import (
+from lance_context_core._util.checks import (
     check_json_object,
     check_name,
     check_names,

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 
-from lance_context_core._checks import (
+from lance_context_core._util.checks import (
     check_text,
     check_time,
     listed,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lance_context_core._checks import (
+from lance_context_core._util.checks import (
     check_json_object,
     check_name,
     check_text,
@@ -19,7 +19,7 @@ from lance_context_core._checks import (
     loads,
     shown,
 )
-from lance_context_core._recent import remembered
+from lance_context_core._util.lru import remembered
 from lance_context_core.engine.revisions import new_revision
 from lance_context_core.engine.schema import KEY, MADE, VECTOR
 from lance_context_core.errors import InvalidRequestError

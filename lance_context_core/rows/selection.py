@@ -4,9 +4,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lance_context_core._checks import check_span, listed, shown
-from lance_context_core._options import check_options
-from lance_context_core._values import frozen_by_name
+from lance_context_core._util.calls import check_options
+from lance_context_core._util.checks import check_span, listed, shown
+from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import ITEM_FIELDS

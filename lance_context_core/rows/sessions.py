@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC
 from typing import Any
 
-from lance_context_core._checks import (
+from lance_context_core._util.checks import (
     check_json_object,
     check_name,
     check_text,

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any, Protocol
 
-from lance_context_core._checks import dumps, loads
-from lance_context_core._values import frozen_by_name
+from lance_context_core._util.checks import dumps, loads
+from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.engine.revisions import new_revision, next_revision
 from lance_context_core.engine.schema import KEY
 from lance_context_core.records import (

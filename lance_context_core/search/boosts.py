@@ -11,8 +11,8 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from lance_context_core._checks import check_time, is_number
-from lance_context_core._values import frozen, frozen_by_name
+from lance_context_core._util.checks import check_time, is_number
+from lance_context_core._util.frozen import frozen, frozen_by_name
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.records import ChannelScore
 from lance_context_core.words.analysis import is_short

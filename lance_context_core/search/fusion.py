@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from lance_context_core._values import frozen_by_name
+from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.records import ChannelScore
 from lance_context_core.search.candidates import Candidates, Channel

@@ -5,8 +5,8 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Literal, TypedDict
 
-from lance_context_core._checks import is_number
-from lance_context_core._values import frozen_by_name
+from lance_context_core._util.checks import is_number
+from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import FilterLike
 from lance_context_core.protocols import Reranker, SearchMode

@@ -7,12 +7,12 @@ from typing import Any, Generic, NamedTuple, TypeVar, Unpack, cast
 
 import numpy as np
 
-from lance_context_core import _steps as steps
-from lance_context_core._checks import check_text
 from lance_context_core._embedding import as_vector
-from lance_context_core._options import defaults_of
 from lance_context_core._resources import Resources
-from lance_context_core._values import frozen_by_name
+from lance_context_core._util import cooperative as steps
+from lance_context_core._util.calls import defaults_of
+from lance_context_core._util.checks import check_text
+from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.engine import sql
 from lance_context_core.engine.schema import KEY, LINK, VECTOR
 from lance_context_core.engine.sql.clauses import UnsureError as UnsureOfRowError

@@ -6,15 +6,11 @@ from typing import Any, Unpack
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_context_core._options import takes
+from lance_context_core._util.calls import takes
 from lance_context_core.auditing.audit import AsyncAudit
 from lance_context_core.engine.refs.versions import Ref
 from lance_context_core.querying import running as querying
-from lance_context_core.records import (
-    ContextRecord,
-    Progress,
-    SearchHit,
-)
+from lance_context_core.records import ContextRecord, Progress, SearchHit
 from lance_context_core.replaying import replaying
 from lance_context_core.replaying.replaying import Replay
 from lance_context_core.search import query as searching

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from typing import Any, Self
 
-from lance_context_core._checks import check_name
 from lance_context_core._resources import Resources
+from lance_context_core._util.checks import check_name
 from lance_context_core.blobs.blobs import AsyncBlobs
 from lance_context_core.blobs.scoped import ScopedBlobs
 from lance_context_core.coordination.checkpoints import AsyncCheckpoints

@@ -8,8 +8,8 @@ from typing import Any, Self, Unpack
 
 from lance_context_core._handle import Opened, place_and_scope
 from lance_context_core._opening import DEFAULTS, OpenOptions, opened
-from lance_context_core._options import takes
 from lance_context_core._progress import check_progress
+from lance_context_core._util.calls import takes
 from lance_context_core.engine.refs.retention import VersionRetention
 from lance_context_core.engine.table.indexes import IndexPolicy
 from lance_context_core.erasure import erase, target
@@ -19,10 +19,7 @@ from lance_context_core.knowledge import forgetting
 from lance_context_core.knowledge.makers import RULES
 from lance_context_core.knowledge.parts import Parts
 from lance_context_core.protocols import Clock
-from lance_context_core.records import (
-    Erasure,
-    Progress,
-)
+from lance_context_core.records import Erasure, Progress
 from lance_context_core.store.answers import AsyncAnswers
 from lance_context_core.stores.records import cold, pending
 from lance_context_core.transfer import copying, exporting, importing

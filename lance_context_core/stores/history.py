@@ -7,8 +7,11 @@ from typing import Any, Unpack
 
 import pyarrow.compute as pc
 
-from lance_context_core import _steps as steps
-from lance_context_core._checks import (
+from lance_context_core._handle import handle
+from lance_context_core._progress import check_progress
+from lance_context_core._util import cooperative as steps
+from lance_context_core._util.calls import takes
+from lance_context_core._util.checks import (
     check_json_object,
     check_name,
     check_span,
@@ -17,9 +20,6 @@ from lance_context_core._checks import (
     loads,
     shown,
 )
-from lance_context_core._handle import handle
-from lance_context_core._options import takes
-from lance_context_core._progress import check_progress
 from lance_context_core.engine import sql
 from lance_context_core.errors import ConflictError, InvalidRequestError, NotFoundError
 from lance_context_core.filters import RECORD_FIELDS, FilterLike

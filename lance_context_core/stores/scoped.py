@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from lance_context_core._resources import Resources
-from lance_context_core._values import frozen
+from lance_context_core._util.frozen import frozen
 from lance_context_core.engine import sql
 from lance_context_core.scope import Scope
 

@@ -10,13 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_context_core._checks import (
-    check_name,
-    check_span,
-    shown,
-)
 from lance_context_core._handle import handle
-from lance_context_core._retrying import Attempts
+from lance_context_core._util.checks import check_name, check_span, shown
+from lance_context_core._util.retry import Attempts
 from lance_context_core.engine import sql
 from lance_context_core.engine.revisions import next_revision
 from lance_context_core.engine.schema import KEY

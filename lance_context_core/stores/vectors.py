@@ -5,18 +5,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Unpack
 
-from lance_context_core import _steps as steps
-from lance_context_core._checks import (
-    check_names,
-    check_span,
-    listed,
-)
 from lance_context_core._embedding import embedded
 from lance_context_core._handle import handle
-from lance_context_core._options import takes
 from lance_context_core._progress import check_progress, tell_written
 from lance_context_core._resources import Resources
-from lance_context_core._retrying import Attempts
+from lance_context_core._util import cooperative as steps
+from lance_context_core._util.calls import takes
+from lance_context_core._util.checks import check_names, check_span, listed
+from lance_context_core._util.retry import Attempts
 from lance_context_core.engine import sql
 from lance_context_core.engine.names import collection_of, table_of
 from lance_context_core.engine.schema import VECTOR, VECTORS
@@ -33,9 +29,7 @@ from lance_context_core.rows.documents import (
     from_row,
     to_row,
 )
-from lance_context_core.rows.records import (
-    refuse_duplicates,
-)
+from lance_context_core.rows.records import refuse_duplicates
 from lance_context_core.scope import Scope
 from lance_context_core.search import query as searching
 from lance_context_core.search.options import SearchArguments

@@ -5,7 +5,7 @@ from typing import Self, Unpack
 
 from lance_context_core._loop import nothing_is_left
 from lance_context_core._opening import DEFAULTS, OpenOptions
-from lance_context_core._options import takes
+from lance_context_core._util.calls import takes
 from lance_context_core.protocols import Clock
 from lance_context_core.store.handles import DEFAULT_CONTEXT
 from lance_context_core.store.store import AsyncContextStore

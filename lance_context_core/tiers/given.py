@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, get_args
 
-from lance_context_core._checks import (
+from lance_context_core._util.checks import (
     check_json_object,
     check_name,
     check_text,

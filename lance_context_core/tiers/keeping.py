@@ -4,8 +4,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime
 
-from lance_context_core._retrying import Attempts
-from lance_context_core._values import frozen
+from lance_context_core._util.frozen import frozen
+from lance_context_core._util.retry import Attempts
 from lance_context_core.engine import sql
 from lance_context_core.jobs import commits
 from lance_context_core.jobs.commits import Held

@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
 
-from lance_context_core._calling import called
-from lance_context_core._values import frozen
+from lance_context_core._util.calls import called
+from lance_context_core._util.frozen import frozen
 from lance_context_core.engine import sql
 from lance_context_core.engine.schema import KEY
 from lance_context_core.errors import InvalidRequestError, NotFoundError

@@ -7,15 +7,15 @@ from dataclasses import field, replace
 from datetime import datetime
 from typing import Any, Self
 
-from lance_context_core._checks import (
+from lance_context_core._handle import handle
+from lance_context_core._util.checks import (
     check_json_object,
     check_name,
     check_span,
     check_text,
     check_time,
 )
-from lance_context_core._handle import handle
-from lance_context_core._retrying import Attempts
+from lance_context_core._util.retry import Attempts
 from lance_context_core.engine import sql
 from lance_context_core.engine.schema import KEY
 from lance_context_core.errors import AlreadyExistsError, InvalidRequestError

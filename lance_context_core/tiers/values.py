@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Literal
 
-from lance_context_core._checks import is_number, shown
-from lance_context_core._values import frozen_by_name, own_first
+from lance_context_core._util.checks import is_number, shown
+from lance_context_core._util.frozen import frozen_by_name, own_first
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.records.answers import Tried
 from lance_context_core.records.owned import Owned

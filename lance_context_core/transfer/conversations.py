@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from lance_context_core._checks import dumps
+from lance_context_core._util.checks import dumps
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.messages import (
     ImagePart,

@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lance_context_core._checks import dumps, shown
 from lance_context_core._progress import check_progress, tell
 from lance_context_core._resources import Resources
+from lance_context_core._util.checks import dumps, shown
 from lance_context_core.engine import sql
 from lance_context_core.engine.schema import VECTOR, vector_length, vector_model
 from lance_context_core.engine.uris import require_local

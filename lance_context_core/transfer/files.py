@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from lance_context_core._checks import dumps, shown
+from lance_context_core._util.checks import dumps, shown
 from lance_context_core.errors import InvalidRequestError
 
 VERSION = 2

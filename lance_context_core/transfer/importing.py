@@ -16,13 +16,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lance_context_core._checks import check_name, dumps, shown
 from lance_context_core._progress import check_progress, tell
 from lance_context_core._resources import Resources
-from lance_context_core.engine.database import (
-    RECORDS_TABLE,
-    spec_of,
-)
+from lance_context_core._util.checks import check_name, dumps, shown
+from lance_context_core.engine.database import RECORDS_TABLE, spec_of
 from lance_context_core.engine.names import collection_of, kv_of
 from lance_context_core.engine.schema import KEY, VECTOR, vector_field
 from lance_context_core.engine.table.arrow import to_table, written_as

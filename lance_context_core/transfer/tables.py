@@ -7,9 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from lance_context_core._checks import dumps, loads, shown
 from lance_context_core._resources import Resources
-from lance_context_core._values import frozen
+from lance_context_core._util.checks import dumps, loads, shown
+from lance_context_core._util.frozen import frozen
 from lance_context_core.engine import sql
 from lance_context_core.engine.database import COLD_TABLE, RECORDS_TABLE, spec_of
 from lance_context_core.engine.schema import COLD, KEY, LINK, OWES, RECORDS, VECTOR, TableSpec

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import field
 from typing import Literal, TypeAlias
 
-from lance_context_core._values import frozen
+from lance_context_core._util.frozen import frozen
 from lance_context_core.records import Progress
 
 ExportFormat = Literal["jsonl", "parquet", "openai", "langchain"]

@@ -14,8 +14,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from lance_context_core._telling import log
-from lance_context_core._values import frozen, frozen_by_name
+from lance_context_core._util.frozen import frozen, frozen_by_name
+from lance_context_core._util.logs import log
 from lance_context_core.engine.database import Database
 from lance_context_core.engine.errors import translated
 from lance_context_core.engine.files import maintenance

@@ -5,9 +5,9 @@ from collections.abc import Coroutine, Iterable
 from datetime import datetime
 from typing import Any, TypedDict, TypeVar
 
-from lance_context_core._checks import listed
 from lance_context_core._loop import store_loop
-from lance_context_core._values import frozen_by_name
+from lance_context_core._util.checks import listed
+from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.engine.files import maintenance
 from lance_context_core.engine.files.maintenance import CompactionMetrics
 from lance_context_core.engine.table.table import Table

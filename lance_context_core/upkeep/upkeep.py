@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from lance_context_core._loop import store_loop
 from lance_context_core._progress import check_progress, tell
-from lance_context_core._telling import log
+from lance_context_core._util.logs import log
 from lance_context_core.engine.database import Database
 from lance_context_core.engine.files import locks, maintenance
 from lance_context_core.engine.files.fragments import FragmentMerges
@@ -23,11 +23,7 @@ from lance_context_core.engine.table.writing import Written
 from lance_context_core.errors import ConflictError
 from lance_context_core.protocols import Clock
 from lance_context_core.records import Progress
-from lance_context_core.upkeep.claims import (
-    Claim,
-    Claims,
-    Log,
-)
+from lance_context_core.upkeep.claims import Claim, Claims, Log
 from lance_context_core.upkeep.fragments import is_within
 from lance_context_core.upkeep.values import Maintenance, StoreStats, TableStats, TableUpkeep
 

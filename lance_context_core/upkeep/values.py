@@ -5,7 +5,7 @@ from dataclasses import field
 from datetime import datetime, timedelta
 from typing import Any
 
-from lance_context_core._values import frozen_by_name
+from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.engine.files.fragments import FragmentPolicy
 from lance_context_core.engine.files.maintenance import Survey
 from lance_context_core.engine.table.indexes import IndexPolicy

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from lance_context_core._progress import check_progress, tell
 from lance_context_core._resources import Resources
-from lance_context_core._values import frozen_by_name, own_first
+from lance_context_core._util.frozen import frozen_by_name, own_first
 from lance_context_core.engine.files.checking import damaged
 from lance_context_core.engine.journal.ledger import Ledger
 from lance_context_core.engine.refs.refs import MAIN

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Any
 
-from lance_context_core._retrying import FEW_ATTEMPTS, retried
+from lance_context_core._util.retry import FEW_ATTEMPTS, retried
 from lance_context_core.engine.database import RECORDS_TABLE
 from lance_context_core.engine.errors import translated
 from lance_context_core.engine.refs import refs, remains

@@ -5,13 +5,10 @@ from dataclasses import fields, replace
 from datetime import UTC
 from typing import Any, Literal
 
-from lance_context_core._calling import called
-from lance_context_core._checks import (
-    dumps,
-    shown,
-)
 from lance_context_core._embedding import embedded
 from lance_context_core._resources import Resources
+from lance_context_core._util.calls import called
+from lance_context_core._util.checks import dumps, shown
 from lance_context_core.engine.database import (
     BLOBS_TABLE,
     DOCUMENTS_TABLE,

@@ -12,11 +12,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_context_core._checks import check_name
 from lance_context_core._progress import check_progress, tell
 from lance_context_core._resources import Resources
-from lance_context_core._retrying import Attempts
-from lance_context_core._values import frozen
+from lance_context_core._util.checks import check_name
+from lance_context_core._util.frozen import frozen
+from lance_context_core._util.retry import Attempts
 from lance_context_core.engine.database import BLOBS_TABLE, spec_of
 from lance_context_core.engine.refs import comparing, refs
 from lance_context_core.engine.refs.refs import At
@@ -25,11 +25,7 @@ from lance_context_core.engine.schema import KEY, VECTOR, vector_length, vector_
 from lance_context_core.engine.sql.clauses import in_list
 from lance_context_core.engine.table.arrow import to_table, written_as
 from lance_context_core.engine.table.table import Table
-from lance_context_core.engine.table.writing import (
-    Applied,
-    Changes,
-    conformed,
-)
+from lance_context_core.engine.table.writing import Applied, Changes, conformed
 from lance_context_core.records import Conflict, MergeReport, Progress, Resolution, TableMerge
 from lance_context_core.records.versions import Stored
 from lance_context_core.versioning import branches as branching

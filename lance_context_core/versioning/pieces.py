@@ -5,7 +5,7 @@ from dataclasses import field
 
 import pyarrow as pa
 
-from lance_context_core._values import frozen
+from lance_context_core._util.frozen import frozen
 from lance_context_core.engine.schema import KEY
 from lance_context_core.rows import blobs
 from lance_context_core.rows.blobs import BLOB

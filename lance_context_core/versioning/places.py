@@ -4,10 +4,10 @@ from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import replace
 from typing import TypeVar
 
-from lance_context_core._checks import check_name
 from lance_context_core._resources import Resources
-from lance_context_core._retrying import FEW_ATTEMPTS
-from lance_context_core._values import frozen
+from lance_context_core._util.checks import check_name
+from lance_context_core._util.frozen import frozen
+from lance_context_core._util.retry import FEW_ATTEMPTS
 from lance_context_core.engine import database as db
 from lance_context_core.engine.errors import may_pass
 from lance_context_core.engine.names import collection_of, kv_of

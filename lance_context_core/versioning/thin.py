@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from lance_context_core._progress import check_progress, tell
 from lance_context_core._resources import Resources
-from lance_context_core._values import frozen_by_name, own_first
+from lance_context_core._util.frozen import frozen_by_name, own_first
 from lance_context_core.engine.database import RECORDS_TABLE
 from lance_context_core.engine.files import maintenance
 from lance_context_core.engine.refs import refs, versions

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypedDict
 
-from lance_context_core._checks import check_name, check_text, listed, shown
-from lance_context_core._options import defaults_of
+from lance_context_core._util.calls import defaults_of
+from lance_context_core._util.checks import check_name, check_text, listed, shown
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.messages import Message
 from lance_context_core.stores.records.scoped import Records

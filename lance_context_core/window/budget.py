@@ -2,8 +2,8 @@
 
 import math
 
-from lance_context_core._checks import shown
-from lance_context_core._values import frozen_by_name
+from lance_context_core._util.checks import shown
+from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.errors import InvalidRequestError
 
 

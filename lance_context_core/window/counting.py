@@ -9,8 +9,8 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol, runtime_checkable
 
-from lance_context_core._checks import dumps, shown
-from lance_context_core._recent import remembered
+from lance_context_core._util.checks import dumps, shown
+from lance_context_core._util.lru import remembered
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.messages import Message, Part, iter_parts
 from lance_context_core.messages import parts as kinds

@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import accumulate
 
-from lance_context_core._values import frozen_by_name
+from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.window.groups import Group
 
 BYTES_A_TOKEN = 4

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from lance_context_core._values import frozen_by_name
+from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.messages import Message, Part, ReasoningPart, TextPart, UnknownPart
 from lance_context_core.messages.message import stored_message
 from lance_context_core.messages.parts import ToolCallPart, ToolResultPart

@@ -5,8 +5,8 @@ from dataclasses import field, fields
 from datetime import datetime
 from typing import Any
 
-from lance_context_core._checks import dumps, loads
-from lance_context_core._values import frozen_by_name
+from lance_context_core._util.checks import dumps, loads
+from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.window.budget import Budget
 from lance_context_core.window.sections import Section
 from lance_context_core.window.window import Outcome, Verdict, Window, WindowDiff

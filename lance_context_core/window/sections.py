@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Literal
 
-from lance_context_core._checks import (
+from lance_context_core._util.checks import (
     check_name,
     check_names,
     check_text,
@@ -16,7 +16,7 @@ from lance_context_core._checks import (
     listed,
     shown,
 )
-from lance_context_core._values import frozen_by_name, own_first
+from lance_context_core._util.frozen import frozen_by_name, own_first
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.messages import Message
 from lance_context_core.search.options import SearchOptions

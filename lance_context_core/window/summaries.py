@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from lance_context_core._values import frozen_by_name
+from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.records import ContextRecord
 from lance_context_core.rows.records import SUMMARIES

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from lance_context_core._values import frozen
+from lance_context_core._util.frozen import frozen
 from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError, ReadOnlyError
 from lance_context_core.jobs import commits

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lance_context_core._checks import shown
-from lance_context_core._extras import Loaded, require
+from lance_context_core._util.checks import shown
+from lance_context_core._util.extras import Loaded, require
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 
 _FILES: Mapping[str, str] = {

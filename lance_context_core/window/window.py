@@ -6,7 +6,7 @@ from dataclasses import field
 from datetime import datetime
 from typing import Any, Literal
 
-from lance_context_core._values import frozen_by_name, own_first
+from lance_context_core._util.frozen import frozen_by_name, own_first
 from lance_context_core.messages import Message
 from lance_context_core.records import ChannelScore
 from lance_context_core.window.dialects import DialectName, dialect

@@ -6,8 +6,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from lance_context_core._checks import check_name, check_span, check_text, shown
 from lance_context_core._handle import handle
+from lance_context_core._util.checks import check_name, check_span, check_text, shown
 from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.jobs.jobs import AsyncJobs

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from lance_context_core._values import frozen_by_name
+from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.words.analysis import index_words, query_words
 from lance_context_core.words.speakers import without_names
 

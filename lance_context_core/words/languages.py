@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from lance_context_core._recent import remembered
+from lance_context_core._util.lru import remembered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection
 from typing import TypeAlias
 
-from lance_context_core._recent import remembered
+from lance_context_core._util.lru import remembered
 from lance_context_core.words.analysis import asks
 
 _Mentions: TypeAlias = list[tuple[re.Match[str], frozenset[str]]]

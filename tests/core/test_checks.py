@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lance_context_core._checks import (
+from lance_context_core._util.checks import (
     MAX_DEPTH,
     check_json,
     check_json_object,

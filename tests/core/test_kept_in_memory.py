@@ -42,7 +42,7 @@ WITHOUT_TEXTS = {
     "packages/lance-context-opentelemetry/lance_context_opentelemetry/telemetry.py": {
         "_replaced": "our own functions"
     },
-    "lance_context_core/engine/later.py": {"_RUNNING": "names of packages"},
+    "lance_context_core/_util/extras.py": {"_RUNNING": "names of packages"},
     "lance_context_core/engine/table/access.py": {"_running": "tasks, each until it is done"},
     "lance_context_core/engine/table/creation.py": {"_running": "tasks, each until it is done"},
     "adapters/langchain/langchain_lance_context/_messages.py": {"_defaults": "LangChain's classes"},

@@ -7,12 +7,7 @@ import threading
 import pytest
 from core.conformance.doubles import WordVectors
 
-from lance_context_core import (
-    AsyncContextStore,
-    ContextStore,
-    Document,
-    InvalidRequestError,
-)
+from lance_context_core import AsyncContextStore, ContextStore, Document, InvalidRequestError
 from lance_context_core.knowledge import adding
 from lance_context_core.results import Progress
 from lance_context_core.stores.records import pending

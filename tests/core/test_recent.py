@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lance_context_core._recent import Made, Recent, forget_all, remembered
+from lance_context_core._util.lru import Made, Recent, forget_all, remembered
 
 
 def test_what_was_used_longest_ago_is_forgotten_first():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lance_context_core._retrying import Attempts, retried
+from lance_context_core._util.retry import Attempts, retried
 from lance_context_core.errors import ConflictError, StorageError
 
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from lance_context_core import AsyncContextStore, ConflictError
-from lance_context_core._retrying import retried
+from lance_context_core._util.retry import retried
 
 SECRET = "the code is 1234"
 

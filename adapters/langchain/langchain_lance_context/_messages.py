@@ -21,12 +21,7 @@ from langchain_core.messages import (
     message_chunk_to_message,
 )
 
-from lance_context_core import (
-    InvalidRequestError,
-    Message,
-    ToolCallPart,
-    ToolResultPart,
-)
+from lance_context_core import InvalidRequestError, Message, ToolCallPart, ToolResultPart
 from lance_context_core.adapting import encodable
 from lance_context_core.messages import Part
 from langchain_lance_context._blocks import call_block, call_part, to_blocks, to_parts

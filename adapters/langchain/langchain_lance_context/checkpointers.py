@@ -20,14 +20,7 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from lance_context_core import InvalidRequestError
-from lance_context_core.adapting import (
-    Handle,
-    HandleOwner,
-    StoreLike,
-    block_on,
-    check_name,
-    listed,
-)
+from lance_context_core.adapting import Handle, HandleOwner, StoreLike, block_on, check_name, listed
 from langchain_lance_context._checkpoint_list import CheckpointList
 from langchain_lance_context._checkpoint_log import CheckpointLog
 from langchain_lance_context._checkpoint_removal import Retention

@@ -6,12 +6,7 @@ from typing import Any
 
 from langchain_core.indexing import RecordManager
 
-from lance_context_core import (
-    AsyncKeyValues,
-    ConflictError,
-    InvalidRequestError,
-    Item,
-)
+from lance_context_core import AsyncKeyValues, ConflictError, InvalidRequestError, Item
 from lance_context_core.adapting import Attempts, Handle, HandleOwner, StoreLike, block_on, listed
 from lance_context_core.arguments import ItemKey
 

@@ -16,12 +16,7 @@ from langgraph.store.base import (
     ensure_embeddings,
 )
 
-from lance_context_core import (
-    AsyncKeyValues,
-    EmbeddingError,
-    InvalidRequestError,
-    ItemVector,
-)
+from lance_context_core import AsyncKeyValues, EmbeddingError, InvalidRequestError, ItemVector
 from lance_context_core import Item as StoredItem
 from lance_context_core.adapting import Handle, HandleOwner, StoreLike, block_on, in_thread
 from lance_context_core.arguments import ItemKey

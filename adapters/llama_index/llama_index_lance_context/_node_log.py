@@ -11,13 +11,7 @@ from typing import Any
 from llama_index.core.schema import BaseNode
 from llama_index.core.storage.docstore.types import RefDocInfo
 
-from lance_context_core import (
-    AlreadyExistsError,
-    AsyncKeyValues,
-    ConflictError,
-    Item,
-    KeyValues,
-)
+from lance_context_core import AlreadyExistsError, AsyncKeyValues, ConflictError, Item, KeyValues
 from lance_context_core.adapting import Attempts, in_steps
 from lance_context_core.arguments import ItemKey
 from llama_index_lance_context._known_hashes import KnownHashes

@@ -14,13 +14,7 @@ from llama_index.core.graph_stores.types import (
 from llama_index.core.vector_stores.types import VectorStoreQuery
 
 from lance_context_core import Vectors
-from lance_context_core.adapting import (
-    Handle,
-    HandleOwner,
-    StoreLike,
-    block_on,
-    listed,
-)
+from lance_context_core.adapting import Handle, HandleOwner, StoreLike, block_on, listed
 from lance_context_core.filters import And
 from llama_index_lance_context._filters import to_filter
 from llama_index_lance_context._given import collection_given, store_given

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from lance_context_core._checks import check_count, check_name, check_text, shown
 from lance_context_core._handle import handle
 from lance_context_core._resources import Resources
+from lance_context_core._util.checks import check_count, check_name, check_text, shown
 from lance_context_core.coordination.changing import Written, changed
 from lance_context_core.coordination.matching import best
 from lance_context_core.coordination.plans import stored

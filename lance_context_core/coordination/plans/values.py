@@ -6,8 +6,8 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
-from lance_context_core._checks import check_word
-from lance_context_core._values import frozen_by_name
+from lance_context_core._util.checks import check_word
+from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.errors import InvalidRequestError
 
 _TITLE_LENGTH = 50

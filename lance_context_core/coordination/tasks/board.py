@@ -6,16 +6,10 @@ from dataclasses import field
 from datetime import timedelta
 from typing import Any, Literal, TypeVar
 
-from lance_context_core._checks import (
-    check_count,
-    check_name,
-    check_span,
-    check_text,
-    shown,
-)
 from lance_context_core._handle import handle
 from lance_context_core._loop import LATER, Later
 from lance_context_core._resources import Resources
+from lance_context_core._util.checks import check_count, check_name, check_span, check_text, shown
 from lance_context_core.coordination.conversations import current_conversation
 from lance_context_core.coordination.tasks import given, seen, stored
 from lance_context_core.coordination.tasks.changes import NAME, Change, Changes

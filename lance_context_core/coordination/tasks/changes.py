@@ -13,9 +13,9 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from lance_context_core._loop import Later
-from lance_context_core._recent import remembered
 from lance_context_core._resources import Resources
-from lance_context_core._values import frozen
+from lance_context_core._util.frozen import frozen
+from lance_context_core._util.lru import remembered
 from lance_context_core.coordination.changing import Written, changed
 from lance_context_core.coordination.tasks import stored
 from lance_context_core.coordination.tasks.graph import Graph

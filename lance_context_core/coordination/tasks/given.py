@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from lance_context_core._checks import (
+from lance_context_core._util.checks import (
     check_count,
     check_name,
     check_names,

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Literal, get_args
 
-from lance_context_core._checks import check_json_object, check_name, shown
-from lance_context_core._extras import importing
+from lance_context_core._util.checks import check_json_object, check_name, shown
+from lance_context_core._util.extras import importing
 from lance_context_core.errors import InvalidRequestError
 
 TemplateSyntax = Literal["plain", "jinja"]

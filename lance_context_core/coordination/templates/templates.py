@@ -6,9 +6,9 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from lance_context_core._checks import check_count, check_name, check_names, check_text
 from lance_context_core._handle import handle
 from lance_context_core._resources import Resources
+from lance_context_core._util.checks import check_count, check_name, check_names, check_text
 from lance_context_core.coordination.changing import Written, changed
 from lance_context_core.coordination.matching import best
 from lance_context_core.coordination.templates.rendering import (

@@ -5,7 +5,7 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import IO, Any
 
-from lance_context_core._checks import shown
+from lance_context_core._util.checks import shown
 from lance_context_core.documents.readers.csv import CsvReader
 from lance_context_core.documents.readers.docx import DocxReader
 from lance_context_core.documents.readers.html import HtmlReader

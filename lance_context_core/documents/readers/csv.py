@@ -3,7 +3,7 @@
 import csv
 import io
 
-from lance_context_core._values import frozen_by_name
+from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.documents.readers.text import check_encoding, decoded
 from lance_context_core.documents.reading import Block, ReadDocument
 from lance_context_core.errors import UnreadableDocumentError

@@ -5,13 +5,10 @@ import re
 import zipfile
 from typing import Any
 
-from lance_context_core._extras import importing
-from lance_context_core._values import frozen_by_name
+from lance_context_core._util.extras import importing
+from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.documents.reading import Headings, ReadDocument, Written
-from lance_context_core.errors import (
-    InvalidRequestError,
-    UnreadableDocumentError,
-)
+from lance_context_core.errors import InvalidRequestError, UnreadableDocumentError
 
 _HEADING = re.compile(r"heading (\d)", re.IGNORECASE)
 

@@ -3,7 +3,7 @@
 import codecs
 import re
 
-from lance_context_core._values import frozen_by_name
+from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.documents.readers._markup import Markup
 from lance_context_core.documents.readers.text import Encoded, decoded
 from lance_context_core.documents.reading import BlockKind, Headings, ReadDocument, Written

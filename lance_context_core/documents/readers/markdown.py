@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from lance_context_core._values import frozen_by_name
+from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.documents.readers.text import check_encoding, decoded
 from lance_context_core.documents.reading import Block, Headings, ReadDocument
 

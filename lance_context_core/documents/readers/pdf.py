@@ -6,14 +6,11 @@ import time
 from collections.abc import Iterator
 from typing import IO, Any
 
-from lance_context_core._extras import importing
-from lance_context_core._values import frozen_by_name
+from lance_context_core._util.extras import importing
+from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.documents.readers._pages import Pages
 from lance_context_core.documents.reading import ReadDocument, Written, joined
-from lance_context_core.errors import (
-    InvalidRequestError,
-    UnreadableDocumentError,
-)
+from lance_context_core.errors import InvalidRequestError, UnreadableDocumentError
 
 # What pypdf has to say of broken files is for who listens, not for everybody's terminal.
 logging.getLogger("pypdf").addHandler(logging.NullHandler())

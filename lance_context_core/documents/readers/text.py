@@ -3,8 +3,8 @@
 import codecs
 import re
 
-from lance_context_core._checks import shown
-from lance_context_core._values import frozen_by_name
+from lance_context_core._util.checks import shown
+from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.documents.reading import ReadDocument
 from lance_context_core.errors import InvalidRequestError, UnreadableDocumentError
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Generic, Protocol, TypeVar
 
 from lance_context_core._loop import LATER, Later
-from lance_context_core._values import frozen
+from lance_context_core._util.frozen import frozen
 from lance_context_core.engine.boards import index
 from lance_context_core.engine.boards.index import Board, Index, Kept
 from lance_context_core.engine.journal.entries import How, New

@@ -19,8 +19,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_context_core._retrying import FEW_ATTEMPTS, retried
-from lance_context_core._values import frozen
+from lance_context_core._util.frozen import frozen
+from lance_context_core._util.retry import FEW_ATTEMPTS, retried
 from lance_context_core.engine.database import Database
 from lance_context_core.engine.errors import asked, is_missing_file
 from lance_context_core.engine.refs import refs, remains

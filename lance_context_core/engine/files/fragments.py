@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lance_context_core._values import frozen, frozen_by_name
+from lance_context_core._util.frozen import frozen, frozen_by_name
 from lance_context_core.errors import InvalidRequestError
 
 _OFFSETS = 32

@@ -4,14 +4,10 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, TypedDict
 
-from lance_context_core._retrying import FEW_ATTEMPTS, retried
-from lance_context_core._values import frozen, frozen_by_name
+from lance_context_core._util.frozen import frozen, frozen_by_name
+from lance_context_core._util.retry import FEW_ATTEMPTS, retried
 from lance_context_core.engine.errors import translated
-from lance_context_core.engine.files.fragments import (
-    FragmentMerges,
-    Merged,
-    counted,
-)
+from lance_context_core.engine.files.fragments import FragmentMerges, Merged, counted
 from lance_context_core.engine.refs import refs
 from lance_context_core.engine.table import indexes
 from lance_context_core.engine.table.indexes import IndexPolicy

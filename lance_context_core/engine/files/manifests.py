@@ -14,7 +14,7 @@ from typing import NamedTuple
 from urllib.parse import quote, unquote
 from uuid import UUID
 
-from lance_context_core._values import frozen
+from lance_context_core._util.frozen import frozen
 
 _NEWEST = 2**64 - 1
 """Manifests are named by what is left to this number: the newest comes first in a listing."""

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from pyarrow import fs
 
-from lance_context_core._checks import shown
+from lance_context_core._util.checks import shown
 from lance_context_core.engine.uris import normalised
 from lance_context_core.errors import InvalidRequestError
 

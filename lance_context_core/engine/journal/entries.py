@@ -8,7 +8,7 @@ from functools import cached_property
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from lance_context_core._values import frozen
+from lance_context_core._util.frozen import frozen
 from lance_context_core.engine.journal.log import Logged
 from lance_context_core.engine.journal.payload import decoded, encoded
 from lance_context_core.engine.schema import KEY

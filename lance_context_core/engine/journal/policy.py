@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from lance_context_core._values import frozen_by_name
+from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.errors import InvalidRequestError
 
 

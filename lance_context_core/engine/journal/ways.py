@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from lance_context_core import _steps as steps
+from lance_context_core._util import cooperative as steps
 from lance_context_core.engine.journal import file, identity
 from lance_context_core.engine.life import Life
 from lance_context_core.errors import StorageError

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from lance_context_core._telling import log
+from lance_context_core._util.logs import log
 
 Renew = Callable[[], Awaitable[float | None]]
 """Renews what is due; returns the seconds until the next call, or None if nothing is held any more."""

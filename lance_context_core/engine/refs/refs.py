@@ -13,16 +13,10 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Protocol
 
-from lance_context_core._checks import check_name, shown
-from lance_context_core._retrying import FEW_ATTEMPTS, Attempts, retried
-from lance_context_core._values import frozen
-from lance_context_core.engine.errors import (
-    asked,
-    is_damage,
-    is_missing_file,
-    meant,
-    translated,
-)
+from lance_context_core._util.checks import check_name, shown
+from lance_context_core._util.frozen import frozen
+from lance_context_core._util.retry import FEW_ATTEMPTS, Attempts, retried
+from lance_context_core.engine.errors import asked, is_damage, is_missing_file, meant, translated
 from lance_context_core.engine.names import shown_name
 from lance_context_core.errors import InvalidRequestError, NotFoundError, StorageError
 

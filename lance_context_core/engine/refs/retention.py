@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import accumulate
 from typing import Literal, Self
 
-from lance_context_core._retrying import FEW_ATTEMPTS, retried
-from lance_context_core._values import frozen_by_name
+from lance_context_core._util.frozen import frozen_by_name
+from lance_context_core._util.retry import FEW_ATTEMPTS, retried
 from lance_context_core.engine.errors import translated
 from lance_context_core.engine.files.fragments import counted
 from lance_context_core.engine.refs import refs

@@ -5,8 +5,8 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, cast
 
-from lance_context_core._retrying import Attempts
-from lance_context_core._values import frozen
+from lance_context_core._util.frozen import frozen
+from lance_context_core._util.retry import Attempts
 from lance_context_core.engine.errors import translated
 from lance_context_core.engine.refs import moments, refs
 from lance_context_core.engine.refs.refs import At, Pin

@@ -5,8 +5,8 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from lance_context_core._checks import shown
-from lance_context_core._stand_ins import has_order
+from lance_context_core._util.checks import shown
+from lance_context_core._util.json_tags import has_order
 from lance_context_core.engine.sql import json as json_sql
 from lance_context_core.engine.sql import json_in_memory
 from lance_context_core.engine.sql.clauses import (

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Self, TypeAlias, cast
 
-from lance_context_core._checks import check_text, check_time, shown
+from lance_context_core._util.checks import check_text, check_time, shown
 from lance_context_core.engine.schema import KEY
 from lance_context_core.errors import InvalidRequestError
 

@@ -7,15 +7,9 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import Any
 
-from lance_context_core._stand_ins import LISTS, TYPE, VALUE, has_order, order_of
-from lance_context_core._values import frozen
-from lance_context_core.engine.sql.clauses import (
-    NOTHING,
-    SIGNS,
-    all_of,
-    any_of,
-    quote_string,
-)
+from lance_context_core._util.frozen import frozen
+from lance_context_core._util.json_tags import LISTS, TYPE, VALUE, has_order, order_of
+from lance_context_core.engine.sql.clauses import NOTHING, SIGNS, all_of, any_of, quote_string
 from lance_context_core.engine.sql.numbers import compare_double, compare_integer, is_number
 from lance_context_core.filters import tree
 

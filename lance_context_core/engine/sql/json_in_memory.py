@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-from lance_context_core._recent import Made, remembered
-from lance_context_core._stand_ins import TYPE, has_order
+from lance_context_core._util.json_tags import TYPE, has_order
+from lance_context_core._util.lru import Made, remembered
 from lance_context_core.engine.sql.clauses import COMPARISONS, Test, UnsureError
 from lance_context_core.engine.sql.numbers import is_number
 from lance_context_core.filters import tree

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from lance_context_core._retrying import retried
-from lance_context_core._values import frozen
+from lance_context_core._util.frozen import frozen
+from lance_context_core._util.retry import retried
 from lance_context_core.engine.connection import Connection
 from lance_context_core.engine.errors import is_missing_file, meaning, meant, translated
 from lance_context_core.engine.files import manifests

@@ -16,7 +16,7 @@ from typing import Any
 
 import lancedb
 
-from lance_context_core._values import frozen
+from lance_context_core._util.frozen import frozen
 from lance_context_core.engine.errors import asked
 from lance_context_core.engine.files import manifests
 from lance_context_core.engine.journal.entries import View

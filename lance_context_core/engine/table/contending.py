@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, TypeVar
 
-from lance_context_core._retrying import retried
+from lance_context_core._util.retry import retried
 from lance_context_core.engine.errors import asked, is_lost_race, meant
 from lance_context_core.engine.table import reading
 from lance_context_core.errors import ConflictError, StorageError

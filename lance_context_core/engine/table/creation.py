@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from lance_context_core._retrying import retried
+from lance_context_core._util.retry import retried
 from lance_context_core.engine.errors import translated
 from lance_context_core.engine.files.locks import locked
 from lance_context_core.engine.names import shown_name

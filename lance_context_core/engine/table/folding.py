@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from lance_context_core._loop import store_loop
-from lance_context_core._telling import log
+from lance_context_core._util.logs import log
 from lance_context_core.engine.errors import translated
 from lance_context_core.engine.journal.entries import Entry, View
 from lance_context_core.engine.journal.ledger import Ledger

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from lance_context_core._values import frozen
+from lance_context_core._util.frozen import frozen
 from lance_context_core.engine.files import manifests
 from lance_context_core.engine.journal.entries import Entry, View
 from lance_context_core.engine.schema import SEARCH_TEXT, VECTOR

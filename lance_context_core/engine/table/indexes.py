@@ -8,7 +8,7 @@ from uuid import UUID
 
 from lancedb.index import FTS, Bitmap, BTree, IvfFlat
 
-from lance_context_core._values import frozen_by_name
+from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.engine.schema import SEARCH_TEXT, VECTOR, TableSpec
 from lance_context_core.engine.table.text import TextIndex, leaves_out_words, settings_of
 from lance_context_core.errors import InvalidRequestError

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_context_core._loop import LATER, Later
-from lance_context_core._retrying import Attempts
+from lance_context_core._util.retry import Attempts
 from lance_context_core.engine.journal.entries import How, Moment, New, View, size_of
 from lance_context_core.engine.journal.ledger import Ledger
 from lance_context_core.engine.journal.policy import JournalPolicy

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from lance_context_core._retrying import Attempts
+from lance_context_core._util.retry import Attempts
 from lance_context_core.engine.errors import is_division_by_zero
 from lance_context_core.engine.revisions import new_revision, next_revision
 from lance_context_core.engine.schema import KEY

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lance_context_core._values import frozen
+from lance_context_core._util.frozen import frozen
 from lance_context_core.engine.errors import asked
 from lance_context_core.engine.files import manifests
 from lance_context_core.engine.files.durability import Syncer

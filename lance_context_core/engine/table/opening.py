@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Any, Protocol
 
-from lance_context_core._retrying import FEW_ATTEMPTS, retried
-from lance_context_core._values import frozen
+from lance_context_core._util.frozen import frozen
+from lance_context_core._util.retry import FEW_ATTEMPTS, retried
 from lance_context_core.engine.connection import Connection
 from lance_context_core.engine.errors import translated
 from lance_context_core.engine.journal.ledger import Ledger
@@ -14,12 +14,7 @@ from lance_context_core.engine.refs.refs import At, Pin
 from lance_context_core.engine.schema import VECTOR, TableSpec, check_columns, check_format
 from lance_context_core.engine.table import creation, indexes, removed
 from lance_context_core.engine.table.commits import Commits
-from lance_context_core.errors import (
-    ConflictError,
-    NotFoundError,
-    StorageError,
-    StoreFormatError,
-)
+from lance_context_core.errors import ConflictError, NotFoundError, StorageError, StoreFormatError
 
 STABLE_ROW_IDS = {"new_table_enable_stable_row_ids": "true"}
 """A row's id then survives compaction and updates, and grows in the order of commits: it is the

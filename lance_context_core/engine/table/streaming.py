@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lance_context_core._values import frozen
+from lance_context_core._util.frozen import frozen
 from lance_context_core.engine.errors import translated
 from lance_context_core.engine.journal.entries import Entry, View
 from lance_context_core.engine.schema import VECTOR

@@ -5,7 +5,7 @@ from typing import Any
 
 from lancedb.index import FTS
 
-from lance_context_core._values import frozen_by_name
+from lance_context_core._util.frozen import frozen_by_name
 
 
 @frozen_by_name

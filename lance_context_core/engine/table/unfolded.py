@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Collection, Container, Sequence
 
-from lance_context_core._retrying import Attempts
+from lance_context_core._util.retry import Attempts
 from lance_context_core.engine.journal.entries import How, New, View, size_of
 from lance_context_core.engine.journal.ledger import Ledger
 from lance_context_core.engine.revisions import succeeds

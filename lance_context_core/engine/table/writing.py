@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from lance_context_core._values import frozen_by_name
+from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.engine.revisions import SUCCEEDS
 from lance_context_core.engine.schema import ACKNOWLEDGED, KEY, VECTOR
 from lance_context_core.engine.sql.clauses import all_of, in_list, timestamp

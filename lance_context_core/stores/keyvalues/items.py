@@ -8,14 +8,14 @@ from typing import Any, TypeVar, Unpack
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_context_core import _steps as steps
-from lance_context_core._checks import check_span, check_time
 from lance_context_core._handle import handle
 from lance_context_core._loop import LATER, Later
-from lance_context_core._options import takes
 from lance_context_core._progress import check_progress, tell_written
-from lance_context_core._recent import remembered
 from lance_context_core._resources import Resources
+from lance_context_core._util import cooperative as steps
+from lance_context_core._util.calls import takes
+from lance_context_core._util.checks import check_span, check_time
+from lance_context_core._util.lru import remembered
 from lance_context_core.engine import sql
 from lance_context_core.engine.names import kv_of, kv_table_of
 from lance_context_core.engine.schema import KEY, KEY_VALUES

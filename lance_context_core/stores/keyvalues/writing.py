@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lance_context_core import _steps as steps
-from lance_context_core._checks import listed, shown
 from lance_context_core._embedding import embedded
 from lance_context_core._resources import Resources
-from lance_context_core._values import frozen
+from lance_context_core._util import cooperative as steps
+from lance_context_core._util.checks import listed, shown
+from lance_context_core._util.frozen import frozen
 from lance_context_core.engine.revisions import new_revision
 from lance_context_core.engine.schema import KEY
 from lance_context_core.engine.table import keyed

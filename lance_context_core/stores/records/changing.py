@@ -5,9 +5,9 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from lance_context_core import _steps as steps
 from lance_context_core._embedding import embedded
-from lance_context_core._retrying import Attempts
+from lance_context_core._util import cooperative as steps
+from lance_context_core._util.retry import Attempts
 from lance_context_core.engine import sql
 from lance_context_core.engine.schema import KEY
 from lance_context_core.records import ContextRecord

@@ -12,7 +12,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from typing import Any
 
-from lance_context_core._retrying import Attempts
+from lance_context_core._util.retry import Attempts
 from lance_context_core.engine import sql
 from lance_context_core.engine.database import COLD_TABLE
 from lance_context_core.engine.revisions import next_revision

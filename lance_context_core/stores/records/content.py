@@ -5,12 +5,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from lance_context_core._checks import (
-    check_json,
-    check_text,
-    dumps,
-)
-from lance_context_core._values import frozen_by_name
+from lance_context_core._util.checks import check_json, check_text, dumps
+from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.messages import Message, Part
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TypedDict
 
-from lance_context_core._options import defaults_of
+from lance_context_core._util.calls import defaults_of
 from lance_context_core.engine.schema import VECTOR
 from lance_context_core.filters import FilterLike
 from lance_context_core.protocols import SearchMode

@@ -5,9 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Self, Unpack
 
-from lance_context_core._checks import check_name
 from lance_context_core._handle import Opened
 from lance_context_core._opening import opened
+from lance_context_core._util.checks import check_name
 from lance_context_core.engine.files.maintenance import CompactionMetrics
 from lance_context_core.engine.refs import versions
 from lance_context_core.engine.refs.versions import Ref

@@ -5,7 +5,7 @@ from dataclasses import MISSING, fields, replace
 from datetime import datetime
 from typing import Any, TypedDict
 
-from lance_context_core._checks import check_name, shown
+from lance_context_core._util.checks import check_name, shown
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.messages import Message
 from lance_context_core.records import ContextRecord, Relationship, SearchHit

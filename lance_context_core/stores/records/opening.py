@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
-from lance_context_core._checks import shown
 from lance_context_core._opening import OpenOptions
-from lance_context_core._options import check_options
-from lance_context_core._values import frozen_by_name
+from lance_context_core._util.calls import check_options
+from lance_context_core._util.checks import shown
+from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.upkeep.fragments import CompactionSchedule
 from lance_context_core.upkeep.values import Maintenance

@@ -4,23 +4,17 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import UTC
 from typing import Any
 
-from lance_context_core._checks import check_span
 from lance_context_core._embedding import embedded
 from lance_context_core._progress import check_progress, tell
 from lance_context_core._resources import Resources
-from lance_context_core._values import frozen
+from lance_context_core._util.checks import check_span
+from lance_context_core._util.frozen import frozen
 from lance_context_core.embedders._service import EmbeddingService
 from lance_context_core.engine import sql
 from lance_context_core.engine.database import COLD_TABLE, DOCUMENTS_TABLE
 from lance_context_core.engine.names import collection_of
 from lance_context_core.engine.revisions import next_revision
-from lance_context_core.engine.schema import (
-    DOCUMENTS,
-    SEARCH_TEXT,
-    VECTOR,
-    VECTORS,
-    vector_model,
-)
+from lance_context_core.engine.schema import DOCUMENTS, SEARCH_TEXT, VECTOR, VECTORS, vector_model
 from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import (
     DimensionMismatchError,

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple, Unpack
 
 import pyarrow as pa
 
-from lance_context_core import _steps as steps
-from lance_context_core._checks import check_name, check_span
-from lance_context_core._recent import remembered
 from lance_context_core._resources import Resources
-from lance_context_core._values import frozen
+from lance_context_core._util import cooperative as steps
+from lance_context_core._util.checks import check_name, check_span
+from lance_context_core._util.frozen import frozen
+from lance_context_core._util.lru import remembered
 from lance_context_core.engine import sql
 from lance_context_core.engine.database import COLD_TABLE
 from lance_context_core.engine.revisions import next_revision
@@ -37,12 +37,7 @@ from lance_context_core.rows.records import (
 )
 from lance_context_core.scope import Scope
 from lance_context_core.search import query as searching
-from lance_context_core.search.options import (
-    CONVERSATION,
-    Room,
-    SearchArguments,
-    SearchOptions,
-)
+from lance_context_core.search.options import CONVERSATION, Room, SearchArguments, SearchOptions
 from lance_context_core.search.query import Around
 
 WITHOUT_BLOB = [name for name in COLUMNS if name != "blob"]

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from lance_context_core._checks import shown
-from lance_context_core._retrying import Attempts
+from lance_context_core._util.checks import shown
+from lance_context_core._util.retry import Attempts
 from lance_context_core.engine import sql
 from lance_context_core.engine.schema import KEY
 from lance_context_core.engine.table.conditional import Tail

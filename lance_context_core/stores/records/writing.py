@@ -5,11 +5,11 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
 
-from lance_context_core import _steps as steps
 from lance_context_core._embedding import embedded, needs_texts
 from lance_context_core._progress import tell_written
-from lance_context_core._retrying import ATTEMPTS, Attempts
-from lance_context_core._values import frozen_by_name
+from lance_context_core._util import cooperative as steps
+from lance_context_core._util.frozen import frozen_by_name
+from lance_context_core._util.retry import ATTEMPTS, Attempts
 from lance_context_core.engine import sql
 from lance_context_core.engine.schema import KEY, OWES, VECTOR
 from lance_context_core.engine.table.table import Table

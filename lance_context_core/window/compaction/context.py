@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import field
 from enum import StrEnum
 
-from lance_context_core._values import frozen
+from lance_context_core._util.frozen import frozen
 from lance_context_core.messages import Message
 from lance_context_core.protocols import HistoryProvider
 from lance_context_core.window.compaction.plans import CompactionStrategy, Plan

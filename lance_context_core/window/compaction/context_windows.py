@@ -3,7 +3,7 @@
 Such a list goes stale: whoever knows better says `context_window=`.
 """
 
-from lance_context_core._checks import check_name, shown
+from lance_context_core._util.checks import check_name, shown
 from lance_context_core.errors import InvalidRequestError
 
 _TOKENS = {

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Literal, Protocol, runtime_checkable
 
-from lance_context_core._checks import check_names, listed, shown
-from lance_context_core._values import frozen_by_name
+from lance_context_core._util.checks import check_names, listed, shown
+from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.messages import Message
 from lance_context_core.window.counting import Measure, as_token_counter

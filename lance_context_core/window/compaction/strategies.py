@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Self
 
-from lance_context_core._checks import listed, shown
+from lance_context_core._util.checks import listed, shown
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.messages import Message, TextPart, ToolResultPart
 from lance_context_core.window.compaction.context_windows import context_window_of

@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from lance_context_core._calling import called, is_async
-from lance_context_core._checks import check_count, shown
-from lance_context_core._values import frozen
+from lance_context_core._util.calls import called, is_async
+from lance_context_core._util.checks import check_count, shown
+from lance_context_core._util.frozen import frozen
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.messages import Message, ToolCallPart
 from lance_context_core.window.dialects.common import texts

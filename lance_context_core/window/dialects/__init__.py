@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from lance_context_core._checks import shown
+from lance_context_core._util.checks import shown
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.window.dialects.anthropic import Anthropic
 from lance_context_core.window.dialects.common import Dialect

@@ -5,8 +5,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from lance_context_core._checks import dumps
-from lance_context_core._values import frozen_by_name
+from lance_context_core._util.checks import dumps
+from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.messages import (
     DataPart,
     ImagePart,

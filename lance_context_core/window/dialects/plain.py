@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lance_context_core._checks import dumps
+from lance_context_core._util.checks import dumps
 from lance_context_core.messages import Message
 from lance_context_core.window.dialects import common
 from lance_context_core.window.dialects.common import Uncached, Violation, results

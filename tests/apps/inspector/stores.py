@@ -18,12 +18,7 @@ from lance_context_core import (
     ToolCallPart,
     ToolResultPart,
 )
-from lance_context_core.window import (
-    HistorySection,
-    ProfileSection,
-    RecallSection,
-    SystemSection,
-)
+from lance_context_core.window import HistorySection, ProfileSection, RecallSection, SystemSection
 
 CONVERSATION = Path(__file__).parents[3] / "examples" / "data" / "conversation.json"
 BEGIN = datetime(2026, 5, 4, 9, tzinfo=UTC)

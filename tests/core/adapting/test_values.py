@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lance_context_core import InvalidRequestError
-from lance_context_core._stand_ins import order_of
+from lance_context_core._util.json_tags import order_of
 from lance_context_core.adapting import JsonCodec, TypeCodec
 
 

@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 
-from lance_context_core import _steps as steps
+from lance_context_core._util import cooperative as steps
 
 MOST_IN_A_ROUND = 2 * steps.STEP
 """Between two rounds of a loop may lie the end of one turn and the beginning of the next."""

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from lance_context_core.engine.later import run_later
+from lance_context_core._util.extras import run_later
 
 
 @pytest.fixture

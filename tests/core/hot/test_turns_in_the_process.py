@@ -17,13 +17,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lance_context_core import AsyncContextStore, Message
-from lance_context_core.settings import (
-    Convex,
-    Recency,
-    Role,
-    SearchCache,
-    SearchOptions,
-)
+from lance_context_core.settings import Convex, Recency, Role, SearchCache, SearchOptions
 
 ALL = 1_000
 """More than there are turns, be they hits or candidates."""

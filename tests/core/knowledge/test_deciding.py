@@ -4,12 +4,7 @@ import pytest
 from core.knowledge.living import day, facts, said
 from lance_context_testing import FaultModel, ScriptedModel
 
-from lance_context_core.knowledge import (
-    Consolidation,
-    Decision,
-    ModelConsolidator,
-    ModelExtractor,
-)
+from lance_context_core.knowledge import Consolidation, Decision, ModelConsolidator, ModelExtractor
 
 TEA = said("I drink green tea every morning.", day(2024))
 COFFEE = said("I drink coffee every morning now.", day(2025))

@@ -12,11 +12,7 @@ from core.conformance.doubles import WordVectors
 from PIL import Image, ImageOps
 
 from lance_context_core import ContextStore, Message
-from lance_context_core.errors import (
-    InvalidRequestError,
-    NotFoundError,
-    UnreadableDocumentError,
-)
+from lance_context_core.errors import InvalidRequestError, NotFoundError, UnreadableDocumentError
 from lance_context_core.media import ImageAnalysis
 
 KINDS = ["PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF"]

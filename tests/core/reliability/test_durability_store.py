@@ -9,12 +9,7 @@ import threading
 import pytest
 from core.sync.syncing import Witness
 
-from lance_context_core import (
-    AsyncContextStore,
-    ContextStore,
-    Message,
-    StorageError,
-)
+from lance_context_core import AsyncContextStore, ContextStore, Message, StorageError
 from lance_context_core.engine.journal.ledger import Ledger
 from lance_context_core.records import Document, Item
 

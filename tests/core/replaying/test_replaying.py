@@ -3,12 +3,7 @@
 import pytest
 from core.conformance.doubles import ManualClock, WordVectors
 
-from lance_context_core import (
-    ContextStore,
-    InvalidRequestError,
-    Message,
-    NotFoundError,
-)
+from lance_context_core import ContextStore, InvalidRequestError, Message, NotFoundError
 from lance_context_core.settings import SearchOptions
 
 

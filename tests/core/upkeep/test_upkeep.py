@@ -22,11 +22,7 @@ from lance_context_core.engine.table import commits
 from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import ConflictError, StorageError
 from lance_context_core.settings import IndexPolicy
-from lance_context_core.upkeep.claims import (
-    CLAIM,
-    UPKEEP_TABLE,
-    Claims,
-)
+from lance_context_core.upkeep.claims import CLAIM, UPKEEP_TABLE, Claims
 from lance_context_core.upkeep.upkeep import Upkeep
 from lance_context_core.upkeep.values import Maintenance
 

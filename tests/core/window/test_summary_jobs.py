@@ -6,12 +6,7 @@ from datetime import timedelta
 import pytest
 from core.conformance.doubles import WordVectors
 
-from lance_context_core import (
-    AsyncContextStore,
-    ContextStore,
-    InvalidRequestError,
-    Message,
-)
+from lance_context_core import AsyncContextStore, ContextStore, InvalidRequestError, Message
 from lance_context_core.knowledge import JobBudget
 from lance_context_core.window import HistorySection, SummarySection
 

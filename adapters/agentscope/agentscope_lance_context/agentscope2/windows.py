@@ -10,21 +10,9 @@ from agentscope_lance_context._owning import StoreOwner
 from agentscope_lance_context.agentscope2._framework import MiddlewareBase, Msg
 from agentscope_lance_context.agentscope2._messages import from_canonical, to_canonical
 from lance_context_core import InvalidRequestError, Message, ToolResultPart
-from lance_context_core.adapting import (
-    OnError,
-    StoreLike,
-    WindowMaker,
-    check_on_error,
-    going_on,
-)
+from lance_context_core.adapting import OnError, StoreLike, WindowMaker, check_on_error, going_on
 from lance_context_core.messages import Part
-from lance_context_core.window import (
-    Budget,
-    DialectName,
-    Section,
-    Summariser,
-    SystemSection,
-)
+from lance_context_core.window import Budget, DialectName, Section, Summariser, SystemSection
 
 logger = logging.getLogger(__name__)
 

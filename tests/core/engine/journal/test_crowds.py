@@ -4,7 +4,7 @@ import asyncio
 from types import SimpleNamespace
 
 from lance_context_core import AsyncContextStore, Message
-from lance_context_core import _steps as steps
+from lance_context_core._util import cooperative as steps
 from lance_context_core.engine.journal.transactions import Transactions
 
 

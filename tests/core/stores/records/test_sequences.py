@@ -10,10 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from lance_context_core import (
-    AlreadyExistsError,
-    Context,
-)
+from lance_context_core import AlreadyExistsError, Context
 
 NAMED = st.sampled_from(["a", "A", "it's", "ä", "a\u0308", "$x"])
 SAID = st.sampled_from(["tea", "Tea", "", "it's -- tea", "🫖"])

@@ -1,12 +1,29 @@
-"""Options that several calls take: declared once, as a TypedDict, shown by `help()`, checked by name."""
+"""Functions that users hand over: each may be plain, or one to be awaited."""
 
+import asyncio
 import inspect
 from collections.abc import Callable, Collection, Mapping
 from difflib import get_close_matches
 from typing import Any, TypeVar, get_type_hints
 
-from lance_context_core._checks import shown
+from lance_context_core._util.checks import shown
 from lance_context_core.errors import InvalidRequestError
+
+
+def is_async(function: object) -> bool:
+    """Whether calling `function`, or an object with such a `__call__`, is known to give a coroutine."""
+    return any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
+
+
+async def called(function: Callable[[Any], Any], argument: object) -> Any:
+    """What a function returns, awaited where it is to be; a plain one runs in a thread."""
+    if is_async(function):
+        return await function(argument)
+    answer = await asyncio.to_thread(function, argument)
+    return await answer if inspect.isawaitable(answer) else answer
+
+
+# Options that several calls take: declared once, as a TypedDict, shown by `help()`, checked by name.
 
 F = TypeVar("F", bound=Callable[..., Any])
 

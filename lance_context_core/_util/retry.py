@@ -7,7 +7,7 @@ try what is there now; a pause would only let more come between.
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from lance_context_core._telling import log
+from lance_context_core._util.logs import log
 from lance_context_core.errors import ConflictError
 
 T = TypeVar("T")

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from lance_context_core._checks import check_count, check_seconds, shown
+from lance_context_core._util.checks import check_count, check_seconds, shown
 from lance_context_core.errors import InvalidRequestError
 
 MAX_PAUSE_SECONDS = 60.0
