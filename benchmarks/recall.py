@@ -36,7 +36,7 @@ from lance_context_core import AsyncContextStore, ImagePart, Message, TextPart
 from lance_context_core.errors import ContextStoreError
 from lance_context_core.protocols import SearchMode
 from lance_context_core.settings import Convex, Period, SearchOptions, query_words
-from lance_context_core.words.languages import is_form
+from lance_context_core.text.analysis import is_form
 
 PARTS: dict[str, tuple[SearchOptions, SearchMode | None]] = {
     "all parts": (SearchOptions(), None),

@@ -32,15 +32,6 @@ from lance_context_core.messages import (
     ToolResultPart,
     VideoPart,
 )
-from lance_context_core.records import (
-    ContextRecord,
-    Document,
-    DocumentScope,
-    Item,
-    ItemVector,
-    Relationship,
-    Session,
-)
 from lance_context_core.store.store import AsyncContextStore
 from lance_context_core.stores.history import AsyncHistory
 from lance_context_core.stores.keyvalues.items import AsyncKeyValues
@@ -59,6 +50,15 @@ from lance_context_core.sync import (
     Memory,
     Sessions,
     Vectors,
+)
+from lance_context_core.types import (
+    ContextRecord,
+    Document,
+    DocumentScope,
+    Item,
+    ItemVector,
+    Relationship,
+    Session,
 )
 
 __version__ = "0.1.0"

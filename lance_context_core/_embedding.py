@@ -17,7 +17,7 @@ from lance_context_core.errors import (
     InvalidRequestError,
     NotEmbeddedWarning,
 )
-from lance_context_core.records import Progress
+from lance_context_core.types import Progress
 
 _TOLD_TEXTS = 1_000
 

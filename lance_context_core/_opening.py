@@ -27,11 +27,11 @@ from lance_context_core.hot.cache import DEFAULT_SEARCH_CACHE, SearchCache
 from lance_context_core.hot.scopes import HotScopes
 from lance_context_core.protocols import Clock
 from lance_context_core.rows.sources import DOCUMENT
+from lance_context_core.text.composer import DEFAULT_COMPOSER, Composer
 from lance_context_core.upkeep.fragments import RecordCompaction
 from lance_context_core.upkeep.upkeep import Upkeep
 from lance_context_core.upkeep.values import DEFAULT_MAINTENANCE, Maintenance
 from lance_context_core.versioning.thin import thin_if_due
-from lance_context_core.words.composition import DEFAULT_COMPOSER, Composer
 
 
 class OpenOptions(TypedDict, total=False):

@@ -9,7 +9,7 @@ from typing import Any, ParamSpec, TypeVar
 from lance_context_core._loop import store_loop
 from lance_context_core._util.checks import shown
 from lance_context_core.errors import InvalidRequestError
-from lance_context_core.records import Progress
+from lance_context_core.types import Progress
 
 P = ParamSpec("P")
 T = TypeVar("T")

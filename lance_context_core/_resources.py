@@ -17,9 +17,9 @@ from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import ReadOnlyError
 from lance_context_core.hot.scopes import HotScopes
 from lance_context_core.protocols import Clock
+from lance_context_core.text.composer import Composer
 from lance_context_core.upkeep.fragments import RecordCompaction
 from lance_context_core.upkeep.upkeep import Upkeep
-from lance_context_core.words.composition import Composer
 
 
 class SystemClock:

@@ -12,11 +12,11 @@ from lance_context_core.filters import FilterLike
 from lance_context_core.information.layouts import Family
 from lance_context_core.messages import Content
 from lance_context_core.protocols import ItemConditions, ItemKey, ItemListing, ItemOrder, SearchMode
-from lance_context_core.records.versions import Stored
 from lance_context_core.search.options import SearchArguments
 from lance_context_core.stores.records.finding import HitArguments
 from lance_context_core.stores.records.mappings import RecordChanges, RecordDict, RecordFields
 from lance_context_core.transfer.values import ExportFormat
+from lance_context_core.types.versions import Stored
 from lance_context_core.versioning.conflicts import MergePolicy
 
 __all__ = [  # noqa: RUF022 - in the order in which the reference shows them

@@ -20,11 +20,6 @@ from lance_context_core.embedders import LocalEmbedder as EmbeddingProvider
 from lance_context_core.graph.graph import AsyncGraph as InMemoryGraphStore
 from lance_context_core.messages import Message as ChatMessage
 from lance_context_core.protocols import CypherCapable, HistoryProvider, MemoryService, VectorStore
-from lance_context_core.records import ContextRecord as MessageMetadata
-from lance_context_core.records import DocumentScope, Relationship
-from lance_context_core.records import SearchHit as SearchResult
-from lance_context_core.records import Session as ConversationMetadata
-from lance_context_core.records import SourceDocument as DocumentMetadata
 from lance_context_core.stores.history import AsyncHistory as InMemoryHistoryProvider
 from lance_context_core.stores.vectors import AsyncVectors as InMemoryVectorStore
 from lance_context_core.sync import Checkpoints as AgentStateStore
@@ -56,6 +51,11 @@ from lance_context_core.tiers import TierEntry as TierMetadata
 from lance_context_core.tiers import TierHit as TieredSearchResult
 from lance_context_core.tiers import Weights as ScoringWeights
 from lance_context_core.tiers import WriteGrant as CanonicalWriteToken
+from lance_context_core.types import ContextRecord as MessageMetadata
+from lance_context_core.types import DocumentScope, Relationship
+from lance_context_core.types import SearchHit as SearchResult
+from lance_context_core.types import Session as ConversationMetadata
+from lance_context_core.types import SourceDocument as DocumentMetadata
 from lance_context_core.window import (
     AgentContext,
     CompactionPipeline,

@@ -37,7 +37,24 @@ from lance_context_core.hot.scopes import SearchCacheStats
 from lance_context_core.information.tables import AsyncInformationTables
 from lance_context_core.jobs.jobs import AsyncJobs, AsyncJobWorker
 from lance_context_core.media.images import AsyncImages
-from lance_context_core.records import (
+from lance_context_core.replaying.replaying import Replay, ReplayedQuestion
+from lance_context_core.sync.audit import Audit
+from lance_context_core.sync.blobs import Blobs
+from lance_context_core.sync.checkpoints import Checkpoints
+from lance_context_core.sync.graph import Graph, Statements
+from lance_context_core.sync.images import Images
+from lance_context_core.sync.information import InformationTables
+from lance_context_core.sync.knowledge import Jobs, JobWorker
+from lance_context_core.sync.locks import Lock, Locks
+from lance_context_core.sync.plans import Plans
+from lance_context_core.sync.state import ShortTermState
+from lance_context_core.sync.tasks import TaskBoard, TaskStore
+from lance_context_core.sync.templates import Templates
+from lance_context_core.sync.tiers import TieredMemory
+from lance_context_core.sync.windows import Windows
+from lance_context_core.transfer.copying import Copied
+from lance_context_core.transfer.values import Exported, Imported
+from lance_context_core.types import (
     Blob,
     Branch,
     ChannelScore,
@@ -62,23 +79,6 @@ from lance_context_core.records import (
     Version,
     WriteResult,
 )
-from lance_context_core.replaying.replaying import Replay, ReplayedQuestion
-from lance_context_core.sync.audit import Audit
-from lance_context_core.sync.blobs import Blobs
-from lance_context_core.sync.checkpoints import Checkpoints
-from lance_context_core.sync.graph import Graph, Statements
-from lance_context_core.sync.images import Images
-from lance_context_core.sync.information import InformationTables
-from lance_context_core.sync.knowledge import Jobs, JobWorker
-from lance_context_core.sync.locks import Lock, Locks
-from lance_context_core.sync.plans import Plans
-from lance_context_core.sync.state import ShortTermState
-from lance_context_core.sync.tasks import TaskBoard, TaskStore
-from lance_context_core.sync.templates import Templates
-from lance_context_core.sync.tiers import TieredMemory
-from lance_context_core.sync.windows import Windows
-from lance_context_core.transfer.copying import Copied
-from lance_context_core.transfer.values import Exported, Imported
 from lance_context_core.upkeep.fragments import CompactionStats
 from lance_context_core.upkeep.values import StoreStats, TableStats, TableUpkeep
 from lance_context_core.verifying.verifying import Problem, Verification

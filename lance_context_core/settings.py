@@ -13,10 +13,10 @@ from lance_context_core.search.boosts import Boost, Candidate, Period, Recency, 
 from lance_context_core.search.fusion import Convex, Fusion, ReciprocalRank
 from lance_context_core.search.options import SearchOptions
 from lance_context_core.stores.records.opening import ContextOptions
+from lance_context_core.text.analysis import index_words, query_words
+from lance_context_core.text.composer import Composable, Composer, dated, spoken
+from lance_context_core.text.queries import without_names
 from lance_context_core.upkeep.values import Maintenance
-from lance_context_core.words.analysis import index_words, query_words
-from lance_context_core.words.composition import Composable, Composer, dated, spoken
-from lance_context_core.words.speakers import without_names
 
 __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     # Opening

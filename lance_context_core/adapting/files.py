@@ -12,7 +12,7 @@ from lance_context_core.documents.chunking import Chunker
 from lance_context_core.documents.documents import AsyncDocuments
 from lance_context_core.documents.readers.choosing import type_said_by
 from lance_context_core.documents.reading import ReadDocument, Written
-from lance_context_core.records import DocumentChunk, DocumentScope, SourceDocument
+from lance_context_core.types import DocumentChunk, DocumentScope, SourceDocument
 
 
 @frozen_by_name

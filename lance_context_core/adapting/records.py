@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from lance_context_core.records import ContextRecord
+from lance_context_core.types import ContextRecord
 
 
 def content_of(record: ContextRecord) -> str:

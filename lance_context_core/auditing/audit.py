@@ -23,7 +23,7 @@ from lance_context_core.auditing.values import (
 )
 from lance_context_core.engine.refs.versions import Ref
 from lance_context_core.errors import AlreadyExistsError, InvalidRequestError
-from lance_context_core.records import ContextRecord, SearchHit
+from lance_context_core.types import ContextRecord, SearchHit
 from lance_context_core.versioning.places import Whole
 
 Ask: TypeAlias = Callable[

@@ -14,7 +14,7 @@ from lance_context_core.engine.refs import comparing
 from lance_context_core.engine.refs.versions import AtMoment
 from lance_context_core.engine.schema import KEY
 from lance_context_core.engine.table.table import Table
-from lance_context_core.records import Version
+from lance_context_core.types import Version
 
 COLUMNS = (KEY, "id", "tenant", "user_id", "agent_id", "author", "revision")
 

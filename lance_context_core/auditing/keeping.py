@@ -19,8 +19,8 @@ from lance_context_core.engine.refs import versions
 from lance_context_core.engine.refs.refs import MAIN
 from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import ConflictError, NotFoundError
-from lance_context_core.records import Version
 from lance_context_core.scope import Scope
+from lance_context_core.types import Version
 from lance_context_core.versioning import branches
 from lance_context_core.versioning.places import Whole
 

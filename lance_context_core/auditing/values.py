@@ -6,8 +6,8 @@ from datetime import datetime
 from typing import Literal, NamedTuple
 
 from lance_context_core._util.frozen import frozen_by_name, own_first
-from lance_context_core.records import ContextRecord, SearchHit
-from lance_context_core.records.problems import Checked, Wrong
+from lance_context_core.types import ContextRecord, SearchHit
+from lance_context_core.types.answers import Checked, Wrong
 
 AuditAction = Literal[
     "begin",

@@ -18,10 +18,10 @@ from lance_context_core.blobs.spooling import BlobSource, spooled
 from lance_context_core.engine import sql
 from lance_context_core.engine.schema import KEY
 from lance_context_core.errors import InvalidRequestError, StorageError
-from lance_context_core.records import Blob
 from lance_context_core.rows import blobs as blobrows
 from lance_context_core.rows.blobs import PIECE
 from lance_context_core.scope import SCOPE_PARTS
+from lance_context_core.types import Blob
 
 _UNFINISHED = timedelta(hours=1)
 """What nothing names is left alone for so long: somebody may be about to name it."""

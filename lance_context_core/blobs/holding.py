@@ -4,8 +4,8 @@ from lance_context_core._resources import Resources
 from lance_context_core.engine import sql
 from lance_context_core.engine.database import COLD_TABLE, DOCUMENTS_TABLE
 from lance_context_core.engine.schema import COLD, DOCUMENTS
-from lance_context_core.records.blobs import uri_of
 from lance_context_core.scope import Scope
+from lance_context_core.types.media import uri_of
 
 
 async def holders(resources: Resources, scope: Scope, hash: str) -> list[str]:

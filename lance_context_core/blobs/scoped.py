@@ -16,10 +16,10 @@ from lance_context_core.engine.database import BLOBS_TABLE
 from lance_context_core.engine.schema import BLOBS, KEY
 from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import NotFoundError
-from lance_context_core.records import Blob
 from lance_context_core.rows import blobs as blobrows
 from lance_context_core.rows.blobs import BLOB, MOST_INLINE, PIECE_BYTES
 from lance_context_core.scope import SCOPE_PARTS, Scope
+from lance_context_core.types import Blob
 
 BlobRef = Blob | str
 """A blob, its URI, or its hash."""

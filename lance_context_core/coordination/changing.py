@@ -7,8 +7,8 @@ from typing import Any, NamedTuple, TypeVar
 from lance_context_core._util.retry import retried
 from lance_context_core.errors import ConflictError
 from lance_context_core.protocols import ItemKey
-from lance_context_core.records import Item
 from lance_context_core.stores.keyvalues.items import AsyncKeyValues
+from lance_context_core.types import Item
 
 T = TypeVar("T")
 

@@ -19,9 +19,9 @@ from lance_context_core._util.checks import (
 from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core._util.retry import retried
 from lance_context_core.errors import AlreadyExistsError, InvalidRequestError
-from lance_context_core.records import Item
 from lance_context_core.scope import Scope
 from lance_context_core.stores.keyvalues.items import AsyncKeyValues
+from lance_context_core.types import Item
 
 NAME = "lance_context.checkpoints"
 """What the items are called in which checkpoints are kept."""

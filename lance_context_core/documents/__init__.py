@@ -26,7 +26,7 @@ from lance_context_core.documents.reading import (
     Reader,
     StreamingReader,
 )
-from lance_context_core.records import Passage
+from lance_context_core.types import Passage
 
 __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     # Readers

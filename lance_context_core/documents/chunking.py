@@ -17,7 +17,7 @@ from lance_context_core.documents.borders import (
 )
 from lance_context_core.documents.reading import Block, ReadDocument, blocks_of, moved
 from lance_context_core.errors import InvalidRequestError
-from lance_context_core.records import Passage
+from lance_context_core.types import Passage
 
 
 @runtime_checkable

@@ -25,7 +25,12 @@ from lance_context_core.engine.schema import KEY
 from lance_context_core.erasure import erase, target
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import CHUNK_FIELDS, FilterLike
-from lance_context_core.records import (
+from lance_context_core.rows import sources
+from lance_context_core.rows.sources import CHUNK, Source
+from lance_context_core.scope import SCOPE_PARTS, Scope
+from lance_context_core.search import query as searching
+from lance_context_core.search.options import SearchArguments
+from lance_context_core.types import (
     DocumentChunk,
     DocumentProgress,
     DocumentsAdded,
@@ -36,11 +41,6 @@ from lance_context_core.records import (
     SearchHit,
     SourceDocument,
 )
-from lance_context_core.rows import sources
-from lance_context_core.rows.sources import CHUNK, Source
-from lance_context_core.scope import SCOPE_PARTS, Scope
-from lance_context_core.search import query as searching
-from lance_context_core.search.options import SearchArguments
 from lance_context_core.versioning.places import Whole
 
 _NO_MORE: Any = object()

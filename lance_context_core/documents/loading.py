@@ -23,9 +23,9 @@ from lance_context_core.documents.reading import (
 from lance_context_core.documents.reading import checked as checked_reading
 from lance_context_core.documents.texts import SpooledText
 from lance_context_core.errors import InvalidRequestError, UnreadableDocumentError
-from lance_context_core.records import DocumentScope, Passage
-from lance_context_core.records.blobs import uri_of
 from lance_context_core.rows.sources import Source, Text
+from lance_context_core.types import DocumentScope, Passage
+from lance_context_core.types.media import uri_of
 
 DocumentSource = str | Path | bytes | IO[bytes] | IO[str]
 """A path, the bytes of a file, or an open one."""

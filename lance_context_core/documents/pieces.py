@@ -8,7 +8,7 @@ from lance_context_core._util.frozen import frozen
 from lance_context_core.documents.chunking import by_page
 from lance_context_core.documents.reading import Block, ReadDocument
 from lance_context_core.errors import InvalidRequestError
-from lance_context_core.records import Passage
+from lance_context_core.types import Passage
 
 
 @frozen

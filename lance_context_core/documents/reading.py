@@ -7,7 +7,7 @@ from typing import IO, Any, Literal, Protocol, TypeVar, runtime_checkable
 from lance_context_core._util.checks import check_text, shown
 from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.errors import InvalidRequestError
-from lance_context_core.records import Passage
+from lance_context_core.types import Passage
 
 BlockKind = Literal["text", "heading", "whole"]
 """Running text; a heading, which stays with what follows; what is kept whole where it fits."""

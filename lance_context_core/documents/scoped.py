@@ -17,11 +17,11 @@ from lance_context_core.engine.schema import DOCUMENTS, KEY
 from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import NotFoundError
 from lance_context_core.filters import SOURCE_FIELDS, FilterLike
-from lance_context_core.records import DocumentScope, SourceDocument
 from lance_context_core.rows import sources
 from lance_context_core.rows.sources import CHUNK, DOCUMENT, TEXT, Text
 from lance_context_core.scope import SCOPE_PARTS, Scope
 from lance_context_core.stores.scoped import Scoped
+from lance_context_core.types import DocumentScope, SourceDocument
 
 
 @frozen

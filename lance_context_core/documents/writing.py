@@ -19,10 +19,10 @@ from lance_context_core.engine.schema import KEY, SEARCH_TEXT, VECTOR
 from lance_context_core.engine.table.arrow import Row
 from lance_context_core.engine.table.gathering import Gathered
 from lance_context_core.engine.table.table import Table
-from lance_context_core.records import Passage, Progress
 from lance_context_core.rows import sources
 from lance_context_core.rows.sources import CHUNK, Source, Text
 from lance_context_core.scope import Scope
+from lance_context_core.types import Passage, Progress
 
 STEP = 512
 """How many chunks are made, embedded and laid aside at a time."""

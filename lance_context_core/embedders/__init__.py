@@ -3,8 +3,7 @@
 from lance_context_core.embedders._adapt import AnyEmbedder, as_embedder
 from lance_context_core.embedders._callable import AsyncCallableEmbedder, CallableEmbedder
 from lance_context_core.embedders._fastembed import FastEmbedEmbedder
-from lance_context_core.embedders._local import LocalEmbedder
-from lance_context_core.embedders._model2vec import Model2VecEmbedder
+from lance_context_core.embedders._local import LocalEmbedder, Model2VecEmbedder
 from lance_context_core.embedders._openai import OpenAIEmbedder
 from lance_context_core.embedders._prompts import Prompts
 from lance_context_core.embedders._protocol import AsyncEmbedder, Embedder, VectorArray

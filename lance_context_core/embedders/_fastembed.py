@@ -8,9 +8,8 @@ from typing import Any
 
 from lance_context_core._util.checks import check_count, shown
 from lance_context_core._util.extras import Loaded, importing, require
-from lance_context_core.embedders._batches import well_formed
 from lance_context_core.embedders._callable import checked_dimension
-from lance_context_core.embedders._folders import (
+from lance_context_core.embedders._local import (
     Source,
     configuration,
     onnx_file,
@@ -18,8 +17,7 @@ from lance_context_core.embedders._folders import (
     source_of,
 )
 from lance_context_core.embedders._prompts import Prompts, chosen
-from lance_context_core.embedders._protocol import VectorArray
-from lance_context_core.embedders._truncation import Truncation
+from lance_context_core.embedders._protocol import Truncation, VectorArray, well_formed
 from lance_context_core.embedders._vectors import checked_vectors, no_vectors
 from lance_context_core.errors import InvalidRequestError
 

@@ -1,18 +1,26 @@
 """The embedder that needs no network and no service: a static model inside an installed package."""
 
+import json
 import logging
+import os
+import re
 import threading
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from lance_context_core._util.extras import importing, require
-from lance_context_core._util.frozen import frozen
-from lance_context_core.embedders._batches import batches, well_formed
-from lance_context_core.embedders._protocol import VectorArray
+from lance_context_core._util.checks import shown
+from lance_context_core._util.extras import Loaded, importing, require
+from lance_context_core._util.frozen import frozen, frozen_by_name
+from lance_context_core.embedders._callable import checked_dimension
+from lance_context_core.embedders._prompts import Prompted, Prompts, chosen
+from lance_context_core.embedders._protocol import VectorArray, batches, well_formed
+from lance_context_core.embedders._vectors import checked_vectors, no_vectors
+from lance_context_core.errors import InvalidRequestError
 
 _TEXTS_AT_ONCE = 256
 _CHARS_AT_ONCE = 1_000_000
@@ -107,3 +115,141 @@ def _load_once() -> _Model:
     )
     inference.tokenizer.no_padding()
     return _Model(inference.embedding, inference.tokenizer)
+
+
+# Models that are a folder on the disk: found, named, and told apart.
+
+_WEIGHTS = (".safetensors", ".onnx", ".bin", ".onnx_data")
+_ONNX = ("onnx/model.onnx", "model.onnx", "model_optimized.onnx", "onnx/model_quantized.onnx")
+_SAMPLE_BYTES = 65_536
+
+
+@frozen_by_name
+class Source:
+    """Where a model comes from."""
+
+    given: str
+    """The name in a model hub, or the path, as the library takes it."""
+    folder: Path | None
+    """The folder, if it is one."""
+    name: str
+    """What its vectors are known by: of a folder its own name, and a digest of the weights."""
+
+
+def source_of(model: str | os.PathLike[str]) -> Source:
+    """The folder of that path if there is one, else the model of that name in a hub.
+
+    Raises InvalidRequestError for an empty name, and for a path that leads nowhere.
+    """
+    if not isinstance(model, str | os.PathLike) or not str(model).strip():
+        raise InvalidRequestError(f"model={shown(model)}: give a model's name, or a folder")
+    given = os.fspath(model)
+    path = Path(given).expanduser()
+    if path.is_dir():
+        folder = path.resolve()
+        return Source(given=str(folder), folder=folder, name=f"{folder.name}@{_digest(folder)}")
+    if not isinstance(model, str) or re.match(r"[./~\\]|[A-Za-z]:[\\/]|.*/.*/", given):
+        raise InvalidRequestError(
+            f"model={shown(given)}: there is no such folder; give one, or a name like ORG/MODEL"
+        )
+    return Source(given=given, folder=None, name=given)
+
+
+def configuration(folder: Path, name: str) -> dict[str, Any]:
+    """What a JSON file of the folder holds; nothing if there is no such file, or no object in it."""
+    path = folder / name
+    found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+    return found if isinstance(found, dict) else {}
+
+
+def onnx_file(folder: Path) -> str:
+    """The file of a folder that is the model. Raises InvalidRequestError if none is."""
+    for name in _ONNX:
+        if (folder / name).is_file():
+            return name
+    raise InvalidRequestError(
+        f"model={shown(str(folder))} has no ONNX model: give a folder with {' or '.join(_ONNX[:2])}"
+    )
+
+
+def pooled_dimension(folder: Path) -> int | None:
+    """The length of vectors that are tokens' vectors pooled, as sentence-transformers notes it."""
+    pooling = configuration(folder, "1_Pooling/config.json")
+    found = pooling.get("word_embedding_dimension") or pooling.get("embedding_dimension")
+    return found if isinstance(found, int) else None
+
+
+def _digest(folder: Path) -> str:
+    """Of the sizes, the beginnings and the ends of the weights: wherever they are copied, the same."""
+    digest = blake2b(digest_size=4)
+    weights = [one for one in folder.rglob("*") if one.suffix in _WEIGHTS and one.is_file()]
+    for path in sorted(weights, key=lambda one: one.relative_to(folder).as_posix()):
+        size = path.stat().st_size
+        digest.update(f"{path.relative_to(folder).as_posix()}\0{size}\0".encode())
+        with path.open("rb") as file:
+            digest.update(file.read(_SAMPLE_BYTES))
+            file.seek(max(0, size - _SAMPLE_BYTES))
+            digest.update(file.read(_SAMPLE_BYTES))
+    return digest.hexdigest()
+
+
+# Static models of model2vec: as fast as the local one, in the size and language of your choice.
+
+_encoding = threading.Lock()
+"""model2vec sets its tokenizer up anew in each call: only one thread may be in it."""
+
+
+class Model2VecEmbedder(Prompted):
+    """A static model of model2vec, which the extra `model2vec` installs without a model.
+
+    `model` is a folder, or a name such as `minishlab/potion-base-8M`, whose model is downloaded at the
+    first call unless it was before. A text's vector is made of all its tokens, however long it is;
+    that of a text without tokens that the model knows is zeros.
+    `dimension` keeps so many of a vector's first numbers. Raises MissingExtraError, at construction,
+    without the extra.
+    """
+
+    max_concurrency = 1
+
+    def __init__(
+        self,
+        model: str | os.PathLike[str],
+        *,
+        dimension: int | None = None,
+        prompts: Prompts | None = None,
+    ) -> None:
+        require("model2vec", extra="model2vec", by="Model2VecEmbedder")
+        source = source_of(model)
+        self._prompts, self.model = chosen(source.name, source.folder, prompts)
+        self.dimension = checked_dimension(dimension) or _dimension_of(source.folder)
+        self._loaded = Loaded(partial(_load_static, source, checked_dimension(dimension)))
+
+    def __repr__(self) -> str:
+        return f"Model2VecEmbedder({self.model!r})"
+
+    def _embedded(self, texts: Sequence[str], prompt: str) -> VectorArray:
+        if not texts:
+            return no_vectors(self.dimension)
+        model, rows = self._loaded.get(), []
+        given = [f"{prompt}{well_formed(text)}" for text in texts]
+        for batch in batches(given, max_texts=_TEXTS_AT_ONCE, max_chars=_CHARS_AT_ONCE):
+            with _encoding:
+                rows += list(model.encode(batch, max_length=None, use_multiprocessing=False))
+        return checked_vectors(rows, texts, model=self.model, dimension=self.dimension)
+
+
+def _load_static(source: Source, dimension: int | None) -> Any:
+    with importing("model2vec", extra="model2vec", by="Model2VecEmbedder"):
+        from model2vec import StaticModel
+    return StaticModel.from_pretrained(source.given, dimensionality=dimension, force_download=False)
+
+
+def _dimension_of(folder: Path | None) -> int | None:
+    """The width of the matrix, as the head of the file says it: nothing is loaded."""
+    path = None if folder is None else folder / "model.safetensors"
+    if path is None or not path.is_file():
+        return None
+    with path.open("rb") as file:
+        head = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+    shape = head.get("embeddings", {}).get("shape")
+    return int(shape[1]) if shape else None

@@ -9,10 +9,9 @@ import numpy as np
 
 from lance_context_core._util.checks import check_count, shown
 from lance_context_core._util.http import JsonService, ServiceError, checked_headers
-from lance_context_core.embedders._batches import batches, well_formed
 from lance_context_core.embedders._callable import checked_dimension, checked_model
 from lance_context_core.embedders._prompts import Prompted, Prompts, chosen
-from lance_context_core.embedders._protocol import VectorArray
+from lance_context_core.embedders._protocol import VectorArray, batches, well_formed
 from lance_context_core.embedders._vectors import checked_vectors, no_vectors
 from lance_context_core.errors import EmbeddingError, InvalidRequestError
 

@@ -1,10 +1,13 @@
 """What the store asks of an embedder, asynchronous or not."""
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
+
+from lance_context_core.errors import TruncatedTextWarning
 
 VectorArray: TypeAlias = npt.NDArray[np.float32]
 """One vector of shape (dimension,), or several of shape (n, dimension)."""
@@ -49,3 +52,57 @@ class AsyncEmbedder(_Described, Protocol):
 
     async def aembed_query(self, text: str) -> VectorArray:
         """See `Embedder.embed_query`."""
+
+
+# Texts in batches: as many at once as a model or a service takes, in number and in length.
+
+
+def batches(texts: Sequence[str], *, max_texts: int, max_chars: int) -> Iterator[list[str]]:
+    """`texts` in order; one that is longer than `max_chars` is a batch of its own."""
+    batch: list[str] = []
+    n_chars = 0
+    for text in texts:
+        if batch and (len(batch) == max_texts or n_chars + len(text) > max_chars):
+            yield batch
+            batch, n_chars = [], 0
+        batch.append(text)
+        n_chars += len(text)
+    if batch:
+        yield batch
+
+
+def well_formed(text: str) -> str:
+    """`text` with unpaired surrogates replaced: tokenizers refuse them, half an emoji is common."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+# Telling that a model reads only the beginning of a text.
+
+
+class Truncation:
+    """What is said of texts that are longer than a model reads: once for each embedder."""
+
+    def __init__(self, model: str) -> None:
+        self._model = model
+        self._is_told = False
+
+    def look(
+        self, texts: Sequence[str], max_tokens: int | None, n_tokens: Callable[[str], int]
+    ) -> None:
+        """Warn of the first text of more than `max_tokens`; None if the model reads all there is."""
+        if self._is_told or max_tokens is None:
+            return
+        for text in texts:
+            # A token is a byte at least: most texts are short enough without being counted.
+            if len(text) * 4 <= max_tokens or len(text.encode()) <= max_tokens:
+                continue
+            if (n := n_tokens(text)) > max_tokens:
+                self._is_told = True
+                warnings.warn(
+                    f"{self._model!r} reads the first {max_tokens} tokens of a text, and one has "
+                    f"about {n}: what comes later has no part in its vector; cut long texts into passages "
+                    "(store.documents does), or take a model that reads more",
+                    TruncatedTextWarning,
+                    stacklevel=2,
+                )
+                return

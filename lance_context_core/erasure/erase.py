@@ -18,9 +18,9 @@ from lance_context_core.erasure.plan import Plan
 from lance_context_core.erasure.planning import IMAGES, due_plans, is_collection, is_items
 from lance_context_core.erasure.target import Target
 from lance_context_core.errors import ConflictError, NotFoundError
-from lance_context_core.records import Erasure, Progress
 from lance_context_core.rows.blobs import is_whole
 from lance_context_core.rows.sources import is_chunk_id
+from lance_context_core.types import Erasure, Progress
 from lance_context_core.versioning import branches as branching
 from lance_context_core.versioning.places import Whole
 

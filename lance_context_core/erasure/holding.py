@@ -9,9 +9,9 @@ from lance_context_core.engine.files import erasing
 from lance_context_core.engine.files.erasing import TableRef
 from lance_context_core.engine.schema import KEY, TableSpec
 from lance_context_core.erasure.references import State
-from lance_context_core.records.blobs import SCHEME, uri_of
 from lance_context_core.rows import blobs
 from lance_context_core.scope import SCOPE_PARTS
+from lance_context_core.types.media import SCHEME, uri_of
 
 _NAMES = "payload_uri"
 _HOLDERS = (RECORDS_TABLE, COLD_TABLE, DOCUMENTS_TABLE)

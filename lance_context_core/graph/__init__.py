@@ -21,7 +21,8 @@ from lance_context_core.graph.rules import RuleEntityExtractor
 from lance_context_core.graph.statements import Policy
 from lance_context_core.graph.walking import Direction
 from lance_context_core.graph.whole import Centrality, Grouping
-from lance_context_core.records.graph import (
+from lance_context_core.rows.graph import entity_id
+from lance_context_core.types.graph import (
     Contradiction,
     Entity,
     Impact,
@@ -33,7 +34,6 @@ from lance_context_core.records.graph import (
     Statement,
     SubGraph,
 )
-from lance_context_core.rows.graph import entity_id
 
 __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     # What a graph is made of

@@ -11,8 +11,8 @@ from lance_context_core.graph import walking, whole
 from lance_context_core.graph.scoped import Moment, ScopedGraph
 from lance_context_core.graph.walking import Direction, Walk
 from lance_context_core.graph.whole import Centrality, Grouping
-from lance_context_core.records.graph import Entity, Impact, Path, Ranked, SubGraph
 from lance_context_core.rows.graph import MENTION
+from lance_context_core.types.graph import Entity, Impact, Path, Ranked, SubGraph
 
 Types = str | Sequence[str]
 """One type, or several."""

@@ -7,7 +7,7 @@ import numpy as np
 
 from lance_context_core._util.checks import check_count
 from lance_context_core.errors import InvalidRequestError
-from lance_context_core.records.graph import SubGraph
+from lance_context_core.types.graph import SubGraph
 
 MOST = 300
 """So many entities can be told apart in one picture, and laid out while one waits."""

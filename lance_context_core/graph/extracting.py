@@ -15,10 +15,10 @@ from lance_context_core.graph.found import EntityExtractor, Extracted, GraphExtr
 from lance_context_core.graph.rules import RuleEntityExtractor
 from lance_context_core.graph.scoped import ScopedGraph
 from lance_context_core.graph.writing import Batch
-from lance_context_core.records import Progress
-from lance_context_core.records.graph import Entity, Mention, Relation, Statement
 from lance_context_core.rows.graph import entity_id, name_key
 from lance_context_core.stores.records.scoped import Records
+from lance_context_core.types import Progress
+from lance_context_core.types.graph import Entity, Mention, Relation, Statement
 
 
 async def sources(

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from lance_context_core._util.frozen import frozen_by_name, own_first
 from lance_context_core.knowledge.values import Counted
-from lance_context_core.records.sources import Stretch
+from lance_context_core.types.sources import Stretch
 
 
 @frozen_by_name

@@ -18,10 +18,10 @@ from lance_context_core.graph.found import EntityExtractor, GraphExtraction, Sou
 from lance_context_core.graph.scoped import Moment, entity_of, mention_of, of_types, relation_of
 from lance_context_core.graph.statements import AsyncStatements
 from lance_context_core.graph.writing import Batch
-from lance_context_core.records import Progress
-from lance_context_core.records.graph import Entity, Mention, Merger, Relation
 from lance_context_core.rows import graph as rows
 from lance_context_core.rows.graph import ENTITY, MENTION, RELATION, STATEMENT
+from lance_context_core.types import Progress
+from lance_context_core.types.graph import Entity, Mention, Merger, Relation
 
 T = TypeVar("T")
 

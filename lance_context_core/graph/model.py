@@ -17,8 +17,7 @@ from lance_context_core.graph.found import (
 )
 from lance_context_core.knowledge.extracting import Asking, asked, moment_of, place_of
 from lance_context_core.messages import Message
-from lance_context_core.models import ModelRequest
-from lance_context_core.models.schemas import problem_of
+from lance_context_core.models import ModelRequest, problem_of
 from lance_context_core.rows.graph import name_key
 
 _TEXT: Mapping[str, Any] = {"type": "string"}

@@ -12,10 +12,10 @@ from lance_context_core.engine.database import GRAPH_TABLE
 from lance_context_core.engine.schema import GRAPH
 from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import InvalidRequestError, NotFoundError
-from lance_context_core.records.graph import Entity, Mention, Relation
 from lance_context_core.rows import graph as rows
 from lance_context_core.rows.graph import COLUMNS, ENTITY, MERGED
 from lance_context_core.stores.scoped import Scoped
+from lance_context_core.types.graph import Entity, Mention, Relation
 
 AT_ONCE = 5_000
 """So many nodes are asked about in one query: the text of the condition grows with them."""

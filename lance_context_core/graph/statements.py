@@ -17,9 +17,9 @@ from lance_context_core.graph import settling, writing
 from lance_context_core.graph.scoped import Moment, Row, ScopedGraph
 from lance_context_core.graph.settling import Decision
 from lance_context_core.graph.writing import Batch
-from lance_context_core.records.graph import Contradiction, Statement
 from lance_context_core.rows import graph as rows
 from lance_context_core.rows.graph import COLUMNS, STATEMENT, name_key
+from lance_context_core.types.graph import Contradiction, Statement
 
 Policy = (
     Literal["recorded_later", "most_sources"]

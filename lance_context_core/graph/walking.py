@@ -12,8 +12,8 @@ from lance_context_core.engine import sql
 from lance_context_core.engine.schema import KEY
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.graph.scoped import Moment, Row, ScopedGraph, chunked, of_types, relation_of
-from lance_context_core.records.graph import Entity, Impact, Path, Relation, SubGraph
 from lance_context_core.rows.graph import COLUMNS
+from lance_context_core.types.graph import Entity, Impact, Path, Relation, SubGraph
 
 Direction = Literal["out", "in", "both"]
 """Along relations (from source to target), against them, or either way."""

@@ -15,8 +15,8 @@ from lance_context_core._util.frozen import frozen
 from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.graph.scoped import Moment, ScopedGraph, of_types
-from lance_context_core.records.graph import Entity, Ranked
 from lance_context_core.rows.graph import ENTITY, MENTION, RELATION
+from lance_context_core.types.graph import Entity, Ranked
 
 Centrality = Literal["degree", "pagerank", "mentions"]
 """By how many relations an entity has, by where a walk at random would be, or by how often it is

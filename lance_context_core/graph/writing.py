@@ -13,12 +13,12 @@ from lance_context_core.engine.revisions import next_revision
 from lance_context_core.engine.schema import KEY
 from lance_context_core.errors import NotFoundError
 from lance_context_core.graph.scoped import Row, ScopedGraph, chunked
-from lance_context_core.records import Progress
-from lance_context_core.records.graph import Entity, Mention, Relation, Statement
 from lance_context_core.rows import graph as rows
 from lance_context_core.rows.graph import ENTITY, KINDS, LEADING, MERGED, REPLACED, Thing
 from lance_context_core.rows.records import key_of
 from lance_context_core.scope import Scope
+from lance_context_core.types import Progress
+from lance_context_core.types.graph import Entity, Mention, Relation, Statement
 
 T = TypeVar("T", Entity, Relation, Mention, Statement)
 

@@ -18,8 +18,7 @@ from lance_context_core.hot.rows import Row, plain, size, size_of_rows
 from lance_context_core.hot.turns import Turns, session_of
 from lance_context_core.hot.vectors import Matrix
 from lance_context_core.hot.words import Words, are_sure
-from lance_context_core.words.analysis import is_short
-from lance_context_core.words.unspaced import without_runs
+from lance_context_core.text.analysis import is_short, without_runs
 
 _HEARD = 0.99
 """What words are worth at most to a turn that has none of its own, of their worth to the turn before."""

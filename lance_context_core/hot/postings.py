@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lance_context_core.words.languages import is_form
+from lance_context_core.text.analysis import is_form
 
 _K1 = 1.2
 _B = 0.75

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from lance_context_core._util.lru import Made
 from lance_context_core.engine.table.text import TextIndex
-from lance_context_core.words.languages import stemmer
+from lance_context_core.text.analysis import stemmer
 
 _WORD = re.compile(r"[^\W_]+")
 _UNSURE = re.compile(

@@ -10,10 +10,10 @@ from lance_context_core.graph.scoped import ScopedGraph
 from lance_context_core.information.source import OfRecords
 from lance_context_core.knowledge import kept
 from lance_context_core.messages import ToolCallPart, ToolResultPart, parts_text
-from lance_context_core.records import ContextRecord
 from lance_context_core.rows.records import COLUMNS
 from lance_context_core.stores.records.scoped import WITHOUT_BLOB
 from lance_context_core.stores.sessions import AsyncSessions
+from lance_context_core.types import ContextRecord
 
 Rows = list[dict[str, Any]]
 

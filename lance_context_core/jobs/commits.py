@@ -9,10 +9,10 @@ from lance_context_core._util.frozen import frozen
 from lance_context_core.engine import sql
 from lance_context_core.engine.schema import KEY, LINK, VECTOR
 from lance_context_core.jobs.values import JobState
-from lance_context_core.records import ContextRecord
 from lance_context_core.rows.records import from_row, key_of, to_row
 from lance_context_core.scope import Scope
 from lance_context_core.stores.records.scoped import Records
+from lance_context_core.types import ContextRecord
 
 
 def key(record: ContextRecord) -> str:

@@ -12,7 +12,7 @@ from lance_context_core._util.checks import check_span, check_time, listed, show
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.jobs.queue import Queue
 from lance_context_core.jobs.values import Job, JobBudget, JobState
-from lance_context_core.records import Progress
+from lance_context_core.types import Progress
 from lance_context_core.upkeep.fragments import check_hours, is_within
 
 

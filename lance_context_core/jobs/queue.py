@@ -24,9 +24,9 @@ from lance_context_core.jobs.implied import implied
 from lance_context_core.jobs.rows import KIND, from_record, to_record
 from lance_context_core.jobs.spending import SPENDING, OverBudget, Spending, Stopped
 from lance_context_core.jobs.values import JOB_STATES, Job, JobBudget, JobState
-from lance_context_core.records import Progress
 from lance_context_core.scope import Scope
 from lance_context_core.stores.records.scoped import Records
+from lance_context_core.types import Progress
 
 Decide = Callable[[], Awaitable[Outcome]]
 """What shall be written, by what the store holds at this moment; asked again where that changed."""

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Literal, get_args
 
 from lance_context_core._util.frozen import frozen_by_name, own_first
-from lance_context_core.records.owned import Owned
+from lance_context_core.types.records import Owned
 
 JobState = Literal["scheduled", "running", "proposed", "succeeded", "failed", "cancelled"]
 """What becomes of a job: `proposed` is done on a branch of its own, and waits for a decision."""

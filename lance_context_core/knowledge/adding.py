@@ -20,11 +20,11 @@ from lance_context_core.knowledge.turns import Conversation
 from lance_context_core.knowledge.values import Added, Infer
 from lance_context_core.messages import FilePart, Message, parts_to_json
 from lance_context_core.messages.message import text_message
-from lance_context_core.records import Progress
 from lance_context_core.rows.records import new_id
 from lance_context_core.stores.history import drafting
 from lance_context_core.stores.records import writing
 from lance_context_core.stores.records.scoped import Records
+from lance_context_core.types import Progress
 
 Told = str | bytes | Message | Mapping[str, Any] | Sequence[Message | Mapping[str, Any] | str]
 """What `add` takes: a text, bytes, a message, or several; a mapping has a `role` and `content`."""

@@ -14,9 +14,9 @@ from lance_context_core.knowledge import kept
 from lance_context_core.knowledge.distilling import EXTRACT
 from lance_context_core.knowledge.undoing import ARCHIVE, PRUNE, UNDO
 from lance_context_core.knowledge.values import FactChange
-from lance_context_core.records import ContextRecord
 from lance_context_core.stores.records import cold
 from lance_context_core.stores.records.scoped import WITHOUT_BLOB, Records
+from lance_context_core.types import ContextRecord
 
 
 async def history(made: Records, id: str) -> list[FactChange]:

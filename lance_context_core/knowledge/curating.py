@@ -7,9 +7,9 @@ from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.jobs.commits import held
 from lance_context_core.knowledge import kept, states
-from lance_context_core.records import ContextRecord
 from lance_context_core.stores.records import changing, cold
 from lance_context_core.stores.records.scoped import Records
+from lance_context_core.types import ContextRecord
 
 _MADE = sql.in_list("kind", [kept.FACT, kept.CHUNK, kept.SUMMARY])
 

@@ -16,8 +16,8 @@ from lance_context_core.knowledge.consolidating import Known
 from lance_context_core.knowledge.extracting import Asking, asked
 from lance_context_core.knowledge.sentences import fault_of
 from lance_context_core.knowledge.values import Consolidation, Decision, Op
-from lance_context_core.models.schemas import problem_of
-from lance_context_core.records import ContextRecord
+from lance_context_core.models import problem_of
+from lance_context_core.types import ContextRecord
 
 _MENDED = {"delete": "supersede"}
 """A model may not delete: what is true no more is superseded."""

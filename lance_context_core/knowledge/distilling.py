@@ -28,10 +28,10 @@ from lance_context_core.knowledge.finding import find
 from lance_context_core.knowledge.makers import Makers
 from lance_context_core.knowledge.turns import Conversation
 from lance_context_core.knowledge.values import FactCandidate, SpokenTurn, Summary
-from lance_context_core.records import ContextRecord
 from lance_context_core.scope import SCOPE_PARTS
 from lance_context_core.search.options import ALONE
 from lance_context_core.stores.records.scoped import Records
+from lance_context_core.types import ContextRecord
 
 EXTRACT = "extract"
 AWAY = "was archived before its turns were read"

@@ -12,10 +12,10 @@ from lance_context_core.knowledge import kept, turns
 from lance_context_core.knowledge.quoting import quotes, said
 from lance_context_core.knowledge.turns import Conversation
 from lance_context_core.knowledge.values import Quote
-from lance_context_core.records import ContextRecord
 from lance_context_core.rows.records import COLUMNS
 from lance_context_core.scope import SCOPE_PARTS
 from lance_context_core.stores.records.scoped import Records
+from lance_context_core.types import ContextRecord
 
 GAP = timedelta(hours=6)
 """Between what is said in two episodes, at least."""

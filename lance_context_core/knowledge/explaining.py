@@ -15,9 +15,9 @@ from lance_context_core.knowledge import kept, turns
 from lance_context_core.knowledge.quoting import quotes, said
 from lance_context_core.knowledge.values import Explanation, Link, TraceEvent
 from lance_context_core.messages import ToolCallPart, ToolResultPart
-from lance_context_core.records import ContextRecord
 from lance_context_core.stores.records import cold
 from lance_context_core.stores.records.scoped import WITHOUT_BLOB, Records
+from lance_context_core.types import ContextRecord
 
 _MADE = sql.in_list("kind", [kept.FACT, kept.CHUNK, kept.SUMMARY])
 _MOST_CHARACTERS = 200

@@ -17,9 +17,15 @@ from lance_context_core.knowledge.rules import is_heard
 from lance_context_core.knowledge.schemas import ProfileSchema, wanted
 from lance_context_core.knowledge.sentences import fault_of
 from lance_context_core.knowledge.values import Extraction, FactCandidate, SpokenTurn
-from lance_context_core.models import Completion, LanguageModel, ModelRequest, ask, read_answer
-from lance_context_core.models.calling import check_asking
-from lance_context_core.models.schemas import problem_of
+from lance_context_core.models import (
+    Completion,
+    LanguageModel,
+    ModelRequest,
+    ask,
+    check_asking,
+    problem_of,
+    read_answer,
+)
 
 TIMEOUT = 120.0
 _CHARACTERS_A_TOKEN = 4

@@ -20,10 +20,10 @@ from lance_context_core.knowledge.distilling import Distiller
 from lance_context_core.knowledge.makers import Makers
 from lance_context_core.knowledge.proposals import PROPOSALS
 from lance_context_core.knowledge.remaining import Erased, Remaining
-from lance_context_core.records import ContextRecord
 from lance_context_core.rows.records import COLUMNS
 from lance_context_core.scope import SCOPE_PARTS, Scope
 from lance_context_core.stores.records.scoped import Records
+from lance_context_core.types import ContextRecord
 from lance_context_core.versioning import branches
 from lance_context_core.versioning.places import Whole
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from lance_context_core.knowledge import kept
 from lance_context_core.knowledge.quoting import Place, place_of
-from lance_context_core.records import ContextRecord, SearchHit
+from lance_context_core.types import ContextRecord, SearchHit
 
 Layer = Literal["L0", "L1", "L2"]
 Layered = tuple[Layer, SearchHit[ContextRecord]]

@@ -10,9 +10,9 @@ from typing import Any
 from lance_context_core._util.checks import dumps
 from lance_context_core.knowledge.turns import Conversation
 from lance_context_core.knowledge.values import Evidence, FactCandidate, SpokenTurn
-from lance_context_core.records import ContextRecord
 from lance_context_core.rows.records import KNOWLEDGE
 from lance_context_core.rows.visibility import SUPERSEDED
+from lance_context_core.types import ContextRecord
 
 CONTEXT = KNOWLEDGE
 """The context that all of it is in, beside the jobs: what is said stays in the default one."""

@@ -42,9 +42,9 @@ from lance_context_core.knowledge.values import (
     Undone,
 )
 from lance_context_core.knowledge.worth import CandidateWeights, ScoredFact, candidates
-from lance_context_core.records import ContextRecord, Diff, MergeReport, Progress
 from lance_context_core.rows.records import new_id
 from lance_context_core.stores.records.scoped import Records
+from lance_context_core.types import ContextRecord, Diff, MergeReport, Progress
 from lance_context_core.versioning.conflicts import MergePolicy
 
 

@@ -14,8 +14,8 @@ from lance_context_core.knowledge.makers import Makers
 from lance_context_core.knowledge.proposals import DISTILL, REPLAY, Proposing
 from lance_context_core.knowledge.tidying import Tidying
 from lance_context_core.knowledge.undoing import ARCHIVE, PRUNE, UNDO, Undoing
-from lance_context_core.records import Progress
 from lance_context_core.stores.records.scoped import Records
+from lance_context_core.types import Progress
 
 
 @frozen

@@ -11,10 +11,10 @@ from lance_context_core.knowledge import kept
 from lance_context_core.knowledge.quoting import Place, quotes, said
 from lance_context_core.knowledge.schemas import ProfileSchema, instance, wanted
 from lance_context_core.knowledge.values import Quote
-from lance_context_core.records import ContextRecord
 from lance_context_core.rows.records import COLUMNS
 from lance_context_core.rows.visibility import SUPERSEDED, VISIBLE_STATUSES
 from lance_context_core.stores.records.scoped import Records
+from lance_context_core.types import ContextRecord
 
 
 @frozen_by_name

@@ -20,9 +20,9 @@ from lance_context_core.knowledge.distilling import EXTRACT, Distiller
 from lance_context_core.knowledge.turns import Conversation
 from lance_context_core.knowledge.undoing import UNDO, Undoing
 from lance_context_core.knowledge.values import Proposal
-from lance_context_core.records import Conflict, ContextRecord, Diff, MergeReport, Progress
-from lance_context_core.records.versions import Stored
 from lance_context_core.rows.records import COLUMNS
+from lance_context_core.types import Conflict, ContextRecord, Diff, MergeReport, Progress
+from lance_context_core.types.versions import Stored
 from lance_context_core.versioning import branches, diff, merge
 from lance_context_core.versioning.conflicts import MergePolicy
 from lance_context_core.versioning.places import Whole

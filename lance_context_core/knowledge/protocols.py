@@ -10,7 +10,7 @@ from lance_context_core.knowledge.values import (
     SpokenTurn,
     Summary,
 )
-from lance_context_core.records import ContextRecord
+from lance_context_core.types import ContextRecord
 
 
 class Extractor(Protocol):

@@ -20,8 +20,8 @@ from lance_context_core.knowledge.quoting import Place, place_of
 from lance_context_core.knowledge.turns import Conversation
 from lance_context_core.knowledge.undoing import ARCHIVE
 from lance_context_core.knowledge.values import Evidence
-from lance_context_core.records import ContextRecord
 from lance_context_core.scope import Scope
+from lance_context_core.types import ContextRecord
 
 _GONE: Any = object()
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from lance_context_core._util.checks import check_json_object, check_name, shown
 from lance_context_core._util.frozen import frozen
 from lance_context_core.errors import InvalidRequestError
-from lance_context_core.models.schemas import problem_of
+from lance_context_core.models import problem_of
 
 ProfileSchema = type | Mapping[str, Any]
 """A dataclass, a Pydantic model, or a JSON schema with `properties`."""

@@ -23,10 +23,10 @@ from lance_context_core.knowledge.fusing import (
 )
 from lance_context_core.knowledge.quoting import Place, place_of, quotes, said
 from lance_context_core.knowledge.values import KnowledgeHit, SearchType
-from lance_context_core.records import ContextRecord, SearchHit
 from lance_context_core.rows.records import COLUMNS
 from lance_context_core.search.options import ALONE, CONVERSATION
 from lance_context_core.stores.records.scoped import Records
+from lance_context_core.types import ContextRecord, SearchHit
 
 N_SUMMARIES = 3
 """So many sessions are looked into closer."""

@@ -20,7 +20,7 @@ from lance_context_core.embedders import AnyEmbedder
 from lance_context_core.embedders._adapt import as_embedder
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.knowledge.values import Consolidation, Decision
-from lance_context_core.records import ContextRecord
+from lance_context_core.types import ContextRecord
 
 NEARLY_THE_SAME = 0.93
 """A cosine of the `local` embedder, between those of sentences that agree in the words below and say

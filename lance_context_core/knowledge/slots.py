@@ -11,9 +11,9 @@ from lance_context_core.jobs import commits
 from lance_context_core.jobs.commits import Held
 from lance_context_core.knowledge import kept, states, turns
 from lance_context_core.knowledge.consolidating import CONTRADICTED, Known
-from lance_context_core.records import ContextRecord
 from lance_context_core.scope import Scope
 from lance_context_core.stores.records.scoped import Records
+from lance_context_core.types import ContextRecord
 
 Slot = tuple[Scope, str, str]
 """Whose it is, of which subject, and its name."""

@@ -9,7 +9,7 @@ from lance_context_core.engine.schema import KEY
 from lance_context_core.jobs.commits import Held
 from lance_context_core.knowledge import kept
 from lance_context_core.knowledge.values import Evidence
-from lance_context_core.records import ContextRecord
+from lance_context_core.types import ContextRecord
 
 State = Mapping[str, Any]
 

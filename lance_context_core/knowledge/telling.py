@@ -8,8 +8,7 @@ from lance_context_core.knowledge import prompts
 from lance_context_core.knowledge.extracting import TIMEOUT, asked
 from lance_context_core.knowledge.sentences import fault_of
 from lance_context_core.knowledge.values import SpokenTurn, Summary
-from lance_context_core.models import LanguageModel
-from lance_context_core.models.calling import check_asking
+from lance_context_core.models import LanguageModel, check_asking
 
 _SPEAKERS = ("user", "assistant")
 _CHARACTERS_A_WORD = 12

@@ -22,11 +22,11 @@ from lance_context_core.jobs.values import Job
 from lance_context_core.knowledge import kept, states, turns
 from lance_context_core.knowledge.undoing import ARCHIVE, PRUNE
 from lance_context_core.knowledge.values import Prune
-from lance_context_core.records import ContextRecord
 from lance_context_core.rows.visibility import is_visible
 from lance_context_core.scope import Scope
 from lance_context_core.stores.records import cold
 from lance_context_core.stores.records.scoped import Records
+from lance_context_core.types import ContextRecord
 
 KNOWLEDGE = sql.in_list("kind", [kept.FACT, kept.CHUNK, kept.SUMMARY])
 

@@ -17,8 +17,8 @@ from lance_context_core.knowledge import kept, slots, states, turns
 from lance_context_core.knowledge.distilling import AWAY, EXTRACT, Distiller
 from lance_context_core.knowledge.turns import Conversation
 from lance_context_core.knowledge.values import Undone
-from lance_context_core.records import ContextRecord
 from lance_context_core.stores.records import cold
+from lance_context_core.types import ContextRecord
 
 UNDO = kept.UNDONE
 ARCHIVE = turns.ARCHIVED

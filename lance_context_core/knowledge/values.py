@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from lance_context_core._util.frozen import frozen_by_name, own_first
-from lance_context_core.records import ContextRecord, Diff
-from lance_context_core.records.answers import Tried
-from lance_context_core.records.sources import Stretch
+from lance_context_core.types import ContextRecord, Diff
+from lance_context_core.types.answers import Tried
+from lance_context_core.types.sources import Stretch
 
 SearchType = Literal["chain", "summaries", "facts", "turns"]
 """Where to look: `summaries` are L0, `facts` (with chunks) L1, `turns` L2, and `chain` goes down all

@@ -12,8 +12,8 @@ from lance_context_core.errors import InvalidRequestError
 from lance_context_core.knowledge import kept
 from lance_context_core.knowledge.tidying import Tidying
 from lance_context_core.knowledge.values import Prune
-from lance_context_core.records import ContextRecord
 from lance_context_core.stores.records.scoped import WITHOUT_BLOB, Records
+from lance_context_core.types import ContextRecord
 
 CandidateLevel = Literal["promote", "retain", "prune"]
 """`promote`: it scores high. `prune`: `Prune()` would hide it. `retain`: all others."""

@@ -35,8 +35,6 @@ from lance_context_core.media.recording import (
     to_record,
     with_said,
 )
-from lance_context_core.records import ContextRecord, Document, ImageRecord, SearchHit
-from lance_context_core.records.blobs import SCHEME
 from lance_context_core.scope import SCOPE_PARTS, Scope
 from lance_context_core.search import query as searching
 from lance_context_core.search.options import ALONE, SearchArguments
@@ -44,6 +42,8 @@ from lance_context_core.stores.records import changing, writing
 from lance_context_core.stores.records.scoped import WITHOUT_BLOB, Records
 from lance_context_core.stores.records.writing import Draft
 from lance_context_core.stores.vectors import AsyncVectors
+from lance_context_core.types import ContextRecord, Document, ImageRecord, SearchHit
+from lance_context_core.types.media import SCHEME
 
 _MEDIA = sql.in_list("kind", KINDS)
 

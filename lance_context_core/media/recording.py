@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import Any
 
 from lance_context_core.media.looking import ImageAnalysis, Seen
-from lance_context_core.records import ContextRecord, ImageRecord
 from lance_context_core.rows.records import MEDIA_PREFIX
+from lance_context_core.types import ContextRecord, ImageRecord
 
 KINDS = ("image", "audio", "video")
 """What the records are."""

@@ -34,13 +34,13 @@ from lance_context_core.knowledge import kept
 from lance_context_core.querying.dataset import View
 from lance_context_core.querying.statements import DIFF, Source
 from lance_context_core.querying.stored import Part, view_of
-from lance_context_core.records import ContextRecord, Session, Version
-from lance_context_core.records.graph import Entity, Mention, Relation, Statement
 from lance_context_core.rows import sources
 from lance_context_core.rows.visibility import alive, conditions
 from lance_context_core.scope import Scope
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.stores.sessions import AsyncSessions
+from lance_context_core.types import ContextRecord, Session, Version
+from lance_context_core.types.graph import Entity, Mention, Relation, Statement
 from lance_context_core.versioning import diff
 
 Rows = builtins.list[dict[str, Any]]

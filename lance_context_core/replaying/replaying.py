@@ -17,11 +17,11 @@ from lance_context_core.engine import sql
 from lance_context_core.engine.refs.versions import Ref
 from lance_context_core.engine.schema import KEY, VECTOR
 from lance_context_core.errors import InvalidRequestError, NotFoundError
-from lance_context_core.records import ContextRecord, Progress, SearchHit
 from lance_context_core.rows.records import COLUMNS, from_row, to_row
 from lance_context_core.search import query as searching
 from lance_context_core.stores.records import pending
 from lance_context_core.stores.records.scoped import Records
+from lance_context_core.types import ContextRecord, Progress, SearchHit
 from lance_context_core.versioning.places import Whole
 
 _AT_ONCE = 1_000

@@ -22,9 +22,9 @@ from lance_context_core._util.checks import (
 from lance_context_core.engine.revisions import new_revision, next_revision
 from lance_context_core.engine.schema import KEY
 from lance_context_core.errors import InvalidRequestError
-from lance_context_core.records.graph import Entity, Mention, Relation, Statement
 from lance_context_core.rows.records import key_of
 from lance_context_core.scope import SCOPE_PARTS, Scope
+from lance_context_core.types.graph import Entity, Mention, Relation, Statement
 
 Thing = Entity | Relation | Mention | Statement
 """What a row of the graph is."""

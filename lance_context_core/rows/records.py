@@ -25,9 +25,9 @@ from lance_context_core.engine.schema import KEY, MADE, VECTOR
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.messages import Part, parts_from_json, parts_to_json
 from lance_context_core.messages.parts import text_part
-from lance_context_core.records import ContextRecord, Relationship
-from lance_context_core.records.kept import all_values, record_of
 from lance_context_core.scope import Scope
+from lance_context_core.types import ContextRecord, Relationship
+from lance_context_core.types.records import all_values, record_of
 
 NO_CONTEXT = ""
 """What is in it is never shown; no context of a caller's can be called so."""

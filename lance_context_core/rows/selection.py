@@ -10,8 +10,7 @@ from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import ITEM_FIELDS
-from lance_context_core.protocols import ItemOrder
-from lance_context_core.protocols.keyvalues import CONDITIONS, LISTING
+from lance_context_core.protocols import CONDITIONS, LISTING, ItemOrder
 from lance_context_core.rows.items import check_segment, encoded
 
 _ORDERS: dict[ItemOrder, tuple[str, ...]] = {

@@ -14,8 +14,8 @@ from lance_context_core._util.checks import (
 )
 from lance_context_core.engine.revisions import new_revision
 from lance_context_core.engine.schema import KEY, SESSIONS
-from lance_context_core.records import Session
 from lance_context_core.scope import SCOPE_PARTS
+from lance_context_core.types import Session
 
 COLUMNS = tuple(SESSIONS.schema.names)
 """What a session is read from, without what its messages tell."""

@@ -11,15 +11,15 @@ from lance_context_core._util.checks import dumps, loads
 from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.engine.revisions import new_revision, next_revision
 from lance_context_core.engine.schema import KEY
-from lance_context_core.records import (
+from lance_context_core.rows.records import key_of
+from lance_context_core.scope import SCOPE_PARTS, Scope
+from lance_context_core.types import (
     ContextRecord,
     DocumentChunk,
     DocumentScope,
     Passage,
     SourceDocument,
 )
-from lance_context_core.rows.records import key_of
-from lance_context_core.scope import SCOPE_PARTS, Scope
 
 DOCUMENT, CHUNK, TEXT = "document", "chunk", "text"
 """The kinds of rows: a document, a passage of it, and a piece of the text of a long one."""

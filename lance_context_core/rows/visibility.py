@@ -6,7 +6,7 @@ Retired is what says so by its status or its time, and what another record super
 from datetime import datetime
 
 from lance_context_core.engine import sql
-from lance_context_core.records import ContextRecord
+from lance_context_core.types import ContextRecord
 
 VISIBLE_STATUSES = ("active", "contradicted")
 """The life-cycle words of what reads show by default; every other word hides a record."""

@@ -14,10 +14,9 @@ import numpy as np
 from lance_context_core._util.checks import check_time, is_number
 from lance_context_core._util.frozen import frozen, frozen_by_name
 from lance_context_core.errors import InvalidRequestError
-from lance_context_core.records import ChannelScore
-from lance_context_core.words.analysis import is_short
-from lance_context_core.words.periods import periods
-from lance_context_core.words.speakers import named
+from lance_context_core.text.analysis import is_short
+from lance_context_core.text.queries import named, periods
+from lance_context_core.types import ChannelScore
 
 
 class Turn(NamedTuple):

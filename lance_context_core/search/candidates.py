@@ -12,7 +12,6 @@ from lance_context_core.engine.schema import KEY, LINK
 from lance_context_core.engine.table.found import Found
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.hot.answering import joined
-from lance_context_core.records import ChannelScore
 from lance_context_core.search.boosts import (
     Boost,
     Candidate,
@@ -24,6 +23,7 @@ from lance_context_core.search.boosts import (
     Speaker,
     Turn,
 )
+from lance_context_core.types import ChannelScore
 
 _TURN = Turn._fields
 """What is read of a candidate for a boost of which is not known what it asks for."""

@@ -14,8 +14,8 @@ import numpy as np
 
 from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.errors import InvalidRequestError
-from lance_context_core.records import ChannelScore
 from lance_context_core.search.candidates import Candidates, Channel
+from lance_context_core.types import ChannelScore
 
 
 class Fusion(Protocol):

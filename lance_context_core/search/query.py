@@ -24,7 +24,6 @@ from lance_context_core.hot.answering import HotTable, Picked
 from lance_context_core.hot.block import UnsureError
 from lance_context_core.hot.masks import Condition
 from lance_context_core.protocols import SearchMode
-from lance_context_core.records import SearchHit
 from lance_context_core.search import reranking
 from lance_context_core.search.asking import Asking, Findings, Question, beside_each, surroundings
 from lance_context_core.search.boosts import Boost, asked
@@ -33,6 +32,7 @@ from lance_context_core.search.options import ALONE, AS_USUAL, Room, SearchArgum
 from lance_context_core.search.ranking import FusedHit, by_text, by_vector, fuse
 from lance_context_core.search.turns import Order, order
 from lance_context_core.search.variety import varied
+from lance_context_core.types import SearchHit
 
 R = TypeVar("R")
 

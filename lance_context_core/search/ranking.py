@@ -10,10 +10,10 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from lance_context_core.errors import InvalidRequestError
-from lance_context_core.records import ChannelScore
 from lance_context_core.search.boosts import Boost, Candidate, Neighbours, Speaker, lent
 from lance_context_core.search.candidates import OURS, Candidates, Channel
 from lance_context_core.search.fusion import DEFAULT_FUSION, Fusion, fused
+from lance_context_core.types import ChannelScore
 
 CHANNELS = "channels"
 """What `why` calls the part of a score that the channels gave."""

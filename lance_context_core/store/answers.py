@@ -10,13 +10,13 @@ from lance_context_core._util.calls import takes
 from lance_context_core.auditing.audit import AsyncAudit
 from lance_context_core.engine.refs.versions import Ref
 from lance_context_core.querying import running as querying
-from lance_context_core.records import ContextRecord, Progress, SearchHit
 from lance_context_core.replaying import replaying
 from lance_context_core.replaying.replaying import Replay
 from lance_context_core.search import query as searching
 from lance_context_core.search.options import SearchArguments
 from lance_context_core.store.moments import AsyncMoments
 from lance_context_core.stores.records.elsewhere import warn_if_elsewhere
+from lance_context_core.types import ContextRecord, Progress, SearchHit
 from lance_context_core.window import assembling
 from lance_context_core.window.assembling import AssembleArguments
 from lance_context_core.window.budget import Budget

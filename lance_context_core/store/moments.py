@@ -8,8 +8,8 @@ from lance_context_core.auditing.log import Log
 from lance_context_core.auditing.values import AuditAction
 from lance_context_core.engine.refs import versions
 from lance_context_core.engine.refs.versions import Ref
-from lance_context_core.records import Branch, Diff, MergeReport, Progress, Version
 from lance_context_core.store.handles import AsyncStores
+from lance_context_core.types import Branch, Diff, MergeReport, Progress, Version
 from lance_context_core.versioning import branches, diff, merge
 from lance_context_core.versioning.conflicts import MergePolicy
 

@@ -19,12 +19,12 @@ from lance_context_core.knowledge import forgetting
 from lance_context_core.knowledge.makers import RULES
 from lance_context_core.knowledge.parts import Parts
 from lance_context_core.protocols import Clock
-from lance_context_core.records import Erasure, Progress
 from lance_context_core.store.answers import AsyncAnswers
 from lance_context_core.stores.records import cold, pending
 from lance_context_core.transfer import copying, exporting, importing
 from lance_context_core.transfer.copying import Copied
 from lance_context_core.transfer.values import Exported, ExportFormat, Imported
+from lance_context_core.types import Erasure, Progress
 from lance_context_core.upkeep.values import StoreStats, TableUpkeep
 from lance_context_core.verifying import accepting, verifying
 from lance_context_core.verifying.verifying import Problem, Verification

@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from lance_context_core.engine import sql
-from lance_context_core.records import Session
 from lance_context_core.rows.sessions import from_row
 from lance_context_core.scope import SCOPE_PARTS
+from lance_context_core.types import Session
 
 Row = Mapping[str, Any]
 Place = tuple[str, str | None, str | None]

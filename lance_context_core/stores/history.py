@@ -25,12 +25,12 @@ from lance_context_core.errors import ConflictError, InvalidRequestError, NotFou
 from lance_context_core.filters import RECORD_FIELDS, FilterLike
 from lance_context_core.messages import Message, TextPart, parts_from_json
 from lance_context_core.messages.message import stored_message
-from lance_context_core.records import ContextRecord, Progress, SearchHit
 from lance_context_core.search import query as searching
 from lance_context_core.search.options import SearchArguments
 from lance_context_core.stores.records import changing, cold, tails, writing
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.stores.records.writing import Draft
+from lance_context_core.types import ContextRecord, Progress, SearchHit
 
 CHAT_ROLES = ("user", "assistant", "system", "tool", "developer")
 """The roles whose records count as messages of a conversation."""

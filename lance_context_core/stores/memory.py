@@ -24,13 +24,13 @@ from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import FilterLike
 from lance_context_core.messages import Message, TextPart
-from lance_context_core.records import ContextRecord, Page, Progress, SearchHit
 from lance_context_core.rows.records import COLUMNS, from_row
 from lance_context_core.search import query as searching
 from lance_context_core.search.options import ALONE, SearchArguments
 from lance_context_core.stores.records import writing
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.stores.records.writing import Draft
+from lance_context_core.types import ContextRecord, Page, Progress, SearchHit
 
 _MEMORIES = sql.equals("kind", "memory")
 

@@ -18,13 +18,13 @@ from lance_context_core.engine.revisions import next_revision
 from lance_context_core.engine.schema import KEY
 from lance_context_core.engine.table import reading
 from lance_context_core.errors import InvalidRequestError, NotFoundError
-from lance_context_core.records import Session
 from lance_context_core.rows.records import key_of, new_id
 from lance_context_core.rows.sessions import COLUMNS, checked, from_row, to_row
 from lance_context_core.scope import SCOPE_PARTS
 from lance_context_core.stores.conversations import Conversation, conversations
 from lance_context_core.stores.records import changing
 from lance_context_core.stores.records.scoped import Records
+from lance_context_core.types import Session
 
 _SAMPLE_ROWS = 256
 """So many of the last rows tell how far back the recent ones go."""

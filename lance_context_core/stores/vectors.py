@@ -20,7 +20,6 @@ from lance_context_core.engine.table.table import Table
 from lance_context_core.erasure import erase, target
 from lance_context_core.errors import AlreadyExistsError, InvalidRequestError
 from lance_context_core.filters import DOCUMENT_FIELDS, FilterLike
-from lance_context_core.records import Document, Erasure, Progress, SearchHit
 from lance_context_core.rows.documents import (
     COLUMNS,
     REPLACED,
@@ -33,6 +32,7 @@ from lance_context_core.rows.records import refuse_duplicates
 from lance_context_core.scope import Scope
 from lance_context_core.search import query as searching
 from lance_context_core.search.options import SearchArguments
+from lance_context_core.types import Document, Erasure, Progress, SearchHit
 from lance_context_core.versioning.places import Whole
 
 _Telling = Callable[[Progress], object] | None

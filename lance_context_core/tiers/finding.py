@@ -9,13 +9,13 @@ from lance_context_core.engine import sql
 from lance_context_core.engine.schema import KEY
 from lance_context_core.filters import FilterLike
 from lance_context_core.jobs import commits
-from lance_context_core.records import ContextRecord, SearchHit
 from lance_context_core.search.options import ALONE
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.tiers import entries, scoring
 from lance_context_core.tiers.accesses import can_count
 from lance_context_core.tiers.moving import IS_ENTRY
 from lance_context_core.tiers.values import Ranking, Tier, TierConfig, TierEntry, TierHit
+from lance_context_core.types import ContextRecord, SearchHit
 
 _AS_MANY = 3
 """For each hit so many candidates are ranked."""

@@ -13,7 +13,6 @@ from lance_context_core._util.checks import (
 )
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.messages import Message
-from lance_context_core.records import ContextRecord
 from lance_context_core.rows.records import new_id
 from lance_context_core.scope import SCOPE_PARTS
 from lance_context_core.stores.records.scoped import Records
@@ -26,6 +25,7 @@ from lance_context_core.tiers.values import (
     WriteGrant,
     check_share,
 )
+from lance_context_core.types import ContextRecord
 
 
 def tier_of(value: Tier | str) -> Tier:

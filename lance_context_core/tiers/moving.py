@@ -11,11 +11,11 @@ from lance_context_core.engine.schema import KEY
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.jobs import commits
 from lance_context_core.jobs.commits import Held
-from lance_context_core.records import ContextRecord
 from lance_context_core.scope import SCOPE_PARTS
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.tiers import entries
 from lance_context_core.tiers.values import Tier
+from lance_context_core.types import ContextRecord
 
 Summarise = Callable[[str], str | Awaitable[str]]
 """Says a text shorter; plain, which is run in a thread, or to be awaited."""

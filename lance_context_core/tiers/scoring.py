@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 
 from lance_context_core.engine.table.text import TextIndex
 from lance_context_core.hot.words import words_of
-from lance_context_core.records import ChannelScore
+from lance_context_core.text.analysis import index_words, query_words
 from lance_context_core.tiers.values import TierConfig, TierEntry, Weights
-from lance_context_core.words.analysis import index_words, query_words
+from lance_context_core.types import ChannelScore
 
 _TEMPORAL = frozenset(
     "recent recently latest last newest current currently now today yesterday new just ago".split()  # noqa: SIM905

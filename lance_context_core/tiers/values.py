@@ -9,9 +9,9 @@ from typing import Any, Literal
 from lance_context_core._util.checks import is_number, shown
 from lance_context_core._util.frozen import frozen_by_name, own_first
 from lance_context_core.errors import InvalidRequestError
-from lance_context_core.records.answers import Tried
-from lance_context_core.records.owned import Owned
 from lance_context_core.scope import Scope
+from lance_context_core.types.answers import Tried
+from lance_context_core.types.records import Owned
 
 
 class Tier(StrEnum):

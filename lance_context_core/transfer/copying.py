@@ -18,7 +18,7 @@ from lance_context_core.engine.files.places import Directory, Files, copied, fil
 from lance_context_core.engine.journal.file import NAME as JOURNAL
 from lance_context_core.engine.journal.journal import Journal
 from lance_context_core.errors import AlreadyExistsError, InvalidRequestError, NotFoundError
-from lance_context_core.records import Progress
+from lance_context_core.types import Progress
 from lance_context_core.upkeep.claims import UPKEEP_TABLE
 from lance_context_core.versioning.places import Whole
 from lance_context_core.versioning.turns import turn

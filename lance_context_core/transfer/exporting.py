@@ -21,7 +21,6 @@ from lance_context_core.engine import sql
 from lance_context_core.engine.schema import VECTOR, vector_length, vector_model
 from lance_context_core.engine.uris import require_local
 from lance_context_core.errors import AlreadyExistsError, InvalidRequestError
-from lance_context_core.records import Progress
 from lance_context_core.rows.records import from_rows
 from lance_context_core.scope import Scope
 from lance_context_core.stores.records.scoped import WITHOUT_BLOB, Records
@@ -30,6 +29,7 @@ from lance_context_core.transfer.conversations import FORMS
 from lance_context_core.transfer.files import HEADER, VERSION, Lines, digest_of
 from lance_context_core.transfer.tables import OF_RECORDS, Outgoing, lines, outgoing
 from lance_context_core.transfer.values import Exported, ExportFormat, Telling
+from lance_context_core.types import Progress
 
 _BATCH_ROWS = 4_096
 

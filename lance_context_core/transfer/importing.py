@@ -26,7 +26,6 @@ from lance_context_core.engine.table.arrow import to_table, written_as
 from lance_context_core.engine.table.loading import load
 from lance_context_core.engine.uris import require_local
 from lance_context_core.errors import InvalidRequestError, NotFoundError, StoreFormatError
-from lance_context_core.records import Progress
 from lance_context_core.scope import Scope
 from lance_context_core.stores.records import writing
 from lance_context_core.stores.records.scoped import Records
@@ -35,6 +34,7 @@ from lance_context_core.transfer.conversations import FORMS, read
 from lance_context_core.transfer.files import HEADER, VERSION, Whole, check_files, read_lines
 from lance_context_core.transfer.tables import Incoming
 from lance_context_core.transfer.values import ExportFormat, Imported, Telling
+from lance_context_core.types import Progress
 from lance_context_core.versioning.places import NAMED
 
 _AT_ONCE = 1_024

@@ -17,8 +17,8 @@ from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.rows.records import NO_CONTEXT, OF_ALL, checked, from_row, to_row
 from lance_context_core.scope import SCOPE_PARTS, Scope
+from lance_context_core.text.composer import Composer
 from lance_context_core.versioning.places import Whole
-from lance_context_core.words.composition import Composer
 
 _PACKED = (KEY, "revision", LINK, OWES, "fields", "text", "parts", "native", "blob")
 """What of a record goes out: `fields` has the rest."""

@@ -5,7 +5,7 @@ from dataclasses import field
 from typing import Literal, TypeAlias
 
 from lance_context_core._util.frozen import frozen
-from lance_context_core.records import Progress
+from lance_context_core.types import Progress
 
 ExportFormat = Literal["jsonl", "parquet", "openai", "langchain"]
 """How a store is written out: all of it, or its conversations as a framework keeps them."""

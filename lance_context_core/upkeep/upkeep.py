@@ -22,7 +22,7 @@ from lance_context_core.engine.table.table import Table
 from lance_context_core.engine.table.writing import Written
 from lance_context_core.errors import ConflictError
 from lance_context_core.protocols import Clock
-from lance_context_core.records import Progress
+from lance_context_core.types import Progress
 from lance_context_core.upkeep.claims import Claim, Claims, Log
 from lance_context_core.upkeep.fragments import is_within
 from lance_context_core.upkeep.values import Maintenance, StoreStats, TableStats, TableUpkeep

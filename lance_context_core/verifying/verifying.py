@@ -24,8 +24,8 @@ from lance_context_core.engine.table import reading
 from lance_context_core.engine.table.mending import WAY_OUT
 from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import ContextStoreError, StorageError
-from lance_context_core.records import Progress
-from lance_context_core.records.problems import Checked, Wrong
+from lance_context_core.types import Progress
+from lance_context_core.types.answers import Checked, Wrong
 from lance_context_core.upkeep.claims import UPKEEP_TABLE
 from lance_context_core.verifying.hashes import Hashes
 from lance_context_core.versioning import branches

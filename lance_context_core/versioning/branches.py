@@ -17,8 +17,8 @@ from lance_context_core.errors import (
     InvalidRequestError,
     NotFoundError,
 )
-from lance_context_core.records import Branch, ContextRecord
 from lance_context_core.rows.records import NO_CONTEXT, to_row
+from lance_context_core.types import Branch, ContextRecord
 from lance_context_core.versioning.places import Whole, require_childless
 
 

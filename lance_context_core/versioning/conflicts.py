@@ -20,7 +20,8 @@ from lance_context_core.engine.revisions import new_revision, next_revision
 from lance_context_core.engine.schema import KEY, VECTOR
 from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import InvalidRequestError
-from lance_context_core.records import (
+from lance_context_core.rows import blobs, documents, graph, items, records, sessions, sources
+from lance_context_core.types import (
     Blob,
     Conflict,
     ContextRecord,
@@ -31,9 +32,8 @@ from lance_context_core.records import (
     Session,
     SourceDocument,
 )
-from lance_context_core.records.graph import Entity, Mention, Relation, Statement
-from lance_context_core.records.versions import Stored
-from lance_context_core.rows import blobs, documents, graph, items, records, sessions, sources
+from lance_context_core.types.graph import Entity, Mention, Relation, Statement
+from lance_context_core.types.versions import Stored
 
 MergePolicy = (
     Literal["newest", "ours", "theirs"]

@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 from lance_context_core.engine.refs import comparing
 from lance_context_core.engine.schema import KEY, VECTOR
 from lance_context_core.engine.table.table import Table
-from lance_context_core.records import ContextRecord, Diff, RecordChange
 from lance_context_core.rows.records import COLUMNS, from_row
+from lance_context_core.types import ContextRecord, Diff, RecordChange
 
 _INCIDENTAL = ("updated_at", "author")
 """Who wrote it, and when: not what."""

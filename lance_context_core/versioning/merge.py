@@ -26,8 +26,8 @@ from lance_context_core.engine.sql.clauses import in_list
 from lance_context_core.engine.table.arrow import to_table, written_as
 from lance_context_core.engine.table.table import Table
 from lance_context_core.engine.table.writing import Applied, Changes, conformed
-from lance_context_core.records import Conflict, MergeReport, Progress, Resolution, TableMerge
-from lance_context_core.records.versions import Stored
+from lance_context_core.types import Conflict, MergeReport, Progress, Resolution, TableMerge
+from lance_context_core.types.versions import Stored
 from lance_context_core.versioning import branches as branching
 from lance_context_core.versioning.conflicts import (
     MergePolicy,

@@ -23,8 +23,8 @@ from lance_context_core.engine.refs.retention import (
 )
 from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import ConflictError
-from lance_context_core.records import Progress, Version
-from lance_context_core.records.answers import Tried
+from lance_context_core.types import Progress, Version
+from lance_context_core.types.answers import Tried
 from lance_context_core.versioning import branches as branching
 from lance_context_core.versioning.places import Whole
 from lance_context_core.versioning.turns import turn

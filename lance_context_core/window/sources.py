@@ -13,7 +13,6 @@ from lance_context_core.errors import NotFoundError
 from lance_context_core.knowledge.knowledge import AsyncKnowledge
 from lance_context_core.knowledge.values import KnowledgeHit
 from lance_context_core.messages import Message
-from lance_context_core.records import ContextRecord, Document, SearchHit
 from lance_context_core.rows.records import from_row
 from lance_context_core.search.options import SearchOptions
 from lance_context_core.search.turns import order
@@ -21,6 +20,7 @@ from lance_context_core.stores.history import AsyncHistory
 from lance_context_core.stores.memory import AsyncMemory
 from lance_context_core.stores.records.scoped import WITHOUT_BLOB, Records
 from lance_context_core.stores.vectors import AsyncVectors
+from lance_context_core.types import ContextRecord, Document, SearchHit
 from lance_context_core.window.endings import Ending, ending
 
 Place = tuple[str | None, str]

@@ -11,10 +11,10 @@ from lance_context_core.jobs.queue import Decide, Queue
 from lance_context_core.jobs.rows import KIND, from_record, job_id, owner_of, scheduled
 from lance_context_core.jobs.spending import spend, tokens_of
 from lance_context_core.jobs.values import SUMMARISE, Job
-from lance_context_core.records import ContextRecord
 from lance_context_core.rows.records import KNOWLEDGE, SUMMARIES
 from lance_context_core.stores.history import AsyncHistory
 from lance_context_core.stores.records.scoped import Records
+from lance_context_core.types import ContextRecord
 from lance_context_core.window import summary_records
 from lance_context_core.window.compaction.summarising import SummaryError, SummaryMaker
 from lance_context_core.window.sources import Sources, records_of

@@ -12,9 +12,9 @@ from lance_context_core.engine import sql
 from lance_context_core.errors import ReadOnlyError
 from lance_context_core.jobs import commits
 from lance_context_core.messages import Message
-from lance_context_core.records import ContextRecord
 from lance_context_core.rows.records import SUMMARIES
 from lance_context_core.stores.records.scoped import WITHOUT_BLOB, Records
+from lance_context_core.types import ContextRecord
 from lance_context_core.window.compaction.summarising import SummaryError
 from lance_context_core.window.sources import Sources, records_of
 

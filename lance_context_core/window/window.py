@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from lance_context_core._util.frozen import frozen_by_name, own_first
 from lance_context_core.messages import Message
-from lance_context_core.records import ChannelScore
+from lance_context_core.types import ChannelScore
 from lance_context_core.window.dialects import DialectName, dialect
 from lance_context_core.window.dialects.common import Violation
 

@@ -11,11 +11,11 @@ from lance_context_core._util.checks import check_name, check_span, check_text, 
 from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.jobs.jobs import AsyncJobs
-from lance_context_core.records import ContextRecord
 from lance_context_core.rows.records import KNOWLEDGE, SUMMARIES
 from lance_context_core.stores.records.context import AsyncContext
 from lance_context_core.stores.records.scoped import WITHOUT_BLOB, Records
 from lance_context_core.stores.vectors import AsyncVectors
+from lance_context_core.types import ContextRecord
 from lance_context_core.window.compaction.summarising import (
     MAX_INPUT_TOKENS,
     Summariser,

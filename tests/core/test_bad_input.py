@@ -16,7 +16,7 @@ from lance_context_testing.samples import NAMES, NO_NAMES, TEXTS
 
 from lance_context_core import ContextStoreError, InvalidRequestError, Message
 from lance_context_core.errors import DimensionMismatchError, FilterError
-from lance_context_core.records import Document
+from lance_context_core.types import Document
 
 NAIVE = datetime(2026, 1, 1)  # noqa: DTZ001 - that is the point
 MEGABYTE = 1_000_000

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from lance_context_core import AlreadyExistsError, InvalidRequestError, Message, NotFoundError
 from lance_context_core.errors import FilterError
-from lance_context_core.records import Document, Relationship
 from lance_context_core.scope import SCOPE_PARTS, Scope
+from lance_context_core.types import Document, Relationship
 
 LOOK_ALIKES = ["a", "A", "a ", "\u0430", "\uff41", "a\u0301", "\u00e1", "a\u200b", "a\ufe0f"]
 WILD = [

@@ -33,7 +33,7 @@ WITHOUT_TEXTS = {
     "lance_context_core/hot/words.py": {"words_of": "settings of indexes", "_plain": "letters"},
     "lance_context_core/search/options.py": {"boosts": "settings of searches"},
     "lance_context_core/coordination/templates/rendering.py": {"_jinja": "one environment"},
-    "lance_context_core/words/languages.py": {
+    "lance_context_core/text/analysis.py": {
         "_known_stemmer": "one stemmer a language",
         "_FUNCTION_WORDS": "words of ours, made at import",
     },

@@ -20,7 +20,7 @@ import pytest
 from core.conformance.doubles import START, ManualClock, WordVectors
 
 from lance_context_core import AsyncContextStore, FilePart, Message, TextPart, ToolCallPart
-from lance_context_core.records import Document, Relationship
+from lance_context_core.types import Document, Relationship
 
 DATA = Path(__file__).parent / "data"
 ARCHIVES = sorted(DATA.glob("store-*.tar.gz"))

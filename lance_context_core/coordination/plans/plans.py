@@ -32,9 +32,9 @@ from lance_context_core.errors import (
     NotFoundError,
     StorageError,
 )
-from lance_context_core.records import Item
 from lance_context_core.scope import Scope
 from lance_context_core.stores.keyvalues.items import AsyncKeyValues
+from lance_context_core.types import Item
 
 
 @handle

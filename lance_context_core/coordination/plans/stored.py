@@ -6,7 +6,7 @@ from typing import Any
 
 from lance_context_core.coordination.plans.values import AgentPlan, PlanStatus
 from lance_context_core.protocols import ItemKey
-from lance_context_core.records import Item
+from lance_context_core.types import Item
 
 NAME = "lance_context.plans"
 """What the items are called in which plans are kept."""

@@ -28,10 +28,10 @@ from lance_context_core.engine.journal.transactions import NotKnownError
 from lance_context_core.engine.names import kv_table_of
 from lance_context_core.engine.schema import KEY, KEY_VALUES
 from lance_context_core.errors import ContextStoreError
-from lance_context_core.records import Item
 from lance_context_core.rows import items as itemrows
 from lance_context_core.scope import SCOPE_PARTS, Scope
 from lance_context_core.stores.keyvalues.items import AsyncKeyValues
+from lance_context_core.types import Item
 
 T = TypeVar("T")
 

@@ -17,7 +17,7 @@ from lance_context_core.engine.refs.refs import At
 from lance_context_core.engine.table import indexes
 from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import ConflictError, InvalidRequestError, NotFoundError
-from lance_context_core.records import Version
+from lance_context_core.types import Version
 
 Reason = Literal["tag", "branch", "recent", "hourly", "daily", "newest"]
 """Why a version is kept; of several reasons the first in this order is told."""

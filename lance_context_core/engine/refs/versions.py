@@ -21,7 +21,7 @@ from lance_context_core.errors import (
     NotFoundError,
     StorageError,
 )
-from lance_context_core.records import Version
+from lance_context_core.types import Version
 
 Ref = int | str | datetime
 """A version of the records, a tag or a branch, or a moment."""

@@ -22,15 +22,14 @@ from lance_context_core.engine.schema import KEY, KEY_VALUES
 from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import ITEM_FIELDS
-from lance_context_core.protocols import ItemConditions, ItemKey, ItemListing
-from lance_context_core.protocols.keyvalues import CONDITIONS, LISTING
-from lance_context_core.records import Item, ItemsAppended, ItemsWritten, Progress, SearchHit
+from lance_context_core.protocols import CONDITIONS, LISTING, ItemConditions, ItemKey, ItemListing
 from lance_context_core.rows import items as itemrows
 from lance_context_core.rows.selection import Selection
 from lance_context_core.rows.visibility import alive
 from lance_context_core.scope import Scope
 from lance_context_core.search import query as searching
 from lance_context_core.stores.keyvalues import writing as itemwriting
+from lance_context_core.types import Item, ItemsAppended, ItemsWritten, Progress, SearchHit
 
 T = TypeVar("T")
 

@@ -18,10 +18,10 @@ from lance_context_core.engine.table import keyed
 from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import AlreadyExistsError, ConflictError, InvalidRequestError
 from lance_context_core.protocols import ItemKey
-from lance_context_core.records import Item, ItemsAppended, ItemsWritten, ItemVector, Progress
 from lance_context_core.rows import items as itemrows
 from lance_context_core.rows.records import refuse_duplicates
 from lance_context_core.scope import Scope
+from lance_context_core.types import Item, ItemsAppended, ItemsWritten, ItemVector, Progress
 
 
 class _Draft(NamedTuple):

@@ -10,10 +10,10 @@ from lance_context_core._util import cooperative as steps
 from lance_context_core._util.retry import Attempts
 from lance_context_core.engine import sql
 from lance_context_core.engine.schema import KEY
-from lance_context_core.records import ContextRecord
 from lance_context_core.rows.records import from_row
 from lance_context_core.stores.records import superseding
 from lance_context_core.stores.records.scoped import Records
+from lance_context_core.types import ContextRecord
 
 Change = Callable[[ContextRecord], ContextRecord]
 """What a record becomes; what it puts there is in plain types."""

@@ -19,10 +19,10 @@ from lance_context_core.engine.revisions import next_revision
 from lance_context_core.engine.schema import COLD, KEY, VECTOR, vector_length, vector_model
 from lance_context_core.engine.table.table import Table
 from lance_context_core.engine.table.writing import with_revisions
-from lance_context_core.records import ContextRecord
 from lance_context_core.rows.records import from_row
 from lance_context_core.scope import Scope
 from lance_context_core.stores.records.scoped import Records
+from lance_context_core.types import ContextRecord
 from lance_context_core.versioning import branches
 from lance_context_core.versioning.places import Whole
 

@@ -13,7 +13,6 @@ from lance_context_core.engine.schema import VECTOR
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import FilterLike
 from lance_context_core.protocols import SearchMode
-from lance_context_core.records import ContextRecord, Progress, WriteResult
 from lance_context_core.rows.records import COLUMNS, edge
 from lance_context_core.search.fusion import DEFAULT_FUSION, Fusion, ReciprocalRank
 from lance_context_core.search.options import ALONE, SearchOptions
@@ -33,6 +32,7 @@ from lance_context_core.stores.records.pending import embed_records
 from lance_context_core.stores.records.scan import check_batch_size, scan
 from lance_context_core.stores.records.scoped import WITHOUT_BLOB
 from lance_context_core.stores.records.writing import Draft, Upserted
+from lance_context_core.types import ContextRecord, Progress, WriteResult
 
 
 class AsyncContext(ContextHandle):

@@ -12,10 +12,10 @@ from lance_context_core.engine.files.maintenance import CompactionMetrics
 from lance_context_core.engine.refs import versions
 from lance_context_core.engine.refs.versions import Ref
 from lance_context_core.errors import NotFoundError
-from lance_context_core.records import Diff, Version
 from lance_context_core.scope import Scope
 from lance_context_core.stores.records.opening import ContextOptions, opening
 from lance_context_core.stores.records.scoped import Records
+from lance_context_core.types import Diff, Version
 from lance_context_core.upkeep.fragments import CompactionStats
 from lance_context_core.versioning.diff import diff
 from lance_context_core.versioning.places import Whole

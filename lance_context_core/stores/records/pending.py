@@ -22,10 +22,10 @@ from lance_context_core.errors import (
     InvalidRequestError,
 )
 from lance_context_core.filters import DOCUMENT_FIELDS, RECORD_FIELDS, FilterLike
-from lance_context_core.records import Progress
 from lance_context_core.rows import documents, sources
 from lance_context_core.rows.records import from_row
 from lance_context_core.stores.records.scoped import Records
+from lance_context_core.types import Progress
 from lance_context_core.versioning.places import Whole
 
 _BATCH = 1000

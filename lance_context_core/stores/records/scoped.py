@@ -24,7 +24,6 @@ from lance_context_core.engine.sql.clauses import UnsureError as UnsureOfRowErro
 from lance_context_core.engine.table.table import Table
 from lance_context_core.filters import RECORD_FIELDS, FilterLike
 from lance_context_core.hot.block import UnsureError
-from lance_context_core.records import ContextRecord, SearchHit
 from lance_context_core.rows import visibility
 from lance_context_core.rows.records import (
     COLUMNS,
@@ -39,6 +38,7 @@ from lance_context_core.scope import Scope
 from lance_context_core.search import query as searching
 from lance_context_core.search.options import CONVERSATION, Room, SearchArguments, SearchOptions
 from lance_context_core.search.query import Around
+from lance_context_core.types import ContextRecord, SearchHit
 
 WITHOUT_BLOB = [name for name in COLUMNS if name != "blob"]
 

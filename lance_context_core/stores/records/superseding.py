@@ -11,9 +11,9 @@ from typing import Any
 from lance_context_core._util.retry import Attempts
 from lance_context_core.engine import sql
 from lance_context_core.engine.schema import KEY
-from lance_context_core.records import ContextRecord
 from lance_context_core.rows.records import from_row
 from lance_context_core.stores.records.scoped import Records
+from lance_context_core.types import ContextRecord
 
 
 def superseded_by(record: ContextRecord, newer: Iterable[ContextRecord]) -> str | None:

@@ -14,7 +14,6 @@ from lance_context_core.engine import sql
 from lance_context_core.engine.schema import KEY, OWES, VECTOR
 from lance_context_core.engine.table.table import Table
 from lance_context_core.messages import Message
-from lance_context_core.records import ContextRecord, Progress, WriteResult
 from lance_context_core.rows.records import (
     from_row,
     key_of,
@@ -31,6 +30,7 @@ from lance_context_core.stores.records.repeating import (
     refuse_other_content,
 )
 from lance_context_core.stores.records.scoped import SUCCEEDED, Records
+from lance_context_core.types import ContextRecord, Progress, WriteResult
 
 T = TypeVar("T")
 

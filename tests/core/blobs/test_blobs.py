@@ -18,7 +18,7 @@ from lance_context_core.errors import (
     ReadOnlyError,
     StorageError,
 )
-from lance_context_core.records import Blob
+from lance_context_core.types import Blob
 
 MIB = 1024 * 1024
 

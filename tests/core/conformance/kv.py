@@ -18,7 +18,7 @@ from lance_context_core.errors import (
     FilterError,
     InvalidRequestError,
 )
-from lance_context_core.records import Item, ItemVector
+from lance_context_core.types import Item, ItemVector
 
 AXES = np.eye(4)
 

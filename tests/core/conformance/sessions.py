@@ -9,7 +9,7 @@ from lance_context_testing.samples import NAMES, NO_NAMES, TEXTS
 
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.messages import Message
-from lance_context_core.records import Session
+from lance_context_core.types import Session
 
 LONGER = [name for name in NAMES if len(name) > 3]
 

@@ -26,8 +26,8 @@ from lance_context_core.errors import (
     ReadOnlyError,
 )
 from lance_context_core.messages import Message
-from lance_context_core.records import Item, ItemVector
 from lance_context_core.sync import KeyValues
+from lance_context_core.types import Item, ItemVector
 
 
 class TestKeyValues(InEachPlace, StoredItemTests):

@@ -8,7 +8,7 @@ from core.conformance.vectors import AXES, described
 from lance_context_testing.vectors import ids_of
 
 from lance_context_core.messages import Message
-from lance_context_core.records import Document
+from lance_context_core.types import Document
 
 
 @pytest.fixture(params=["local", "s3"])

@@ -8,7 +8,7 @@ from lance_context_testing.vectors import ids_of
 
 from lance_context_core.engine.names import collection_of, table_of
 from lance_context_core.errors import EmbeddingModelMismatchError, InvalidRequestError
-from lance_context_core.records import Document
+from lance_context_core.types import Document
 
 
 class TestVectors(InEachPlace, StoredVectorTests):

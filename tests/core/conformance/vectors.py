@@ -14,7 +14,7 @@ from lance_context_core.errors import (
     FilterError,
     InvalidRequestError,
 )
-from lance_context_core.records import Document
+from lance_context_core.types import Document
 
 MODES = ("hybrid", "vector", "text")
 AXES = np.eye(4)

@@ -14,7 +14,7 @@ from lance_context_core.embedders import (
     Prompts,
     SentenceTransformersEmbedder,
 )
-from lance_context_core.embedders._folders import source_of
+from lance_context_core.embedders._local import source_of
 from lance_context_core.embedders._prompts import chosen, prompts_of
 from lance_context_core.errors import InvalidRequestError, MissingExtraError
 

@@ -19,7 +19,7 @@ from lance_context_core.engine.schema import KEY, TIMESTAMP
 from lance_context_core.engine.sql import clauses, lists
 from lance_context_core.engine.table.opening import STABLE_ROW_IDS
 from lance_context_core.filters import Columns, ColumnType, Field, parse
-from lance_context_core.protocols.keyvalues import LISTING
+from lance_context_core.protocols import LISTING
 from lance_context_core.rows import visibility
 from lance_context_core.rows.items import encoded
 from lance_context_core.rows.selection import Selection

@@ -18,8 +18,8 @@ from lance_context_core.engine.table.access import Access
 from lance_context_core.hot.cache import blocks_of
 from lance_context_core.hot.masks import Condition
 from lance_context_core.hot.words import words_of
-from lance_context_core.records import Item, ItemVector
 from lance_context_core.settings import IndexPolicy, SearchCache, SearchOptions, TextIndex
+from lance_context_core.types import Item, ItemVector
 
 
 @pytest.fixture

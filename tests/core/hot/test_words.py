@@ -12,7 +12,7 @@ from lancedb.query import MatchQuery
 from lance_context_core.hot.postings import Postings
 from lance_context_core.hot.words import are_sure, words_of
 from lance_context_core.settings import TextIndex
-from lance_context_core.words.analysis import index_words
+from lance_context_core.text.analysis import index_words
 
 ALPHABETS = {
     "ASCII": [(0x20, 0x7E)],

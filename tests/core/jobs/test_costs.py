@@ -5,7 +5,7 @@ from core.knowledge.living import OSLO, DeathError, dying, facts, opened, said
 
 from lance_context_core.engine.journal.ledger import Ledger
 from lance_context_core.jobs.queue import LEASE
-from lance_context_core.records import Relationship
+from lance_context_core.types import Relationship
 
 
 @pytest.fixture

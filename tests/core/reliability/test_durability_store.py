@@ -11,7 +11,7 @@ from core.sync.syncing import Witness
 
 from lance_context_core import AsyncContextStore, ContextStore, Message, StorageError
 from lance_context_core.engine.journal.ledger import Ledger
-from lance_context_core.records import Document, Item
+from lance_context_core.types import Document, Item
 
 
 @pytest.fixture

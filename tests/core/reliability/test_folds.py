@@ -13,8 +13,8 @@ from efforts import in_proofs
 from lance_context_core.engine.journal import lock, ways
 from lance_context_core.errors import StorageError
 from lance_context_core.messages import Message
-from lance_context_core.records import Item
 from lance_context_core.settings import JournalPolicy
+from lance_context_core.types import Item
 
 FOLDING = [
     "has the lock",

@@ -11,9 +11,9 @@ from core.conformance.writers import append, assert_all_in_order, messages_of, r
 
 from lance_context_core.errors import AlreadyExistsError, ContextStoreError
 from lance_context_core.messages import Message
-from lance_context_core.records import Item
 from lance_context_core.settings import JournalPolicy
 from lance_context_core.store.store import AsyncContextStore
+from lance_context_core.types import Item
 
 OFTEN_FOLDED = JournalPolicy(rows=8)
 N_PROCESSES = 3

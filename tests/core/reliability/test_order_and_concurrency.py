@@ -28,8 +28,8 @@ from lance_context_core.engine.schema import RECORDS
 from lance_context_core.engine.table import creation
 from lance_context_core.engine.table.opening import STABLE_ROW_IDS
 from lance_context_core.messages import Message
-from lance_context_core.records import Document
 from lance_context_core.sync import ContextStore
+from lance_context_core.types import Document
 
 
 @pytest.fixture(params=[False, True], ids=["made ids", "given ids"])

@@ -19,7 +19,7 @@ from core.reliability.rights import AS_SOMEBODY, rights, run
 from lance_context_core import AsyncContextStore, ContextStoreError, Message, StorageError
 from lance_context_core.engine.schema import FORMAT_KEY, FORMAT_VERSION, RECORDS
 from lance_context_core.errors import StoreFormatError
-from lance_context_core.records import Document
+from lance_context_core.types import Document
 
 
 async def read(store):

@@ -17,8 +17,8 @@ from lance_context_core.rerankers import (
     FastEmbedReranker,
     SentenceTransformersReranker,
     TextReranker,
+    sigmoid,
 )
-from lance_context_core.rerankers._texts import sigmoid
 from lance_context_core.settings import SearchOptions
 
 TEXTS = ["green tea", "black tea with milk", "tea", "coffee"]

@@ -38,7 +38,6 @@ from lance_context_core.jobs.jobs import AsyncJobs, AsyncJobWorker
 from lance_context_core.knowledge.knowledge import AsyncKnowledge
 from lance_context_core.media.images import AsyncImages
 from lance_context_core.messages import Message
-from lance_context_core.records import Document
 from lance_context_core.store.store import AsyncContextStore
 from lance_context_core.stores.history import AsyncHistory
 from lance_context_core.stores.keyvalues.items import AsyncKeyValues
@@ -77,6 +76,7 @@ from lance_context_core.sync.information import InformationTables
 from lance_context_core.sync.knowledge import JobWorker
 from lance_context_core.sync.tiers import TieredMemory
 from lance_context_core.tiers.tiers import AsyncTieredMemory
+from lance_context_core.types import Document
 from lance_context_core.window.windows import AsyncWindows
 
 BLOCKING = {

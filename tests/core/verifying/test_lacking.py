@@ -7,7 +7,7 @@ import pytest
 
 from lance_context_core import ContextStore, Item, Message, StorageError
 from lance_context_core.engine.files import manifests
-from lance_context_core.records import Document
+from lance_context_core.types import Document
 
 
 def say(store, *names):

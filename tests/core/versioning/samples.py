@@ -1,7 +1,7 @@
 """What the tests of versions share: one write to every table, and all that can be read."""
 
 from lance_context_core.messages import Message
-from lance_context_core.records import Document
+from lance_context_core.types import Document
 
 AXES = [[1.0, 0.0], [0.0, 1.0]]
 

@@ -17,7 +17,7 @@ from lance_context_core.engine.table import reading
 from lance_context_core.engine.table.access import Access
 from lance_context_core.erasure import planning
 from lance_context_core.errors import ConflictError, NotFoundError
-from lance_context_core.records import Document
+from lance_context_core.types import Document
 from lance_context_core.verifying import verifying
 from lance_context_core.versioning import turns
 

@@ -24,7 +24,7 @@ from lance_context_core.errors import (
     StoreClosedError,
 )
 from lance_context_core.messages import Message
-from lance_context_core.records import Branch, Document
+from lance_context_core.types import Branch, Document
 
 
 @pytest.fixture(params=["local", "memory"])

@@ -13,7 +13,7 @@ from efforts import in_proofs
 from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.messages import Message
-from lance_context_core.records import ContextRecord
+from lance_context_core.types import ContextRecord
 
 INTERNAL = {
     *("key", "revision", "search_text", "previous_key", "edges", "fields", "updated_at"),

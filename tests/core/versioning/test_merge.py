@@ -19,8 +19,8 @@ from lance_context_core.errors import (
     NotFoundError,
 )
 from lance_context_core.messages import Message
-from lance_context_core.records import ContextRecord, Document, Item, Session, TableMerge
 from lance_context_core.sync import ContextStore
+from lance_context_core.types import ContextRecord, Document, Item, Session, TableMerge
 
 
 async def put(store, **values):

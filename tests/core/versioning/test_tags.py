@@ -5,7 +5,7 @@ from core.versioning.samples import dump, write, written
 from lance_context_testing.samples import NAMES, NO_NAMES
 
 from lance_context_core.errors import AlreadyExistsError, InvalidRequestError, NotFoundError
-from lance_context_core.records import Document
+from lance_context_core.types import Document
 
 
 async def test_a_taken_tag_is_refused_and_a_deleted_one_can_be_moved(store):

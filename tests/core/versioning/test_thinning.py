@@ -21,7 +21,7 @@ from lance_context_core.engine.refs import refs, versions
 from lance_context_core.engine.refs.retention import VersionRetention, choose
 from lance_context_core.errors import InvalidRequestError, NotFoundError, ReadOnlyError
 from lance_context_core.messages import Message
-from lance_context_core.records import Document, Version
+from lance_context_core.types import Document, Version
 from lance_context_core.versioning import thin as thinning
 from lance_context_core.versioning.places import Whole
 

@@ -9,7 +9,7 @@ from core.versioning.samples import AXES, dump, write, written
 
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.messages import Message
-from lance_context_core.records import Document
+from lance_context_core.types import Document
 
 # Numbers
 

@@ -5,7 +5,7 @@ from core.versioning.samples import dump, write
 
 from lance_context_core.errors import ReadOnlyError
 from lance_context_core.messages import Message
-from lance_context_core.records import Document
+from lance_context_core.types import Document
 
 WRITES = {
     "history.append": lambda v: v.history.append("a", Message.user("0"), session_id="s"),

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lance_context_core.engine.table.text import TextIndex
-from lance_context_core.words.analysis import index_words, query_words
-from lance_context_core.words.composition import DEFAULT_COMPOSER, Composer, dated, spoken
+from lance_context_core.text.analysis import index_words, query_words
+from lance_context_core.text.composer import DEFAULT_COMPOSER, Composer, dated, spoken
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lance_context_core import ContextStore, Document, Message
 from lance_context_core.settings import Composer, TextIndex
-from lance_context_core.words.analysis import index_words, query_words
+from lance_context_core.text.analysis import index_words, query_words
 
 SENTENCES = {
     "English": [

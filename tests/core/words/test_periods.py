@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lance_context_core.words.periods import periods
+from lance_context_core.text.queries import periods
 
 TUESDAY = datetime(2026, 9, 1, 10, tzinfo=UTC)
 

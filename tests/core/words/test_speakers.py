@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lance_context_core.words.speakers import named, without_names
+from lance_context_core.text.queries import named, without_names
 
 TWO = {"Melanie", "John"}
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from packages.testing.dicts import matches, new_id, now, part
 
 from lance_context_core.errors import AlreadyExistsError, ConflictError
-from lance_context_core.records import ItemsAppended, ItemsWritten, SearchHit
+from lance_context_core.types import ItemsAppended, ItemsWritten, SearchHit
 
 
 class DictVectors:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from lance_context_core.errors import AlreadyExistsError, NotFoundError
-from lance_context_core.records import ContextRecord, Page, SearchHit, Session
+from lance_context_core.types import ContextRecord, Page, SearchHit, Session
 
 
 def now():

@@ -16,9 +16,9 @@ from lance_context_core import (
     ReasoningPart,
     ToolCallPart,
 )
-from lance_context_core.records import Relationship
 from lance_context_core.search.fusion import Convex, ReciprocalRank
 from lance_context_core.search.options import SearchOptions
+from lance_context_core.types import Relationship
 
 EARLIER = datetime(2020, 2, 29, 23, 59, 59, 999_999, tzinfo=timezone(timedelta(hours=-7)))
 

@@ -8,7 +8,7 @@ from lance_context_testing.samples import NO_NAMES
 
 from lance_context_core import InvalidRequestError
 from lance_context_core.errors import DimensionMismatchError
-from lance_context_core.records import Relationship
+from lance_context_core.types import Relationship
 
 BAD_FIELDS = [
     ({"colour": "red"}, "colour"),

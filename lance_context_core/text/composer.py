@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from lance_context_core._util.frozen import frozen_by_name
-from lance_context_core.words.analysis import index_words, query_words
-from lance_context_core.words.speakers import without_names
+from lance_context_core.text.analysis import index_words, query_words
+from lance_context_core.text.queries import without_names
 
 
 class Composable(Protocol):

@@ -7,8 +7,8 @@ from typing import Any
 from lance_context_core._util.checks import check_name
 from lance_context_core._util.frozen import frozen_by_name, own_first
 from lance_context_core.errors import InvalidRequestError
-from lance_context_core.records.files import File
-from lance_context_core.records.progress import Progress
+from lance_context_core.types.answers import Progress
+from lance_context_core.types.media import File
 
 
 @frozen_by_name

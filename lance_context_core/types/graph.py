@@ -7,7 +7,7 @@ from typing import Any
 
 from lance_context_core._util.extras import importing
 from lance_context_core._util.frozen import frozen_by_name, own_first
-from lance_context_core.records.owned import Known, Owned
+from lance_context_core.types.records import Known, Owned
 
 
 @own_first

@@ -1,19 +1,74 @@
 """What versions and branches are, and how they differ and are merged."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 import pyarrow as pa
 
+from lance_context_core._util.checks import dumps
 from lance_context_core._util.frozen import frozen_by_name, own_first
-from lance_context_core.records.answers import Tried
-from lance_context_core.records.arrow import record_columns
-from lance_context_core.records.blobs import Blob
-from lance_context_core.records.graph import Entity, Mention, Relation, Statement
-from lance_context_core.records.kept import ContextRecord, Document, Item, Session
-from lance_context_core.records.sources import DocumentChunk, SourceDocument
+from lance_context_core.messages import parts_to_json
+from lance_context_core.types.answers import Tried
+from lance_context_core.types.graph import Entity, Mention, Relation, Statement
+from lance_context_core.types.media import Blob
+from lance_context_core.types.records import ContextRecord, Document, Item, Session
+from lance_context_core.types.sources import DocumentChunk, SourceDocument
+
+# Records as columns of Arrow, for those who read them with other tools.
+
+_TEXTS = pa.list_(pa.string())
+_TIME = pa.timestamp("us", tz="UTC")
+_RELATIONSHIPS = pa.list_(
+    pa.struct([("target_id", pa.string()), ("relation", pa.string()), ("weight", pa.float64())])
+)
+
+_TYPES: Mapping[str, pa.DataType] = {
+    **dict.fromkeys(("id", "external_id", "context", "kind", "layer"), pa.string()),
+    "source_ids": _TEXTS,
+    **dict.fromkeys(
+        ("tenant", "user_id", "agent_id", "session_id", "run_id", "author"), pa.string()
+    ),
+    **dict.fromkeys(("role", "name", "content_type", "text"), pa.string()),
+    **dict.fromkeys(("parts", "native"), pa.string()),
+    "blob": pa.large_binary(),
+    "payload_uri": pa.string(),
+    "payload_size": pa.int64(),
+    **dict.fromkeys(("payload_checksum", "source"), pa.string()),
+    "embedding": pa.list_(pa.float32()),
+    **dict.fromkeys(("metadata", "state_metadata"), pa.string()),
+    "relationships": _RELATIONSHIPS,
+    "tags": _TEXTS,
+    "lifecycle_status": pa.string(),
+    **dict.fromkeys(("created_at", "updated_at", "expires_at", "retired_at"), _TIME),
+    **dict.fromkeys(("retention_policy", "retired_reason"), pa.string()),
+    **dict.fromkeys(("supersedes_id", "superseded_by_id"), pa.string()),
+}
+"""The fields of a record, those first by which it is known."""
+
+
+def record_columns(records: Sequence[Any]) -> dict[str, pa.Array]:
+    """A column for each field of a `ContextRecord`, by its name; JSON is text there."""
+    return {
+        name: pa.array([_plain(name, getattr(one, name)) for one in records], type_)
+        for name, type_ in _TYPES.items()
+    }
+
+
+def _plain(name: str, value: Any) -> Any:
+    return _AS_PLAIN[name](value) if value is not None and name in _AS_PLAIN else value
+
+
+_AS_PLAIN: Mapping[str, Callable[[Any], Any]] = {
+    "parts": lambda parts: parts_to_json(parts) if parts else None,
+    **dict.fromkeys(("native", "metadata", "state_metadata"), dumps),
+    "relationships": lambda edges: [
+        {"target_id": one.target_id, "relation": one.relation, "weight": one.weight}
+        for one in edges
+    ],
+}
+
 
 _INCIDENTAL = ("updated_at", "author", "revision")
 """Fields that differ wherever something else does."""

@@ -3,18 +3,18 @@
 What a graph is made of is in `records.graph`.
 """
 
-from lance_context_core.records.answers import (
+from lance_context_core.types.answers import (
     ChannelScore,
     Erasure,
     ItemsAppended,
     ItemsWritten,
     Page,
+    Progress,
     SearchHit,
     WriteResult,
 )
-from lance_context_core.records.blobs import Blob
-from lance_context_core.records.images import ImageRecord
-from lance_context_core.records.kept import (
+from lance_context_core.types.media import Blob, ImageRecord
+from lance_context_core.types.records import (
     ContextRecord,
     Document,
     Item,
@@ -22,8 +22,7 @@ from lance_context_core.records.kept import (
     Relationship,
     Session,
 )
-from lance_context_core.records.progress import Progress
-from lance_context_core.records.sources import (
+from lance_context_core.types.sources import (
     DocumentChunk,
     DocumentProgress,
     DocumentsAdded,
@@ -32,7 +31,7 @@ from lance_context_core.records.sources import (
     Passage,
     SourceDocument,
 )
-from lance_context_core.records.versions import (
+from lance_context_core.types.versions import (
     Branch,
     Conflict,
     Diff,
