@@ -32,15 +32,15 @@ import numpy as np
 import pyarrow as pa
 
 from lance_context_core import AsyncContextStore, Document
-from lance_context_core.engine.schema import KEY, SEARCH_TEXT
-from lance_context_core.engine.sql import EVERYTHING, equals
-from lance_context_core.engine.table.following import State
-from lance_context_core.engine.table.text import TextIndex
 from lance_context_core.hot.block import Block
 from lance_context_core.hot.cache import Table, blocks_of
 from lance_context_core.hot.masks import Condition
 from lance_context_core.hot.words import words_of
 from lance_context_core.settings import SearchCache, SearchOptions
+from lance_context_core.storage.changes import State
+from lance_context_core.storage.lance.indexes import TextIndex
+from lance_context_core.storage.lance.schema import KEY, SEARCH_TEXT
+from lance_context_core.storage.sql import EVERYTHING, equals
 
 _DIMENSION = 256
 _N_WORDS = 5_000

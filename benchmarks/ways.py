@@ -24,7 +24,7 @@ from types import FrameType
 from lance_context_core import AsyncContextStore, Item, Message
 
 _OURS = re.compile(r".*/((?:lance_context_core|\w+_lance_context)/.*)")
-_LAYERS = dict.fromkeys(("engine",), 0) | dict.fromkeys(
+_LAYERS = dict.fromkeys(("storage",), 0) | dict.fromkeys(
     ("erasure", "rows", "search", "stores", "upkeep", "versioning"), 1
 )
 _LAYERS |= dict.fromkeys(("store", "sync"), 2)

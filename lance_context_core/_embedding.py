@@ -11,12 +11,12 @@ import numpy as np
 from lance_context_core._progress import tell
 from lance_context_core._resources import Resources
 from lance_context_core.embedders._service import EmbeddingService
-from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import (
     DimensionMismatchError,
     InvalidRequestError,
     NotEmbeddedWarning,
 )
+from lance_context_core.storage.table import Table
 from lance_context_core.types import Progress
 
 _TOLD_TEXTS = 1_000

@@ -13,20 +13,20 @@ from lance_context_core.auditing import keeping
 from lance_context_core.auditing.log import Log
 from lance_context_core.embedders import as_embedder
 from lance_context_core.embedders._service import EmbeddingService
-from lance_context_core.engine import sql
-from lance_context_core.engine.connection import Connection
-from lance_context_core.engine.database import DOCUMENTS_TABLE, Database
-from lance_context_core.engine.files.durability import Durability
-from lance_context_core.engine.journal.policy import DEFAULT_JOURNAL, JournalPolicy
-from lance_context_core.engine.refs.retention import VersionRetention
-from lance_context_core.engine.table import links
-from lance_context_core.engine.table.table import Table
-from lance_context_core.engine.table.text import TextIndex
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.hot.cache import DEFAULT_SEARCH_CACHE, SearchCache
 from lance_context_core.hot.scopes import HotScopes
 from lance_context_core.protocols import Clock
 from lance_context_core.rows.sources import DOCUMENT
+from lance_context_core.storage import sql
+from lance_context_core.storage.database import DOCUMENTS_TABLE, Database
+from lance_context_core.storage.lance import purge
+from lance_context_core.storage.lance.connection import Connection
+from lance_context_core.storage.lance.durability import Durability
+from lance_context_core.storage.lance.indexes import TextIndex
+from lance_context_core.storage.lance.retention import VersionRetention
+from lance_context_core.storage.table import Table
+from lance_context_core.storage.wal.policy import DEFAULT_JOURNAL, JournalPolicy
 from lance_context_core.text.composer import DEFAULT_COMPOSER, Composer
 from lance_context_core.upkeep.fragments import RecordCompaction
 from lance_context_core.upkeep.upkeep import Upkeep
@@ -165,7 +165,7 @@ async def _mend(table: Table) -> None:
 
     And forget what an earlier release stored of the order of turns.
     """
-    await links.forget(table)
+    await purge.forget(table)
     if table.name == DOCUMENTS_TABLE:
         await table.take_back_later(sql.equals("kind", DOCUMENT))
 

@@ -10,13 +10,13 @@ from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core._util.lru import forget_all
 from lance_context_core.embedders import as_embedder
 from lance_context_core.embedders._service import EmbeddingService
-from lance_context_core.engine.database import BranchDatabase, Database, PinnedDatabase
-from lance_context_core.engine.refs import versions
-from lance_context_core.engine.refs.retention import VersionRetention
-from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import ReadOnlyError
 from lance_context_core.hot.scopes import HotScopes
 from lance_context_core.protocols import Clock
+from lance_context_core.storage.database import BranchDatabase, Database, PinnedDatabase
+from lance_context_core.storage.lance import versions
+from lance_context_core.storage.lance.retention import VersionRetention
+from lance_context_core.storage.table import Table
 from lance_context_core.text.composer import Composer
 from lance_context_core.upkeep.fragments import RecordCompaction
 from lance_context_core.upkeep.upkeep import Upkeep

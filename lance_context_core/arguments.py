@@ -6,13 +6,13 @@ from lance_context_core.coordination.tasks.board import TaskOutcome
 from lance_context_core.coordination.templates.rendering import TemplateSyntax
 from lance_context_core.documents.conditions import Scopes
 from lance_context_core.documents.loading import DocumentSource, Kept, ReadingArguments
-from lance_context_core.engine.refs.versions import Ref
 from lance_context_core.erasure.target import Derived
 from lance_context_core.filters import FilterLike
 from lance_context_core.information.layouts import Family
 from lance_context_core.messages import Content
 from lance_context_core.protocols import ItemConditions, ItemKey, ItemListing, ItemOrder, SearchMode
 from lance_context_core.search.options import SearchArguments
+from lance_context_core.storage.lance.versions import Ref
 from lance_context_core.stores.records.finding import HitArguments
 from lance_context_core.stores.records.mappings import RecordChanges, RecordDict, RecordFields
 from lance_context_core.transfer.values import ExportFormat

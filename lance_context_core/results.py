@@ -29,8 +29,6 @@ from lance_context_core.coordination.tasks.values import (
 )
 from lance_context_core.coordination.templates.templates import AsyncTemplates
 from lance_context_core.coordination.templates.values import Template
-from lance_context_core.engine.files.maintenance import CompactionMetrics
-from lance_context_core.engine.refs.retention import Reason
 from lance_context_core.graph.graph import AsyncGraph
 from lance_context_core.graph.statements import AsyncStatements
 from lance_context_core.hot.scopes import SearchCacheStats
@@ -38,6 +36,8 @@ from lance_context_core.information.tables import AsyncInformationTables
 from lance_context_core.jobs.jobs import AsyncJobs, AsyncJobWorker
 from lance_context_core.media.images import AsyncImages
 from lance_context_core.replaying.replaying import Replay, ReplayedQuestion
+from lance_context_core.storage.lance.fragments import CompactionMetrics
+from lance_context_core.storage.lance.retention import Reason
 from lance_context_core.sync.audit import Audit
 from lance_context_core.sync.blobs import Blobs
 from lance_context_core.sync.checkpoints import Checkpoints

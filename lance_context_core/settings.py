@@ -2,16 +2,15 @@
 
 from lance_context_core._opening import OpenOptions
 from lance_context_core.coordination.conflicts import STANDARD_CONFLICTS, Conflicts
-from lance_context_core.engine.files.durability import Durability
-from lance_context_core.engine.files.fragments import FragmentPolicy
-from lance_context_core.engine.journal.policy import JournalPolicy
-from lance_context_core.engine.refs.retention import VersionRetention
-from lance_context_core.engine.table.indexes import IndexPolicy
-from lance_context_core.engine.table.text import TextIndex
 from lance_context_core.hot.cache import SearchCache
 from lance_context_core.search.boosts import Boost, Candidate, Period, Recency, Role, Turn
 from lance_context_core.search.fusion import Convex, Fusion, ReciprocalRank
 from lance_context_core.search.options import SearchOptions
+from lance_context_core.storage.lance.durability import Durability
+from lance_context_core.storage.lance.fragments import FragmentPolicy
+from lance_context_core.storage.lance.indexes import IndexPolicy, TextIndex
+from lance_context_core.storage.lance.retention import VersionRetention
+from lance_context_core.storage.wal.policy import JournalPolicy
 from lance_context_core.stores.records.opening import ContextOptions
 from lance_context_core.text.analysis import index_words, query_words
 from lance_context_core.text.composer import Composable, Composer, dated, spoken

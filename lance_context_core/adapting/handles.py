@@ -5,9 +5,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
-from lance_context_core.engine.table.indexes import IndexPolicy
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.scope import Scope
+from lance_context_core.storage.lance.indexes import IndexPolicy
 from lance_context_core.store.store import AsyncContextStore
 from lance_context_core.sync import ContextStore
 from lance_context_core.upkeep.values import TableUpkeep

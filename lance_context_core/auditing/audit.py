@@ -21,8 +21,8 @@ from lance_context_core.auditing.values import (
     AuditRow,
     Recalled,
 )
-from lance_context_core.engine.refs.versions import Ref
 from lance_context_core.errors import AlreadyExistsError, InvalidRequestError
+from lance_context_core.storage.lance.versions import Ref
 from lance_context_core.types import ContextRecord, SearchHit
 from lance_context_core.versioning.places import Whole
 

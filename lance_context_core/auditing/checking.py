@@ -5,10 +5,10 @@ import json
 from lance_context_core.auditing import chain, deriving, keeping, values
 from lance_context_core.auditing.keeping import Place, Sealed
 from lance_context_core.auditing.log import Link, Log, head_of
-from lance_context_core.engine.refs import versions
-from lance_context_core.engine.refs.refs import MAIN
-from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import StorageError
+from lance_context_core.storage.lance import versions
+from lance_context_core.storage.lance.branches import MAIN
+from lance_context_core.storage.table import Table
 from lance_context_core.versioning import branches
 from lance_context_core.versioning.places import Whole
 

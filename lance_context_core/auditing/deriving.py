@@ -10,10 +10,10 @@ from lance_context_core._resources import Resources
 from lance_context_core._util.frozen import frozen
 from lance_context_core.auditing.log import row_of
 from lance_context_core.auditing.values import AuditRow
-from lance_context_core.engine.refs import comparing
-from lance_context_core.engine.refs.versions import AtMoment
-from lance_context_core.engine.schema import KEY
-from lance_context_core.engine.table.table import Table
+from lance_context_core.storage.lance import diff
+from lance_context_core.storage.lance.schema import KEY
+from lance_context_core.storage.lance.versions import AtMoment
+from lance_context_core.storage.table import Table
 from lance_context_core.types import Version
 
 COLUMNS = (KEY, "id", "tenant", "user_id", "agent_id", "author", "revision")
@@ -63,7 +63,7 @@ async def _between(before: Table | None, after: Table) -> list[AuditRow]:
     if before is None:
         every = await after.select(None, columns=COLUMNS)
         return differing([], _rows(every), repeats_keys=repeats)
-    old, new = await comparing.apart(before, after, None, columns=COLUMNS)
+    old, new = await diff.apart(before, after, None, columns=COLUMNS)
     return differing(_rows(old), _rows(new), repeats_keys=repeats)
 
 

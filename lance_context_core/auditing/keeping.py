@@ -15,11 +15,11 @@ from lance_context_core._util.retry import Attempts
 from lance_context_core.auditing import deriving
 from lance_context_core.auditing.log import MOST_ROWS, Link, Log, head_of
 from lance_context_core.auditing.values import AuditAction, AuditEntry, AuditHead, AuditRow
-from lance_context_core.engine.refs import versions
-from lance_context_core.engine.refs.refs import MAIN
-from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import ConflictError, NotFoundError
 from lance_context_core.scope import Scope
+from lance_context_core.storage.lance import versions
+from lance_context_core.storage.lance.branches import MAIN
+from lance_context_core.storage.table import Table
 from lance_context_core.types import Version
 from lance_context_core.versioning import branches
 from lance_context_core.versioning.places import Whole

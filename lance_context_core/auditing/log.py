@@ -14,13 +14,13 @@ from lance_context_core._util.frozen import frozen
 from lance_context_core.auditing import chain
 from lance_context_core.auditing.chain import Kept
 from lance_context_core.auditing.values import AuditEntry, AuditHead, AuditRow, AuditRowAction
-from lance_context_core.engine.database import BranchDatabase, Database, PinnedDatabase
-from lance_context_core.engine.files import erasing, maintenance
-from lance_context_core.engine.files.erasing import Gone
-from lance_context_core.engine.revisions import new_revision
-from lance_context_core.engine.schema import KEY, upkeep_table
-from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import StorageError
+from lance_context_core.storage.database import BranchDatabase, Database, PinnedDatabase
+from lance_context_core.storage.lance import fragments, purge
+from lance_context_core.storage.lance.purge import Gone
+from lance_context_core.storage.lance.schema import KEY, upkeep_table
+from lance_context_core.storage.names import new_revision
+from lance_context_core.storage.table import Table
 
 AUDIT_TABLE = "audit"
 AUDIT = upkeep_table([pa.field("entry", pa.string()), pa.field("rows", pa.string())])
@@ -111,7 +111,7 @@ class Log:
         if not await table.write_if(rows, removed=(), seen={str(row[KEY]): None for row in rows}):
             return None
         if await table.version() % _PRUNE_EVERY == 0:
-            await maintenance.forget_versions(table, older_than=_PRUNE_AGE)
+            await fragments.forget_versions(table, older_than=_PRUNE_AGE)
         return AuditHead(n=n, hash=previous)
 
     async def erase(self, is_erased: Callable[[AuditEntry, AuditRow], bool]) -> int:
@@ -134,7 +134,7 @@ class Log:
             table = self._table()
             if new:
                 await table.insert_absent(new)
-            await erasing.scour(table, Gone("", gone), sole_writer=False)
+            await purge.scour(table, Gone("", gone), sole_writer=False)
         return n_erased
 
     def _table(self) -> Table:

@@ -1,10 +1,10 @@
 """What holds a blob: the records and documents that name it, within its scope."""
 
 from lance_context_core._resources import Resources
-from lance_context_core.engine import sql
-from lance_context_core.engine.database import COLD_TABLE, DOCUMENTS_TABLE
-from lance_context_core.engine.schema import COLD, DOCUMENTS
 from lance_context_core.scope import Scope
+from lance_context_core.storage import sql
+from lance_context_core.storage.database import COLD_TABLE, DOCUMENTS_TABLE
+from lance_context_core.storage.lance.schema import COLD, DOCUMENTS
 from lance_context_core.types.media import uri_of
 
 

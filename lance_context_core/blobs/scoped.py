@@ -11,14 +11,14 @@ from lance_context_core._util.frozen import frozen
 from lance_context_core._util.retry import Attempts
 from lance_context_core.blobs.holding import holders
 from lance_context_core.blobs.spooling import Spooled
-from lance_context_core.engine import sql
-from lance_context_core.engine.database import BLOBS_TABLE
-from lance_context_core.engine.schema import BLOBS, KEY
-from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import NotFoundError
 from lance_context_core.rows import blobs as blobrows
 from lance_context_core.rows.blobs import BLOB, MOST_INLINE, PIECE_BYTES
 from lance_context_core.scope import SCOPE_PARTS, Scope
+from lance_context_core.storage import sql
+from lance_context_core.storage.database import BLOBS_TABLE
+from lance_context_core.storage.lance.schema import BLOBS, KEY
+from lance_context_core.storage.table import Table
 from lance_context_core.types import Blob
 
 BlobRef = Blob | str

@@ -7,11 +7,11 @@ from typing import Any, Self
 
 from lance_context_core._loop import Later
 from lance_context_core._util.frozen import frozen_by_name
-from lance_context_core.engine.locks import fencing
-from lance_context_core.engine.locks.fencing import Fence
-from lance_context_core.engine.locks.keeping import Keeper, renewed
-from lance_context_core.engine.locks.tickets import Book, Ticket
 from lance_context_core.errors import StaleLockError
+from lance_context_core.storage.locks import fencing
+from lance_context_core.storage.locks.fencing import Fence
+from lance_context_core.storage.locks.renewal import Keeper, renewed
+from lance_context_core.storage.locks.requests import Book, Ticket
 
 
 @frozen_by_name

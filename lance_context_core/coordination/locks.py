@@ -18,10 +18,10 @@ from lance_context_core.coordination.conflicts import STANDARD_CONFLICTS, Confli
 from lance_context_core.coordination.lock import Acquiring, AsyncLock
 from lance_context_core.coordination.owners import current_owner
 from lance_context_core.coordination.waiting import Waiting, asked_of
-from lance_context_core.engine.locks import processes
-from lance_context_core.engine.locks.keeping import Keeper
-from lance_context_core.engine.locks.tickets import Book, Ticket
 from lance_context_core.errors import InvalidRequestError
+from lance_context_core.storage.locks import processes
+from lance_context_core.storage.locks.renewal import Keeper
+from lance_context_core.storage.locks.requests import Book, Ticket
 
 LEASE = timedelta(seconds=30)
 _SHORTEST, _LONGEST = timedelta(milliseconds=100), timedelta(days=1)

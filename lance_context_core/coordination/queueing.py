@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from lance_context_core.coordination.conflicts import Conflicts
-from lance_context_core.engine.locks import processes
-from lance_context_core.engine.locks.keeping import renewed
-from lance_context_core.engine.locks.tickets import Book, Ticket
+from lance_context_core.storage.locks import processes
+from lance_context_core.storage.locks.renewal import renewed
+from lance_context_core.storage.locks.requests import Book, Ticket
 
 Party = tuple[str, str]
 

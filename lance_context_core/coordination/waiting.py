@@ -9,11 +9,10 @@ from typing import TypeVar
 
 from lance_context_core.coordination import queueing
 from lance_context_core.coordination.conflicts import Conflicts
-from lance_context_core.engine.locks import processes
-from lance_context_core.engine.locks.keeping import renewed
-from lance_context_core.engine.locks.shelf import Shelf
-from lance_context_core.engine.locks.tickets import Book, Ticket
 from lance_context_core.errors import ContextStoreError, DeadlockError, LockTimeoutError
+from lance_context_core.storage.locks import processes
+from lance_context_core.storage.locks.renewal import renewed
+from lance_context_core.storage.locks.requests import Book, Shelf, Ticket
 
 T = TypeVar("T", Ticket, Ticket | None)
 

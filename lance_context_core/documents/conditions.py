@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from lance_context_core._util.checks import check_names, shown
-from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError
+from lance_context_core.storage import sql
 from lance_context_core.types import DocumentScope
 
 Scopes = DocumentScope | Sequence[DocumentScope]

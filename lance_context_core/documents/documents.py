@@ -19,9 +19,6 @@ from lance_context_core.documents.conditions import Scopes, among, in_scopes, pl
 from lance_context_core.documents.loading import DEFAULTS, DocumentSource, Loaded, ReadingArguments
 from lance_context_core.documents.scoped import ScopedDocuments
 from lance_context_core.documents.writing import Chunking, gone_of, inserted, keys_of, unchanged
-from lance_context_core.engine import sql
-from lance_context_core.engine.database import DOCUMENTS_TABLE
-from lance_context_core.engine.schema import KEY
 from lance_context_core.erasure import erase, target
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import CHUNK_FIELDS, FilterLike
@@ -30,6 +27,9 @@ from lance_context_core.rows.sources import CHUNK, Source
 from lance_context_core.scope import SCOPE_PARTS, Scope
 from lance_context_core.search import query as searching
 from lance_context_core.search.options import SearchArguments
+from lance_context_core.storage import sql
+from lance_context_core.storage.database import DOCUMENTS_TABLE
+from lance_context_core.storage.lance.schema import KEY
 from lance_context_core.types import (
     DocumentChunk,
     DocumentProgress,

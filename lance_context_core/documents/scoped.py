@@ -11,15 +11,15 @@ from lance_context_core._util.frozen import frozen
 from lance_context_core.blobs.scoped import ScopedBlobs
 from lance_context_core.documents.conditions import Scopes, among, in_scopes
 from lance_context_core.documents.texts import SpooledText
-from lance_context_core.engine import sql
-from lance_context_core.engine.database import DOCUMENTS_TABLE
-from lance_context_core.engine.schema import DOCUMENTS, KEY
-from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import NotFoundError
 from lance_context_core.filters import SOURCE_FIELDS, FilterLike
 from lance_context_core.rows import sources
 from lance_context_core.rows.sources import CHUNK, DOCUMENT, TEXT, Text
 from lance_context_core.scope import SCOPE_PARTS, Scope
+from lance_context_core.storage import sql
+from lance_context_core.storage.database import DOCUMENTS_TABLE
+from lance_context_core.storage.lance.schema import DOCUMENTS, KEY
+from lance_context_core.storage.table import Table
 from lance_context_core.stores.scoped import Scoped
 from lance_context_core.types import DocumentScope, SourceDocument
 

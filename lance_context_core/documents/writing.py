@@ -14,14 +14,14 @@ from lance_context_core._progress import tell
 from lance_context_core._resources import Resources
 from lance_context_core._util import cooperative as steps
 from lance_context_core._util.frozen import frozen, frozen_by_name
-from lance_context_core.engine import sql
-from lance_context_core.engine.schema import KEY, SEARCH_TEXT, VECTOR
-from lance_context_core.engine.table.arrow import Row
-from lance_context_core.engine.table.gathering import Gathered
-from lance_context_core.engine.table.table import Table
 from lance_context_core.rows import sources
 from lance_context_core.rows.sources import CHUNK, Source, Text
 from lance_context_core.scope import Scope
+from lance_context_core.storage import sql
+from lance_context_core.storage.lance.arrow import Row
+from lance_context_core.storage.lance.schema import KEY, SEARCH_TEXT, VECTOR
+from lance_context_core.storage.spooled_batch import Gathered
+from lance_context_core.storage.table import Table
 from lance_context_core.types import Passage, Progress
 
 STEP = 512

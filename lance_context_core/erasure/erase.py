@@ -11,15 +11,15 @@ from dataclasses import replace
 from lance_context_core._progress import tell
 from lance_context_core.auditing import keeping
 from lance_context_core.auditing.log import AUDIT_TABLE, Log
-from lance_context_core.engine import database as db
-from lance_context_core.engine.refs import refs
-from lance_context_core.engine.schema import KEY
 from lance_context_core.erasure.plan import Plan
 from lance_context_core.erasure.planning import IMAGES, due_plans, is_collection, is_items
 from lance_context_core.erasure.target import Target
 from lance_context_core.errors import ConflictError, NotFoundError
 from lance_context_core.rows.blobs import is_whole
 from lance_context_core.rows.sources import is_chunk_id
+from lance_context_core.storage import database as db
+from lance_context_core.storage.lance import branches
+from lance_context_core.storage.lance.schema import KEY
 from lance_context_core.types import Erasure, Progress
 from lance_context_core.versioning import branches as branching
 from lance_context_core.versioning.places import Whole
@@ -80,7 +80,7 @@ async def _erase(
     report = told[0]
     if dry_run:
         return report
-    written = [ref.table for plan in plans for ref in plan.refs if refs.branch_of(ref.name)]
+    written = [ref.table for plan in plans for ref in plan.refs if branches.branch_of(ref.name)]
     async with whole.resources.upkeep.hold(written):
         if await database.has(db.COLD_TABLE):  # Until now it may have been moved.
             await database.settle()
@@ -133,8 +133,8 @@ def _report(plans: Sequence[Plan], *, may_linger: bool) -> Erasure:
         sessions=len(of_sessions.matched) if of_sessions else 0,
         mentions=len(of_records.mentions) if of_records else 0,
         versions_removed=sum(len(ref.versions) for ref in refs_due),
-        branches=tuple(sorted(one for ref in due if (one := refs.branch_of(ref)) is not None)),
-        tags=tuple(sorted(tag for ref in due if ref and (tag := refs.tag_of(ref)) is not None)),
+        branches=tuple(sorted(one for ref in due if (one := branches.branch_of(ref)) is not None)),
+        tags=tuple(sorted(tag for ref in due if ref and (tag := branches.tag_of(ref)) is not None)),
         may_linger=may_linger,
     )
 
@@ -147,7 +147,7 @@ async def _gone(database: db.Database, plan: Plan) -> set[str]:
     links = await Log(database).links()
     noted = {row.key for link in links if link.entry.table == plan.name for row in link.entry.rows}
     for ref in plan.refs:
-        if refs.branch_of(ref.name):
+        if branches.branch_of(ref.name):
             noted -= {*(await ref.table.select(None, columns=[KEY]))[KEY].to_pylist()}
     return {key for key in noted if key is not None}
 

@@ -3,14 +3,14 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from lance_context_core.engine import sql
-from lance_context_core.engine.database import COLD_TABLE, DOCUMENTS_TABLE, RECORDS_TABLE, Database
-from lance_context_core.engine.files import erasing
-from lance_context_core.engine.files.erasing import TableRef
-from lance_context_core.engine.schema import KEY, TableSpec
 from lance_context_core.erasure.references import State
 from lance_context_core.rows import blobs
 from lance_context_core.scope import SCOPE_PARTS
+from lance_context_core.storage import sql
+from lance_context_core.storage.database import COLD_TABLE, DOCUMENTS_TABLE, RECORDS_TABLE, Database
+from lance_context_core.storage.lance import purge
+from lance_context_core.storage.lance.purge import TableRef
+from lance_context_core.storage.lance.schema import KEY, TableSpec
 from lance_context_core.types.media import SCHEME, uri_of
 
 _NAMES = "payload_uri"
@@ -47,7 +47,7 @@ async def once_named(
     access = database.table(name, refs[0].table.spec).access
     async with access.separately(is_settled=True) as main:
         for ref in refs:
-            async for _, (rows,) in erasing.past(ref, [(where, [KEY, _NAMES, *SCOPE_PARTS])], main):
+            async for _, (rows,) in purge.past(ref, [(where, [KEY, _NAMES, *SCOPE_PARTS])], main):
                 found |= _named(row for row in rows.to_pylist() if row[KEY] in gone)
     return found
 
@@ -72,7 +72,7 @@ async def unheld(
         if name not in specs:
             continue
         async with database.table(name, specs[name]).access.separately() as main:
-            refs = await erasing.table_refs(database, name, specs[name], main)
+            refs = await purge.table_refs(database, name, specs[name], main)
         for ref in refs:
             rows = await _present(ref, sql.in_list(_NAMES, uris))
             staying |= _named(row for row in rows if row[KEY] not in gone.get(name, ()))
@@ -86,7 +86,7 @@ async def pinned(refs: Sequence[TableRef], states: Collection[State]) -> set[str
     )
     found = set()
     for ref in refs:
-        rows = await erasing.present(ref.table, where, ["id", "is_pinned", *SCOPE_PARTS])
+        rows = await purge.present(ref.table, where, ["id", "is_pinned", *SCOPE_PARTS])
         found |= {_whose(row) for row in rows.to_pylist() if row["is_pinned"]}
     return {one.key for one in states if _whose(one._asdict()) in found}
 
@@ -95,7 +95,7 @@ async def _present(ref: TableRef, where: str) -> list[dict[str, Any]]:
     async with ref.table.access.separately() as handle:
         if _NAMES not in (await handle.schema()).names:
             return []
-    return list((await erasing.present(ref.table, where, [KEY, _NAMES, *SCOPE_PARTS])).to_pylist())
+    return list((await purge.present(ref.table, where, [KEY, _NAMES, *SCOPE_PARTS])).to_pylist())
 
 
 def _named(rows: Any) -> set[Named]:

@@ -6,14 +6,14 @@ from typing import Any
 import pyarrow as pa
 
 from lance_context_core._util.retry import Attempts
-from lance_context_core.engine import sql
-from lance_context_core.engine.files import erasing
-from lance_context_core.engine.files.erasing import TableRef
-from lance_context_core.engine.schema import KEY
-from lance_context_core.engine.table.table import Table
 from lance_context_core.erasure.references import Names, scrubbed_revision
 from lance_context_core.rows.graph import LEADING, without_sources
 from lance_context_core.scope import SCOPE_PARTS
+from lance_context_core.storage import sql
+from lance_context_core.storage.lance import purge
+from lance_context_core.storage.lance.purge import TableRef
+from lance_context_core.storage.lance.schema import KEY
+from lance_context_core.storage.table import Table
 
 _FEW = 1_000
 """So many sources are asked for by name; of more, all that has any is looked through."""
@@ -25,7 +25,7 @@ _SUPPORT = (KEY, "source_ids", "node", *SCOPE_PARTS)
 async def was_named(ref: TableRef, names: Names, scope_condition: str, main: Any) -> bool:
     """Whether any version of the ref has something that is known from an erased source."""
     asked = [(_supported(names, scope_condition), _SUPPORT)]
-    async for _, (found,) in erasing.past(ref, asked, main):
+    async for _, (found,) in purge.past(ref, asked, main):
         if any(_meant(row, names) for row in found.to_pylist()):
             return True
     return False
@@ -33,18 +33,18 @@ async def was_named(ref: TableRef, names: Names, scope_condition: str, main: Any
 
 async def is_named(table: Table, names: Names, scope_condition: str) -> bool:
     """Whether the newest version has something that is known from an erased source."""
-    found = await erasing.present(table, _supported(names, scope_condition), _SUPPORT)
+    found = await purge.present(table, _supported(names, scope_condition), _SUPPORT)
     return any(_meant(row, names) for row in found.to_pylist())
 
 
 async def unsupported(table: Table, names: Names, scope_condition: str) -> set[str]:
     """The keys of what is known from erased sources alone, and of all that leads to such entities."""
-    found = await erasing.present(table, _supported(names, scope_condition), _SUPPORT)
+    found = await purge.present(table, _supported(names, scope_condition), _SUPPORT)
     gone = [row for row in found.to_pylist() if len(_meant(row, names)) == len(row["source_ids"])]
     keys = {row[KEY] for row in gone}
     for some in _chunks(sorted({row["node"] for row in gone if row["node"] is not None})):
         ends = sql.any_of([sql.in_list(column, some) for column in LEADING])
-        led = await erasing.present(table, sql.all_of([scope_condition, ends]), [KEY])
+        led = await purge.present(table, sql.all_of([scope_condition, ends]), [KEY])
         keys |= set(led[KEY].to_pylist())
     return keys
 
@@ -54,7 +54,7 @@ async def scrub(table: Table, names: Names, scope_condition: str, *, all_of_them
     attempts = Attempts("the same part of the graph kept being changed by others")
     while True:
         attempts.begin()
-        found: pa.Table = await erasing.present(
+        found: pa.Table = await purge.present(
             table, _supported(names, scope_condition), [*table.spec.schema.names]
         )
         changed = []

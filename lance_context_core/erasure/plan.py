@@ -3,17 +3,16 @@
 from dataclasses import dataclass, field
 
 from lance_context_core._util.retry import FEW_ATTEMPTS
-from lance_context_core.engine.database import Database
-from lance_context_core.engine.errors import asked
-from lance_context_core.engine.files import erasing
-from lance_context_core.engine.files.erasing import Gone, Removed, TableRef
-from lance_context_core.engine.refs import refs
-from lance_context_core.engine.schema import TableSpec
-from lance_context_core.engine.table.table import Table
 from lance_context_core.erasure import of_graph
 from lance_context_core.erasure import references as traces
 from lance_context_core.erasure.references import Link, Names, State
 from lance_context_core.errors import ConflictError, NotFoundError
+from lance_context_core.storage.database import Database
+from lance_context_core.storage.lance import branches, purge
+from lance_context_core.storage.lance.errors import asked
+from lance_context_core.storage.lance.purge import Gone, Removed, TableRef
+from lance_context_core.storage.lance.schema import TableSpec
+from lance_context_core.storage.table import Table
 
 _OTHERS_MAKE_REFS = "branches and tags kept being made by others: try again"
 
@@ -76,8 +75,10 @@ class Plan:
         for _ in range(FEW_ATTEMPTS):
             for ref in self.due:
                 if ref.name not in done:
-                    if not refs.is_kept(ref.name) and (ref.name is None or await _is_there(ref)):
-                        await erasing.delete(ref.table, await self._gone_from(ref))
+                    if not branches.is_kept(ref.name) and (
+                        ref.name is None or await _is_there(ref)
+                    ):
+                        await purge.delete(ref.table, await self._gone_from(ref))
                         await self._scrub(ref.table)
                     done.add(ref.name)
             await self._look_again()
@@ -94,12 +95,12 @@ class Plan:
                 if ref.name in done or not (ref.name is None or await _is_there(ref)):
                     continue
                 # One that only keeps an older version would be one more copy.
-                if refs.is_kept(ref.name):
+                if branches.is_kept(ref.name):
                     await ref.table.access.drop(str(ref.name))
                 else:
                     await self._scrub(ref.table)
                     gone = await self._gone_from(ref)
-                    removed.append(await erasing.scour(ref.table, gone, sole_writer=sole_writer))
+                    removed.append(await purge.scour(ref.table, gone, sole_writer=sole_writer))
                 done.add(ref.name)
             await self._look_again()
             new = [ref for ref in self.due if ref.name not in done]
@@ -112,22 +113,22 @@ class Plan:
 
     async def _look_again(self) -> None:
         """See which refs others have made meanwhile; what is known of the others stays so."""
-        forks = await erasing.forks(self.database, self.name, self.spec)
+        forks = await purge.forks(self.database, self.name, self.spec)
         if forks != {ref.name: ref.fork for ref in self.refs}:
             main = self.database.table(self.name, self.spec)
             async with main.access.separately() as handle:
-                self.refs = await erasing.table_refs(self.database, self.name, self.spec, handle)
+                self.refs = await purge.table_refs(self.database, self.name, self.spec, handle)
             await self.look()
 
     async def _is_shown(self, ref: TableRef) -> bool:
         """Whether the newest version of a ref shows what is to go from it."""
-        return await erasing.shows(ref.table, await self._gone_from(ref))
+        return await purge.shows(ref.table, await self._gone_from(ref))
 
     async def _gone_from(self, ref: TableRef) -> Gone:
         """The rows that are to go from a ref; where nobody writes, also what is otherwise elsewhere."""
         keys = self.matched | self.derived
         return Gone(
-            self.scope_condition, keys if refs.branch_of(ref.name) else keys | self.rewritten
+            self.scope_condition, keys if branches.branch_of(ref.name) else keys | self.rewritten
         )
 
     async def _scrub(self, table: Table) -> None:
@@ -141,7 +142,7 @@ class Plan:
     async def _refresh(self) -> None:
         """Take this process's handles off the versions that are gone."""
         for ref in self.refs:
-            if (branch := refs.branch_of(ref.name)) is not None:
+            if (branch := branches.branch_of(ref.name)) is not None:
                 on = self.database if ref.name is None else self.database.on(branch)
                 access = on.table(self.name, self.spec).access
                 if access.handle is not None:

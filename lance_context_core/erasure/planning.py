@@ -2,11 +2,16 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from lance_context_core.engine import database as db
-from lance_context_core.engine import sql
-from lance_context_core.engine.files import erasing
-from lance_context_core.engine.names import collection_of, kv_of, table_of
-from lance_context_core.engine.schema import (
+from lance_context_core.erasure import holding, of_graph
+from lance_context_core.erasure import references as traces
+from lance_context_core.erasure.plan import GraphPlan, Plan
+from lance_context_core.erasure.references import Names, State
+from lance_context_core.erasure.target import Target
+from lance_context_core.rows.records import is_media
+from lance_context_core.storage import database as db
+from lance_context_core.storage import sql
+from lance_context_core.storage.lance import purge
+from lance_context_core.storage.lance.schema import (
     BLOBS,
     GRAPH,
     IMAGES_COLLECTION,
@@ -15,13 +20,8 @@ from lance_context_core.engine.schema import (
     SESSIONS,
     TableSpec,
 )
-from lance_context_core.engine.table.table import Table
-from lance_context_core.erasure import holding, of_graph
-from lance_context_core.erasure import references as traces
-from lance_context_core.erasure.plan import GraphPlan, Plan
-from lance_context_core.erasure.references import Names, State
-from lance_context_core.erasure.target import Target
-from lance_context_core.rows.records import is_media
+from lance_context_core.storage.names import collection_of, kv_of, table_of
+from lance_context_core.storage.table import Table
 
 IMAGES = table_of(IMAGES_COLLECTION)
 """Where pictures are among pictures: it goes with them."""
@@ -93,7 +93,7 @@ async def _with_graph(
     if not names.ids:
         return plans
     async with database.table(db.GRAPH_TABLE, GRAPH).access.separately(is_settled=True) as main:
-        table_refs = await erasing.table_refs(database, db.GRAPH_TABLE, GRAPH, main)
+        table_refs = await purge.table_refs(database, db.GRAPH_TABLE, GRAPH, main)
         touched = {
             ref.name
             for ref in table_refs
@@ -235,7 +235,7 @@ async def _matching(
     scope_condition = target.scope_condition
     linked_within = scope_condition if is_linked else None
     async with database.table(name, spec).access.separately(is_settled=True) as main:
-        table_refs = await erasing.table_refs(database, name, spec, main)
+        table_refs = await purge.table_refs(database, name, spec, main)
         found = {
             ref.name: await traces.found(ref, where, linked_within, main) for ref in table_refs
         }

@@ -9,15 +9,15 @@ import pyarrow as pa
 
 from lance_context_core._util.frozen import frozen
 from lance_context_core._util.retry import Attempts
-from lance_context_core.engine import sql
-from lance_context_core.engine.files import erasing
-from lance_context_core.engine.files.erasing import TableRef
-from lance_context_core.engine.revisions import next_revision
-from lance_context_core.engine.schema import KEY, LINK, VECTOR
-from lance_context_core.engine.table.table import Table
 from lance_context_core.rows import visibility
 from lance_context_core.rows.records import JOB, KNOWLEDGE, OF_ALL, SUMMARIES, with_values
 from lance_context_core.scope import SCOPE_PARTS
+from lance_context_core.storage import sql
+from lance_context_core.storage.lance import purge
+from lance_context_core.storage.lance.purge import TableRef
+from lance_context_core.storage.lance.schema import KEY, LINK, VECTOR
+from lance_context_core.storage.names import next_revision
+from lance_context_core.storage.table import Table
 
 ScopeValues = tuple[str | None, ...]
 """The context, tenant, user and agent of a record; what is absent does not restrict."""
@@ -141,7 +141,7 @@ async def found(ref: TableRef, where: str, scope_condition: str | None, main: An
     asked: list[tuple[str, Sequence[str]]] = [(where, _STATE)]
     if scope_condition is not None:
         asked.append((sql.all_of([scope_condition, _LINKED]), [*_STATE, *_LINKS]))
-    async for is_present, (matching, *linked) in erasing.past(ref, asked, main):
+    async for is_present, (matching, *linked) in purge.past(ref, asked, main):
         states.update(_states(matching))
         is_shown |= is_present and matching.num_rows > 0
         for rows in linked:
@@ -154,7 +154,7 @@ async def found(ref: TableRef, where: str, scope_condition: str | None, main: An
 
 async def shown(ref: TableRef, where: str) -> list[State]:
     """What matching records are known by in the newest version of the ref."""
-    return _states(await erasing.present(ref.table, where, _STATE))
+    return _states(await purge.present(ref.table, where, _STATE))
 
 
 def derived(links: Iterable[Link], names: Names, erased: set[str]) -> set[State]:
@@ -185,7 +185,7 @@ async def scrub(
     attempts = Attempts("the same records kept being changed by others")
     while True:
         attempts.begin()
-        linked = await erasing.present(table, sql.all_of([scope_condition, _LINKED]), columns)
+        linked = await purge.present(table, sql.all_of([scope_condition, _LINKED]), columns)
         rows = linked.to_pylist()
         changed = [
             scrubbed

@@ -6,11 +6,11 @@ from typing import Literal
 
 from lance_context_core._util.checks import check_names, shown
 from lance_context_core._util.frozen import frozen_by_name
-from lance_context_core.engine import sql
-from lance_context_core.engine.sql import EVERYTHING, NOTHING, Clause
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import DOCUMENT_FIELDS, RECORD_FIELDS, Columns, FilterLike
 from lance_context_core.scope import Scope
+from lance_context_core.storage import sql
+from lance_context_core.storage.sql import EVERYTHING, NOTHING, Clause
 
 Derived = bool | Literal["rebuild"]
 """What becomes of what was made of erased records: see `AsyncContextStore.erase`."""

@@ -12,11 +12,11 @@ from lance_context_core._util import cooperative as steps
 from lance_context_core._util.checks import check_count, check_text, dumps, loads, shown
 from lance_context_core._util.extras import importing
 from lance_context_core._util.frozen import frozen
-from lance_context_core.engine import sql
-from lance_context_core.engine.schema import TIMESTAMP
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.graph.scoped import Moment, ScopedGraph
 from lance_context_core.rows.graph import ENTITY, RELATION
+from lance_context_core.storage import sql
+from lance_context_core.storage.lance.schema import TIMESTAMP
 
 Parameter = str | int | float | bool | list[str] | list[int] | list[float]
 """What may stand for a `$name`."""

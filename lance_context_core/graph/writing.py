@@ -8,15 +8,15 @@ from lance_context_core._progress import tell
 from lance_context_core._util import cooperative as steps
 from lance_context_core._util.checks import check_name, check_names, listed, loads, shown
 from lance_context_core._util.retry import Attempts
-from lance_context_core.engine import sql
-from lance_context_core.engine.revisions import next_revision
-from lance_context_core.engine.schema import KEY
 from lance_context_core.errors import NotFoundError
 from lance_context_core.graph.scoped import Row, ScopedGraph, chunked
 from lance_context_core.rows import graph as rows
 from lance_context_core.rows.graph import ENTITY, KINDS, LEADING, MERGED, REPLACED, Thing
 from lance_context_core.rows.records import key_of
 from lance_context_core.scope import Scope
+from lance_context_core.storage import sql
+from lance_context_core.storage.lance.schema import KEY
+from lance_context_core.storage.names import next_revision
 from lance_context_core.types import Progress
 from lance_context_core.types.graph import Entity, Mention, Relation, Statement
 

@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 
 from lance_context_core._util import cooperative as steps
-from lance_context_core.engine import sql
-from lance_context_core.engine.schema import KEY, LINK, VECTOR
-from lance_context_core.engine.table.arrow import Row, column_of
-from lance_context_core.engine.table.found import Found
-from lance_context_core.engine.table.table import Table
 from lance_context_core.hot.block import LARGE, Block, Joined, UnsureError
 from lance_context_core.hot.masks import Condition
+from lance_context_core.storage import sql
+from lance_context_core.storage.lance.arrow import Row, column_of
+from lance_context_core.storage.lance.reads import Found
+from lance_context_core.storage.lance.schema import KEY, LINK, VECTOR
+from lance_context_core.storage.table import Table
 
 R = TypeVar("R")
 

@@ -8,16 +8,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from lance_context_core.engine.journal.entries import Entry, How
-from lance_context_core.engine.schema import KEY, SEARCH_TEXT, VECTOR, vector_length
-from lance_context_core.engine.sql.clauses import Clause
-from lance_context_core.engine.table.following import State
 from lance_context_core.hot.masks import Condition, Mask, Masks
 from lance_context_core.hot.postings import Postings
 from lance_context_core.hot.rows import Row, plain, size, size_of_rows
 from lance_context_core.hot.turns import Turns, session_of
 from lance_context_core.hot.vectors import Matrix
 from lance_context_core.hot.words import Words, are_sure
+from lance_context_core.storage.changes import State
+from lance_context_core.storage.lance.schema import KEY, SEARCH_TEXT, VECTOR, vector_length
+from lance_context_core.storage.sql.predicates import Clause
+from lance_context_core.storage.wal.entries import Entry, How
 from lance_context_core.text.analysis import is_short, without_runs
 
 _HEARD = 0.99

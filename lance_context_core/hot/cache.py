@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeAlias
 from weakref import WeakKeyDictionary
 
-from lance_context_core.engine.table.following import State
 from lance_context_core.errors import InvalidRequestError
+from lance_context_core.storage.changes import State
 
 _MARK_BYTES = 1_000
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lance_context_core.engine.sql.clauses import Clause, apart
+from lance_context_core.storage.sql.predicates import Clause, apart
 
 Row = Mapping[str, Any]
 

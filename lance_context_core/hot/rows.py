@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lance_context_core.engine.schema import TIMESTAMP, VECTOR
+from lance_context_core.storage.lance.schema import TIMESTAMP, VECTOR
 
 Row = Mapping[str, Any]
 

@@ -9,19 +9,18 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from lance_context_core._util.frozen import frozen_by_name
-from lance_context_core.engine import sql
-from lance_context_core.engine.schema import SEARCH_TEXT, VECTOR
-from lance_context_core.engine.sql.clauses import UnsureError as UnsureOfRowError
-from lance_context_core.engine.sql.clauses import named
-from lance_context_core.engine.table import following
-from lance_context_core.engine.table.following import NEVER, Part, Since, State
-from lance_context_core.engine.table.table import Table
 from lance_context_core.hot.answering import HotTable
 from lance_context_core.hot.block import LARGE, Block, OutdatedError
 from lance_context_core.hot.cache import Held, Kept, NotKept, SearchCache, blocks_of
 from lance_context_core.hot.cache import Table as CachedTable
 from lance_context_core.hot.masks import Condition
 from lance_context_core.hot.words import words_of
+from lance_context_core.storage import changes, sql
+from lance_context_core.storage.changes import NEVER, Part, Since, State
+from lance_context_core.storage.lance.schema import SEARCH_TEXT, VECTOR
+from lance_context_core.storage.sql.predicates import UnsureError as UnsureOfRowError
+from lance_context_core.storage.sql.predicates import named
+from lance_context_core.storage.table import Table
 
 _FEW = 1_000
 """So many records are read as fast as the engine searches them."""
@@ -229,7 +228,7 @@ class HotScopes:
             known = self._blocks.get(*place)
             if isinstance(known, NotKept) and known.is_believed():
                 return None, False
-            since = await following.since(table, NEVER if known is None else known.state)
+            since = await changes.since(table, NEVER if known is None else known.state)
             if since is None:
                 self._blocks.forget(*place)
                 return None, False
@@ -280,7 +279,7 @@ class HotScopes:
         is_wanted = is_wanted or (isinstance(known, Block) and known.columns < columns)
         n_forgotten, most = self._n_forgotten, self._cache.max_records
         at_once = few or (most if is_wanted else _FEW)
-        part = await following.read(
+        part = await changes.read(
             table,
             scope,
             columns=[name for name in (*table.spec.schema.names, VECTOR) if name in columns],

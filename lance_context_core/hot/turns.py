@@ -5,9 +5,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from lance_context_core.engine.schema import KEY, LINK, MADE
 from lance_context_core.hot.rows import Row
 from lance_context_core.scope import SCOPE_PARTS
+from lance_context_core.storage.lance.schema import KEY, LINK, MADE
 
 _SESSION = ("context", *SCOPE_PARTS, "session_id")
 _NONE = -1

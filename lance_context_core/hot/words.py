@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from lance_context_core._util.lru import Made
-from lance_context_core.engine.table.text import TextIndex
+from lance_context_core.storage.lance.indexes import TextIndex
 from lance_context_core.text.analysis import stemmer
 
 _WORD = re.compile(r"[^\W_]+")

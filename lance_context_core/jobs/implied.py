@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_context_core.engine import sql
-from lance_context_core.engine.schema import OWES
 from lance_context_core.jobs.rows import KIND, scheduled
 from lance_context_core.jobs.values import Job
 from lance_context_core.scope import SCOPE_PARTS, Scope
+from lance_context_core.storage import sql
+from lance_context_core.storage.lance.schema import OWES
 from lance_context_core.stores.records.scoped import Records
 
 _IN_RELATIONSHIPS = f"{OWES}:"

@@ -14,8 +14,6 @@ from lance_context_core._util.checks import check_name, check_span, shown
 from lance_context_core._util.frozen import frozen
 from lance_context_core._util.logs import log
 from lance_context_core._util.retry import Attempts
-from lance_context_core.engine import sql
-from lance_context_core.engine.locks.renewing import keep_renewed
 from lance_context_core.errors import InvalidRequestError, NotFoundError, StoreClosedError
 from lance_context_core.filters import RECORD_FIELDS
 from lance_context_core.jobs import commits
@@ -25,6 +23,8 @@ from lance_context_core.jobs.rows import KIND, from_record, to_record
 from lance_context_core.jobs.spending import SPENDING, OverBudget, Spending, Stopped
 from lance_context_core.jobs.values import JOB_STATES, Job, JobBudget, JobState
 from lance_context_core.scope import Scope
+from lance_context_core.storage import sql
+from lance_context_core.storage.locks.renewal import keep_renewed
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.types import Progress
 

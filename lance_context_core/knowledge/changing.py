@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from lance_context_core._util.checks import check_name
-from lance_context_core.engine import sql
 from lance_context_core.errors import NotFoundError
 from lance_context_core.filters import RECORD_FIELDS
 from lance_context_core.jobs.rows import KIND as JOB
@@ -14,6 +13,7 @@ from lance_context_core.knowledge import kept
 from lance_context_core.knowledge.distilling import EXTRACT
 from lance_context_core.knowledge.undoing import ARCHIVE, PRUNE, UNDO
 from lance_context_core.knowledge.values import FactChange
+from lance_context_core.storage import sql
 from lance_context_core.stores.records import cold
 from lance_context_core.stores.records.scoped import WITHOUT_BLOB, Records
 from lance_context_core.types import ContextRecord

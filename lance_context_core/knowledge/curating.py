@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 from lance_context_core._util.checks import check_name, check_text
-from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.jobs.commits import held
 from lance_context_core.knowledge import kept, states
+from lance_context_core.storage import sql
 from lance_context_core.stores.records import changing, cold
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.types import ContextRecord

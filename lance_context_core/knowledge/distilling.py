@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 
 from lance_context_core._util.frozen import frozen
-from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import RECORD_FIELDS
 from lance_context_core.jobs import commits
@@ -30,6 +29,7 @@ from lance_context_core.knowledge.turns import Conversation
 from lance_context_core.knowledge.values import FactCandidate, SpokenTurn, Summary
 from lance_context_core.scope import SCOPE_PARTS
 from lance_context_core.search.options import ALONE
+from lance_context_core.storage import sql
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.types import ContextRecord
 

@@ -5,7 +5,6 @@ from typing import Literal
 
 from lance_context_core._util.checks import check_name, shown
 from lance_context_core._util.frozen import frozen
-from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.jobs.implied import implied
 from lance_context_core.jobs.rows import KIND as JOB
@@ -15,6 +14,7 @@ from lance_context_core.knowledge import kept, turns
 from lance_context_core.knowledge.quoting import quotes, said
 from lance_context_core.knowledge.values import Explanation, Link, TraceEvent
 from lance_context_core.messages import ToolCallPart, ToolResultPart
+from lance_context_core.storage import sql
 from lance_context_core.stores.records import cold
 from lance_context_core.stores.records.scoped import WITHOUT_BLOB, Records
 from lance_context_core.types import ContextRecord

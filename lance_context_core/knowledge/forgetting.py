@@ -8,9 +8,6 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from lance_context_core._util.retry import Attempts
-from lance_context_core.engine import sql
-from lance_context_core.engine.refs import refs
-from lance_context_core.engine.schema import KEY
 from lance_context_core.erasure.target import Target
 from lance_context_core.jobs import commits
 from lance_context_core.jobs.queue import Queue
@@ -22,6 +19,9 @@ from lance_context_core.knowledge.proposals import PROPOSALS
 from lance_context_core.knowledge.remaining import Erased, Remaining
 from lance_context_core.rows.records import COLUMNS
 from lance_context_core.scope import SCOPE_PARTS, Scope
+from lance_context_core.storage import sql
+from lance_context_core.storage.lance import branches as refs
+from lance_context_core.storage.lance.schema import KEY
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.types import ContextRecord
 from lance_context_core.versioning import branches

@@ -7,7 +7,6 @@ from dataclasses import replace
 from lance_context_core._progress import tell
 from lance_context_core._util.frozen import frozen
 from lance_context_core.auditing import keeping
-from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.jobs.commits import Outcome
 from lance_context_core.jobs.queue import Decide, Queue
@@ -21,6 +20,7 @@ from lance_context_core.knowledge.turns import Conversation
 from lance_context_core.knowledge.undoing import UNDO, Undoing
 from lance_context_core.knowledge.values import Proposal
 from lance_context_core.rows.records import COLUMNS
+from lance_context_core.storage import sql
 from lance_context_core.types import Conflict, ContextRecord, Diff, MergeReport, Progress
 from lance_context_core.types.versions import Stored
 from lance_context_core.versioning import branches, diff, merge

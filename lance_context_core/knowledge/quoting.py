@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 
-from lance_context_core.engine import sql
 from lance_context_core.knowledge import kept, turns
 from lance_context_core.knowledge.values import Evidence, Quote
+from lance_context_core.storage import sql
 from lance_context_core.stores.records import cold
 from lance_context_core.stores.records.scoped import WITHOUT_BLOB, Records
 from lance_context_core.types import ContextRecord

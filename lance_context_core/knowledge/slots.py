@@ -5,13 +5,13 @@ from dataclasses import replace
 from datetime import datetime
 
 from lance_context_core._util.retry import Attempts
-from lance_context_core.engine import sql
 from lance_context_core.filters import RECORD_FIELDS
 from lance_context_core.jobs import commits
 from lance_context_core.jobs.commits import Held
 from lance_context_core.knowledge import kept, states, turns
 from lance_context_core.knowledge.consolidating import CONTRADICTED, Known
 from lance_context_core.scope import Scope
+from lance_context_core.storage import sql
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.types import ContextRecord
 

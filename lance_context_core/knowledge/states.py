@@ -5,10 +5,10 @@ from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
 
-from lance_context_core.engine.schema import KEY
 from lance_context_core.jobs.commits import Held
 from lance_context_core.knowledge import kept
 from lance_context_core.knowledge.values import Evidence
+from lance_context_core.storage.lance.schema import KEY
 from lance_context_core.types import ContextRecord
 
 State = Mapping[str, Any]

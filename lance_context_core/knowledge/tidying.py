@@ -11,7 +11,6 @@ from typing import Any
 
 from lance_context_core._util.checks import shown
 from lance_context_core._util.frozen import frozen
-from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.jobs import commits
 from lance_context_core.jobs.commits import Held, Outcome
@@ -24,6 +23,7 @@ from lance_context_core.knowledge.undoing import ARCHIVE, PRUNE
 from lance_context_core.knowledge.values import Prune
 from lance_context_core.rows.visibility import is_visible
 from lance_context_core.scope import Scope
+from lance_context_core.storage import sql
 from lance_context_core.stores.records import cold
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.types import ContextRecord

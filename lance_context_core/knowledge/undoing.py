@@ -5,8 +5,6 @@ from dataclasses import replace
 from typing import Any
 
 from lance_context_core._util.frozen import frozen
-from lance_context_core.engine import sql
-from lance_context_core.engine.schema import KEY
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.jobs import commits
 from lance_context_core.jobs.commits import Held, Outcome
@@ -17,6 +15,8 @@ from lance_context_core.knowledge import kept, slots, states, turns
 from lance_context_core.knowledge.distilling import AWAY, EXTRACT, Distiller
 from lance_context_core.knowledge.turns import Conversation
 from lance_context_core.knowledge.values import Undone
+from lance_context_core.storage import sql
+from lance_context_core.storage.lance.schema import KEY
 from lance_context_core.stores.records import cold
 from lance_context_core.types import ContextRecord
 

@@ -7,11 +7,11 @@ from typing import Any, Literal
 
 from lance_context_core._util.checks import is_number, shown
 from lance_context_core._util.frozen import frozen_by_name
-from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.knowledge import kept
 from lance_context_core.knowledge.tidying import Tidying
 from lance_context_core.knowledge.values import Prune
+from lance_context_core.storage import sql
 from lance_context_core.stores.records.scoped import WITHOUT_BLOB, Records
 from lance_context_core.types import ContextRecord
 

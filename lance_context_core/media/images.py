@@ -20,8 +20,6 @@ from lance_context_core.blobs.blobs import AsyncBlobs
 from lance_context_core.blobs.keeping import Keeping, let_go
 from lance_context_core.blobs.scoped import ScopedBlobs
 from lance_context_core.documents.loading import DocumentSource, load
-from lance_context_core.engine import sql
-from lance_context_core.engine.schema import IMAGES_COLLECTION
 from lance_context_core.errors import NotFoundError
 from lance_context_core.filters import FilterLike
 from lance_context_core.media import looking
@@ -38,6 +36,8 @@ from lance_context_core.media.recording import (
 from lance_context_core.scope import SCOPE_PARTS, Scope
 from lance_context_core.search import query as searching
 from lance_context_core.search.options import ALONE, SearchArguments
+from lance_context_core.storage import sql
+from lance_context_core.storage.lance.schema import IMAGES_COLLECTION
 from lance_context_core.stores.records import changing, writing
 from lance_context_core.stores.records.scoped import WITHOUT_BLOB, Records
 from lance_context_core.stores.records.writing import Draft

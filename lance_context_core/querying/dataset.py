@@ -9,9 +9,9 @@ import pyarrow.dataset as ds
 
 from lance_context_core._loop import begin
 from lance_context_core._util.frozen import frozen_by_name
-from lance_context_core.engine import sql
 from lance_context_core.errors import ContextStoreError
 from lance_context_core.querying.pushing import pushed
+from lance_context_core.storage import sql
 
 Batches = AsyncGenerator[pa.RecordBatch]
 Read = Callable[[sql.Clause, Sequence[str]], Batches]

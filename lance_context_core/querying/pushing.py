@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_context_core._util.frozen import frozen
-from lance_context_core.engine import sql
+from lance_context_core.storage import sql
 
 _LINE = re.compile(r"(\w+): '(\w*)'")
 

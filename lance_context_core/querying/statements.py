@@ -7,8 +7,8 @@ from typing import Any
 
 from lance_context_core._util.checks import check_text, shown
 from lance_context_core._util.frozen import frozen_by_name
-from lance_context_core.engine.refs.versions import Ref
 from lance_context_core.errors import InvalidRequestError
+from lance_context_core.storage.lance.versions import Ref
 
 DIFF = "diff"
 """What a statement calls the difference of two moments."""

@@ -6,12 +6,12 @@ from dataclasses import field
 import pyarrow as pa
 
 from lance_context_core._util.frozen import frozen_by_name
-from lance_context_core.engine import sql
-from lance_context_core.engine.schema import VECTOR, TableSpec
-from lance_context_core.engine.sql.clauses import UnsureError
-from lance_context_core.engine.table.streaming import Snapshot
-from lance_context_core.engine.table.table import Table
 from lance_context_core.querying.dataset import View
+from lance_context_core.storage import sql
+from lance_context_core.storage.lance.schema import VECTOR, TableSpec
+from lance_context_core.storage.sql.predicates import UnsureError
+from lance_context_core.storage.table import Table
+from lance_context_core.storage.table_reads import Snapshot
 
 BATCH_ROWS = 16_384
 """So many rows are read at a time: of 1 KiB texts two batches are some 30 MiB."""

@@ -11,19 +11,6 @@ from lance_context_core._resources import Resources
 from lance_context_core._util.checks import dumps
 from lance_context_core._util.frozen import frozen
 from lance_context_core.documents.scoped import ScopedDocuments
-from lance_context_core.engine import sql
-from lance_context_core.engine.database import spec_of
-from lance_context_core.engine.names import collection_of, kv_of
-from lance_context_core.engine.refs import versions as engine_versions
-from lance_context_core.engine.refs.versions import Ref
-from lance_context_core.engine.schema import (
-    DOCUMENTS,
-    KEY_VALUES,
-    RECORDS,
-    TIMESTAMP,
-    VECTORS,
-    TableSpec,
-)
 from lance_context_core.graph.graph import AsyncGraph
 from lance_context_core.graph.scoped import ScopedGraph
 from lance_context_core.information.layouts import LAYOUTS
@@ -37,6 +24,19 @@ from lance_context_core.querying.stored import Part, view_of
 from lance_context_core.rows import sources
 from lance_context_core.rows.visibility import alive, conditions
 from lance_context_core.scope import Scope
+from lance_context_core.storage import sql
+from lance_context_core.storage.database import spec_of
+from lance_context_core.storage.lance import versions as engine_versions
+from lance_context_core.storage.lance.schema import (
+    DOCUMENTS,
+    KEY_VALUES,
+    RECORDS,
+    TIMESTAMP,
+    VECTORS,
+    TableSpec,
+)
+from lance_context_core.storage.lance.versions import Ref
+from lance_context_core.storage.names import collection_of, kv_of
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.stores.sessions import AsyncSessions
 from lance_context_core.types import ContextRecord, Session, Version

@@ -13,12 +13,12 @@ from lance_context_core._util.calls import check_options
 from lance_context_core._util.checks import check_name, check_text, listed, shown
 from lance_context_core._util.frozen import frozen, frozen_by_name
 from lance_context_core.embedders import as_embedder
-from lance_context_core.engine import sql
-from lance_context_core.engine.refs.versions import Ref
-from lance_context_core.engine.schema import KEY, VECTOR
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.rows.records import COLUMNS, from_row, to_row
 from lance_context_core.search import query as searching
+from lance_context_core.storage import sql
+from lance_context_core.storage.lance.schema import KEY, VECTOR
+from lance_context_core.storage.lance.versions import Ref
 from lance_context_core.stores.records import pending
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.types import ContextRecord, Progress, SearchHit

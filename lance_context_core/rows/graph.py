@@ -19,11 +19,11 @@ from lance_context_core._util.checks import (
     loads,
     shown,
 )
-from lance_context_core.engine.revisions import new_revision, next_revision
-from lance_context_core.engine.schema import KEY
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.rows.records import key_of
 from lance_context_core.scope import SCOPE_PARTS, Scope
+from lance_context_core.storage.lance.schema import KEY
+from lance_context_core.storage.names import new_revision, next_revision
 from lance_context_core.types.graph import Entity, Mention, Relation, Statement
 
 Thing = Entity | Relation | Mention | Statement

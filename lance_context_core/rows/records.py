@@ -20,12 +20,12 @@ from lance_context_core._util.checks import (
     shown,
 )
 from lance_context_core._util.lru import remembered
-from lance_context_core.engine.revisions import new_revision
-from lance_context_core.engine.schema import KEY, MADE, VECTOR
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.messages import Part, parts_from_json, parts_to_json
 from lance_context_core.messages.parts import text_part
 from lance_context_core.scope import Scope
+from lance_context_core.storage.lance.schema import KEY, MADE, VECTOR
+from lance_context_core.storage.names import new_revision
 from lance_context_core.types import ContextRecord, Relationship
 from lance_context_core.types.records import all_values, record_of
 

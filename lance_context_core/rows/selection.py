@@ -7,11 +7,11 @@ from typing import Any
 from lance_context_core._util.calls import check_options
 from lance_context_core._util.checks import check_span, listed, shown
 from lance_context_core._util.frozen import frozen_by_name
-from lance_context_core.engine import sql
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import ITEM_FIELDS
 from lance_context_core.protocols import CONDITIONS, LISTING, ItemOrder
 from lance_context_core.rows.items import check_segment, encoded
+from lance_context_core.storage import sql
 
 _ORDERS: dict[ItemOrder, tuple[str, ...]] = {
     "key": ("namespace", "id"),

@@ -12,9 +12,9 @@ from lance_context_core._util.checks import (
     dumps,
     loads,
 )
-from lance_context_core.engine.revisions import new_revision
-from lance_context_core.engine.schema import KEY, SESSIONS
 from lance_context_core.scope import SCOPE_PARTS
+from lance_context_core.storage.lance.schema import KEY, SESSIONS
+from lance_context_core.storage.names import new_revision
 from lance_context_core.types import Session
 
 COLUMNS = tuple(SESSIONS.schema.names)

@@ -5,7 +5,7 @@ Retired is what says so by its status or its time, and what another record super
 
 from datetime import datetime
 
-from lance_context_core.engine import sql
+from lance_context_core.storage import sql
 from lance_context_core.types import ContextRecord
 
 VISIBLE_STATUSES = ("active", "contradicted")

@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lance_context_core.engine import sql
-from lance_context_core.engine.schema import KEY, LINK
-from lance_context_core.engine.table.found import Found, Rows
-from lance_context_core.engine.table.narrowing import Narrowed
-from lance_context_core.engine.table.table import Table
 from lance_context_core.hot.answering import HotTable, Picked
 from lance_context_core.protocols import SearchMode
 from lance_context_core.search.turns import Order
+from lance_context_core.storage import sql
+from lance_context_core.storage.lance.reads import Found, Rows
+from lance_context_core.storage.lance.schema import KEY, LINK
+from lance_context_core.storage.prefilter import Narrowed
+from lance_context_core.storage.table import Table
 
 _MOST = 2**31 - 1
 """How many rows the engine can be asked for; no table of ours has more."""

@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lance_context_core.engine.schema import KEY, LINK
-from lance_context_core.engine.table.found import Found
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.hot.answering import joined
 from lance_context_core.search.boosts import (
@@ -23,6 +21,8 @@ from lance_context_core.search.boosts import (
     Speaker,
     Turn,
 )
+from lance_context_core.storage.lance.reads import Found
+from lance_context_core.storage.lance.schema import KEY, LINK
 from lance_context_core.types import ChannelScore
 
 _TURN = Turn._fields

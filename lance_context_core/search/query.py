@@ -13,11 +13,6 @@ from lance_context_core._util import cooperative as steps
 from lance_context_core._util.calls import defaults_of
 from lance_context_core._util.checks import check_text
 from lance_context_core._util.frozen import frozen_by_name
-from lance_context_core.engine import sql
-from lance_context_core.engine.schema import KEY, LINK, VECTOR
-from lance_context_core.engine.sql.clauses import UnsureError as UnsureOfRowError
-from lance_context_core.engine.table.found import Found
-from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import Columns, FilterLike
 from lance_context_core.hot.answering import HotTable, Picked
@@ -32,6 +27,11 @@ from lance_context_core.search.options import ALONE, AS_USUAL, Room, SearchArgum
 from lance_context_core.search.ranking import FusedHit, by_text, by_vector, fuse
 from lance_context_core.search.turns import Order, order
 from lance_context_core.search.variety import varied
+from lance_context_core.storage import sql
+from lance_context_core.storage.lance.reads import Found
+from lance_context_core.storage.lance.schema import KEY, LINK, VECTOR
+from lance_context_core.storage.sql.predicates import UnsureError as UnsureOfRowError
+from lance_context_core.storage.table import Table
 from lance_context_core.types import SearchHit
 
 R = TypeVar("R")

@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_context_core.engine.schema import SEARCH_TEXT
 from lance_context_core.errors import InvalidRequestError, NotRerankedWarning
 from lance_context_core.protocols import Reranker, SearchMode
 from lance_context_core.search.fusion import min_max
+from lance_context_core.storage.lance.schema import SEARCH_TEXT
 
 COLUMNS = ("text", SEARCH_TEXT)
 """What is read of the candidates, beside what each channel says of them."""

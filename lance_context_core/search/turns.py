@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_context_core.engine import sql
-from lance_context_core.engine.schema import KEY, LINK
-from lance_context_core.engine.table.found import Found, Rows
-from lance_context_core.engine.table.table import Table
 from lance_context_core.scope import SCOPE_PARTS
+from lance_context_core.storage import sql
+from lance_context_core.storage.lance.reads import Found, Rows
+from lance_context_core.storage.lance.schema import KEY, LINK
+from lance_context_core.storage.table import Table
 
 _SESSION = (*SCOPE_PARTS, "session_id")
 

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lance_context_core.engine.schema import VECTOR
-from lance_context_core.engine.table.found import Found
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.search.ranking import FusedHit
+from lance_context_core.storage.lance.reads import Found
+from lance_context_core.storage.lance.schema import VECTOR
 
 
 def mmr(

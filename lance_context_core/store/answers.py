@@ -8,12 +8,12 @@ import pyarrow.compute as pc
 
 from lance_context_core._util.calls import takes
 from lance_context_core.auditing.audit import AsyncAudit
-from lance_context_core.engine.refs.versions import Ref
 from lance_context_core.querying import running as querying
 from lance_context_core.replaying import replaying
 from lance_context_core.replaying.replaying import Replay
 from lance_context_core.search import query as searching
 from lance_context_core.search.options import SearchArguments
+from lance_context_core.storage.lance.versions import Ref
 from lance_context_core.store.moments import AsyncMoments
 from lance_context_core.stores.records.elsewhere import warn_if_elsewhere
 from lance_context_core.types import ContextRecord, Progress, SearchHit

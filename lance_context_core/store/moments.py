@@ -6,8 +6,8 @@ from typing import Self
 from lance_context_core.auditing import keeping
 from lance_context_core.auditing.log import Log
 from lance_context_core.auditing.values import AuditAction
-from lance_context_core.engine.refs import versions
-from lance_context_core.engine.refs.versions import Ref
+from lance_context_core.storage.lance import versions
+from lance_context_core.storage.lance.versions import Ref
 from lance_context_core.store.handles import AsyncStores
 from lance_context_core.types import Branch, Diff, MergeReport, Progress, Version
 from lance_context_core.versioning import branches, diff, merge

@@ -10,8 +10,6 @@ from lance_context_core._handle import Opened, place_and_scope
 from lance_context_core._opening import DEFAULTS, OpenOptions, opened
 from lance_context_core._progress import check_progress
 from lance_context_core._util.calls import takes
-from lance_context_core.engine.refs.retention import VersionRetention
-from lance_context_core.engine.table.indexes import IndexPolicy
 from lance_context_core.erasure import erase, target
 from lance_context_core.erasure.target import Derived
 from lance_context_core.filters import FilterLike
@@ -19,6 +17,8 @@ from lance_context_core.knowledge import forgetting
 from lance_context_core.knowledge.makers import RULES
 from lance_context_core.knowledge.parts import Parts
 from lance_context_core.protocols import Clock
+from lance_context_core.storage.lance.indexes import IndexPolicy
+from lance_context_core.storage.lance.retention import VersionRetention
 from lance_context_core.store.answers import AsyncAnswers
 from lance_context_core.stores.records import cold, pending
 from lance_context_core.transfer import copying, exporting, importing

@@ -20,13 +20,13 @@ from lance_context_core._util.checks import (
     loads,
     shown,
 )
-from lance_context_core.engine import sql
 from lance_context_core.errors import ConflictError, InvalidRequestError, NotFoundError
 from lance_context_core.filters import RECORD_FIELDS, FilterLike
 from lance_context_core.messages import Message, TextPart, parts_from_json
 from lance_context_core.messages.message import stored_message
 from lance_context_core.search import query as searching
 from lance_context_core.search.options import SearchArguments
+from lance_context_core.storage import sql
 from lance_context_core.stores.records import changing, cold, tails, writing
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.stores.records.writing import Draft

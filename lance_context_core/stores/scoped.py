@@ -4,8 +4,8 @@ from datetime import datetime
 
 from lance_context_core._resources import Resources
 from lance_context_core._util.frozen import frozen
-from lance_context_core.engine import sql
 from lance_context_core.scope import Scope
+from lance_context_core.storage import sql
 
 
 @frozen

@@ -13,14 +13,14 @@ import pyarrow.compute as pc
 from lance_context_core._handle import handle
 from lance_context_core._util.checks import check_name, check_span, shown
 from lance_context_core._util.retry import Attempts
-from lance_context_core.engine import sql
-from lance_context_core.engine.revisions import next_revision
-from lance_context_core.engine.schema import KEY
-from lance_context_core.engine.table import reading
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.rows.records import key_of, new_id
 from lance_context_core.rows.sessions import COLUMNS, checked, from_row, to_row
 from lance_context_core.scope import SCOPE_PARTS
+from lance_context_core.storage import sql
+from lance_context_core.storage.lance import reads
+from lance_context_core.storage.lance.schema import KEY
+from lance_context_core.storage.names import next_revision
 from lance_context_core.stores.conversations import Conversation, conversations
 from lance_context_core.stores.records import changing
 from lance_context_core.stores.records.scoped import Records
@@ -275,7 +275,7 @@ class AsyncSessions:
         table, columns, n_rows = self._records.table, ["updated_at"], max(_SAMPLE_ROWS, 8 * n)
         sample = await table.access.look(
             "read {}",
-            lambda handle: reading.written_last(handle, n_rows, columns),
+            lambda handle: reads.written_last(handle, n_rows, columns),
             table.nothing(columns),
         )
         if sample.num_rows < n_rows:

@@ -13,10 +13,6 @@ from lance_context_core._util import cooperative as steps
 from lance_context_core._util.calls import takes
 from lance_context_core._util.checks import check_names, check_span, listed
 from lance_context_core._util.retry import Attempts
-from lance_context_core.engine import sql
-from lance_context_core.engine.names import collection_of, table_of
-from lance_context_core.engine.schema import VECTOR, VECTORS
-from lance_context_core.engine.table.table import Table
 from lance_context_core.erasure import erase, target
 from lance_context_core.errors import AlreadyExistsError, InvalidRequestError
 from lance_context_core.filters import DOCUMENT_FIELDS, FilterLike
@@ -32,6 +28,10 @@ from lance_context_core.rows.records import refuse_duplicates
 from lance_context_core.scope import Scope
 from lance_context_core.search import query as searching
 from lance_context_core.search.options import SearchArguments
+from lance_context_core.storage import sql
+from lance_context_core.storage.lance.schema import VECTOR, VECTORS
+from lance_context_core.storage.names import collection_of, table_of
+from lance_context_core.storage.table import Table
 from lance_context_core.types import Document, Erasure, Progress, SearchHit
 from lance_context_core.versioning.places import Whole
 

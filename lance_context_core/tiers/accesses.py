@@ -6,12 +6,12 @@ from datetime import datetime, timedelta
 
 from lance_context_core._resources import Accesses
 from lance_context_core._util.retry import Attempts
-from lance_context_core.engine import sql
-from lance_context_core.engine.database import PinnedDatabase
-from lance_context_core.engine.schema import KEY
 from lance_context_core.errors import ConflictError
 from lance_context_core.jobs import commits
 from lance_context_core.scope import Scope
+from lance_context_core.storage import sql
+from lance_context_core.storage.database import PinnedDatabase
+from lance_context_core.storage.lance.schema import KEY
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.tiers import entries
 

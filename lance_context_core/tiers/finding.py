@@ -5,11 +5,11 @@ from dataclasses import replace
 from typing import Any
 
 from lance_context_core._util.frozen import frozen, frozen_by_name
-from lance_context_core.engine import sql
-from lance_context_core.engine.schema import KEY
 from lance_context_core.filters import FilterLike
 from lance_context_core.jobs import commits
 from lance_context_core.search.options import ALONE
+from lance_context_core.storage import sql
+from lance_context_core.storage.lance.schema import KEY
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.tiers import entries, scoring
 from lance_context_core.tiers.accesses import can_count

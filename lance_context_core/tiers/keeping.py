@@ -6,9 +6,9 @@ from datetime import datetime
 
 from lance_context_core._util.frozen import frozen
 from lance_context_core._util.retry import Attempts
-from lance_context_core.engine import sql
 from lance_context_core.jobs import commits
 from lance_context_core.jobs.commits import Held
+from lance_context_core.storage import sql
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.tiers import entries, moving
 from lance_context_core.tiers.moving import IS_ENTRY, Move, Wording

@@ -6,12 +6,12 @@ from typing import Any
 
 from lance_context_core._util.calls import called
 from lance_context_core._util.frozen import frozen
-from lance_context_core.engine import sql
-from lance_context_core.engine.schema import KEY
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.jobs import commits
 from lance_context_core.jobs.commits import Held
 from lance_context_core.scope import SCOPE_PARTS
+from lance_context_core.storage import sql
+from lance_context_core.storage.lance.schema import KEY
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.tiers import entries
 from lance_context_core.tiers.values import Tier

@@ -4,8 +4,8 @@ import math
 import re
 from datetime import datetime, timedelta
 
-from lance_context_core.engine.table.text import TextIndex
 from lance_context_core.hot.words import words_of
+from lance_context_core.storage.lance.indexes import TextIndex
 from lance_context_core.text.analysis import index_words, query_words
 from lance_context_core.tiers.values import TierConfig, TierEntry, Weights
 from lance_context_core.types import ChannelScore

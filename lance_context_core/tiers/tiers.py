@@ -16,13 +16,13 @@ from lance_context_core._util.checks import (
     check_time,
 )
 from lance_context_core._util.retry import Attempts
-from lance_context_core.engine import sql
-from lance_context_core.engine.schema import KEY
 from lance_context_core.errors import AlreadyExistsError, InvalidRequestError
 from lance_context_core.filters import FilterLike
 from lance_context_core.jobs import commits
 from lance_context_core.jobs.commits import Held
 from lance_context_core.messages import Message
+from lance_context_core.storage import sql
+from lance_context_core.storage.lance.schema import KEY
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.tiers import accesses, entries, finding, given, moving
 from lance_context_core.tiers.keeping import Keeping

@@ -17,12 +17,12 @@ import pyarrow.parquet as pq
 from lance_context_core._progress import check_progress, tell
 from lance_context_core._resources import Resources
 from lance_context_core._util.checks import dumps, shown
-from lance_context_core.engine import sql
-from lance_context_core.engine.schema import VECTOR, vector_length, vector_model
-from lance_context_core.engine.uris import require_local
 from lance_context_core.errors import AlreadyExistsError, InvalidRequestError
 from lance_context_core.rows.records import from_rows
 from lance_context_core.scope import Scope
+from lance_context_core.storage import sql
+from lance_context_core.storage.lance.locations import require_local
+from lance_context_core.storage.lance.schema import VECTOR, vector_length, vector_model
 from lance_context_core.stores.records.scoped import WITHOUT_BLOB, Records
 from lance_context_core.stores.sessions import AsyncSessions
 from lance_context_core.transfer.conversations import FORMS

@@ -16,14 +16,13 @@ import pyarrow as pa
 
 from lance_context_core._util.frozen import frozen, frozen_by_name
 from lance_context_core._util.logs import log
-from lance_context_core.engine.database import Database
-from lance_context_core.engine.errors import translated
-from lance_context_core.engine.files import maintenance
-from lance_context_core.engine.revisions import new_revision, next_revision
-from lance_context_core.engine.schema import KEY, TIMESTAMP, upkeep_table
-from lance_context_core.engine.sql.clauses import in_list
-from lance_context_core.engine.table import reading
 from lance_context_core.protocols import Clock
+from lance_context_core.storage.database import Database
+from lance_context_core.storage.lance import fragments, reads
+from lance_context_core.storage.lance.errors import translated
+from lance_context_core.storage.lance.schema import KEY, TIMESTAMP, upkeep_table
+from lance_context_core.storage.names import new_revision, next_revision
+from lance_context_core.storage.sql.predicates import in_list
 
 UPKEEP_TABLE = "upkeep"
 
@@ -137,7 +136,7 @@ class Claims:
         if n_written:
             self._returned[row[KEY]] = row
         if version % _PRUNE_EVERY < 2:
-            await maintenance.forget_versions(self._table, older_than=_PRUNE_AGE)
+            await fragments.forget_versions(self._table, older_than=_PRUNE_AGE)
 
     async def logs(self) -> dict[str, Log]:
         """What was done to each table, by the name of its claim."""
@@ -162,7 +161,7 @@ class Claims:
         handle = await table.access.opened()
         with translated(f"read {table.label}"):
             await handle.checkout_latest()
-            rows = (await reading.scan(handle, in_list(KEY, [key]), _READ)).to_pylist()
+            rows = (await reads.scan(handle, in_list(KEY, [key]), _READ)).to_pylist()
         return {name: rows[0][name] for name in _READ} if rows else None
 
     def _is_held(self, row: Mapping[str, Any]) -> bool:

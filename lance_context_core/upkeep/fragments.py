@@ -8,11 +8,11 @@ from typing import Any, TypedDict, TypeVar
 from lance_context_core._loop import store_loop
 from lance_context_core._util.checks import listed
 from lance_context_core._util.frozen import frozen_by_name
-from lance_context_core.engine.files import maintenance
-from lance_context_core.engine.files.maintenance import CompactionMetrics
-from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import CompactionInProgressError, InvalidRequestError
 from lance_context_core.protocols import Clock
+from lance_context_core.storage.lance import fragments
+from lance_context_core.storage.lance.fragments import CompactionMetrics
+from lance_context_core.storage.table import Table
 
 T = TypeVar("T")
 
@@ -82,7 +82,7 @@ class RecordCompaction:
     async def stats(self) -> CompactionStats:
         """How fragmented the table is, and what was done so far."""
         return CompactionStats(
-            total_fragments=await maintenance.count_fragments(self._table),
+            total_fragments=await fragments.count_fragments(self._table),
             is_compacting=self._is_compacting(),
             last_compaction=None if self._last is None else self._last.isoformat(),
             last_error=self._error,
@@ -104,7 +104,7 @@ class RecordCompaction:
         """Do what the schedule asks for at this moment; returns whether anything was done."""
         if schedule.is_quiet(self._clock.now()):
             return False
-        if await maintenance.count_fragments(self._table) < max(schedule.min_fragments, 2):
+        if await fragments.count_fragments(self._table) < max(schedule.min_fragments, 2):
             return False
         try:
             await self.compact()
@@ -122,7 +122,7 @@ class RecordCompaction:
 
     async def _merge(self) -> CompactionMetrics:
         try:
-            metrics = await maintenance.compact(self._table)
+            metrics = await fragments.compact(self._table)
         except BaseException as error:
             self._error = str(error) or type(error).__name__
             raise

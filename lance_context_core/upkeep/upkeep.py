@@ -13,15 +13,15 @@ from typing import Any, TypeVar
 from lance_context_core._loop import store_loop
 from lance_context_core._progress import check_progress, tell
 from lance_context_core._util.logs import log
-from lance_context_core.engine.database import Database
-from lance_context_core.engine.files import locks, maintenance
-from lance_context_core.engine.files.fragments import FragmentMerges
-from lance_context_core.engine.files.maintenance import BUILD, MERGE
-from lance_context_core.engine.table.indexes import IndexPolicy
-from lance_context_core.engine.table.table import Table
-from lance_context_core.engine.table.writing import Written
 from lance_context_core.errors import ConflictError
 from lance_context_core.protocols import Clock
+from lance_context_core.storage import file_locks
+from lance_context_core.storage.database import Database
+from lance_context_core.storage.lance import fragments
+from lance_context_core.storage.lance.fragments import BUILD, MERGE, FragmentMerges
+from lance_context_core.storage.lance.indexes import IndexPolicy
+from lance_context_core.storage.lance.writes import Written
+from lance_context_core.storage.table import Table
 from lance_context_core.types import Progress
 from lance_context_core.upkeep.claims import Claim, Claims, Log
 from lance_context_core.upkeep.fragments import is_within
@@ -229,7 +229,7 @@ class Upkeep:
     async def _is_of_one_machine(self) -> bool:
         """Whether nobody else can be at its tables but processes that have the locks of this machine."""
         journal = self._database.connection.journal
-        return journal is not None and locks.ARE_THERE and await journal.is_kept()
+        return journal is not None and file_locks.ARE_THERE and await journal.is_kept()
 
     def _locked(self, name: str, patience: float) -> AbstractAsyncContextManager[None]:
         """Be the only one of this machine that maintains a table, on all its refs, or holds it.
@@ -238,7 +238,7 @@ class Upkeep:
         """
         # A folder of the table's that nobody locks otherwise; without it there is nothing to maintain.
         place = Path(self._database.uri) / f"{name}.lance" / "data"
-        return locks.locked(place, patience_seconds=patience, refusal=_HeldError)
+        return file_locks.locked(place, patience_seconds=patience, refusal=_HeldError)
 
     async def _claim(self, table: Table, *, patience: float) -> Claim | None:
         """The claim of the table; None if others held it for `patience` seconds."""
@@ -252,7 +252,7 @@ class Upkeep:
         await _on_the_store_loop(self._claims.give_back(claim))
 
     async def _due(self, table: Table, settings: Maintenance, policy: IndexPolicy) -> set[str]:
-        found = await maintenance.due(table, self._merges_of(table, settings), policy)
+        found = await fragments.due(table, self._merges_of(table, settings), policy)
         due = {one.what for one in found}
         last = self._thinned.get(_key(table))
         if self.thin and (last is None or self._clock.now() - last >= settings.thin_interval):
@@ -268,18 +268,18 @@ class Upkeep:
         if self.mend is not None:
             await self.mend(table)
         if _COMPACT in due:
-            metrics = await maintenance.compact(table)
+            metrics = await fragments.compact(table)
             removed, added = metrics["fragments_removed"], metrics["fragments_added"]
         if MERGE in due:
             try:
-                merged = await maintenance.merge_fragments(table, self._merges_of(table, settings))
+                merged = await fragments.merge_fragments(table, self._merges_of(table, settings))
                 removed, added = merged.fragments_removed, merged.fragments_added
             except ConflictError as error:
                 skipped = str(error)  # It stays due.
             # What is merged with rows outside an index is outside it, too: often it is due only now.
             due = due | await self._due(table, settings, policy)
         if BUILD in due:
-            built = await maintenance.build_indexes(table, policy)
+            built = await fragments.build_indexes(table, policy)
         if _THIN in due and self.thin is not None:
             try:
                 n_versions = await self.thin(table)
@@ -296,10 +296,10 @@ class Upkeep:
         )
 
     async def _stats(self, table: Table, settings: Maintenance, log: Log) -> TableStats | None:
-        survey = await maintenance.survey(table)
+        survey = await fragments.survey(table)
         if survey is None:
             return None
-        due = await maintenance.due(table, self._merges_of(table, settings), settings.indexes)
+        due = await fragments.due(table, self._merges_of(table, settings), settings.indexes)
         return TableStats(
             table=table.name, due=tuple(one.why for one in due), **asdict(survey), **asdict(log)
         )

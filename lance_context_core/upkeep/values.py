@@ -6,11 +6,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from lance_context_core._util.frozen import frozen_by_name
-from lance_context_core.engine.files.fragments import FragmentPolicy
-from lance_context_core.engine.files.maintenance import Survey
-from lance_context_core.engine.table.indexes import IndexPolicy
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.hot.scopes import SearchCacheStats
+from lance_context_core.storage.lance.fragments import FragmentPolicy, Survey
+from lance_context_core.storage.lance.indexes import IndexPolicy
 from lance_context_core.upkeep.fragments import check_hours
 
 

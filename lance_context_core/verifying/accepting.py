@@ -1,6 +1,6 @@
 """Going on with what is left of a store that lacks something which was acknowledged."""
 
-from lance_context_core.engine.database import spec_of
+from lance_context_core.storage.database import spec_of
 from lance_context_core.upkeep.claims import UPKEEP_TABLE
 from lance_context_core.verifying.verifying import Problem
 from lance_context_core.versioning.places import Whole

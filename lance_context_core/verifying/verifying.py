@@ -15,15 +15,15 @@ import pyarrow as pa
 from lance_context_core._progress import check_progress, tell
 from lance_context_core._resources import Resources
 from lance_context_core._util.frozen import frozen_by_name, own_first
-from lance_context_core.engine.files.checking import damaged
-from lance_context_core.engine.journal.ledger import Ledger
-from lance_context_core.engine.refs.refs import MAIN
-from lance_context_core.engine.schema import BLOBS, COLD, KEY, RECORDS, SEARCH_TEXT, VECTOR
-from lance_context_core.engine.sql import equals
-from lance_context_core.engine.table import reading
-from lance_context_core.engine.table.mending import WAY_OUT
-from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import ContextStoreError, StorageError
+from lance_context_core.storage.lance import reads
+from lance_context_core.storage.lance.branches import MAIN
+from lance_context_core.storage.lance.schema import BLOBS, COLD, KEY, RECORDS, SEARCH_TEXT, VECTOR
+from lance_context_core.storage.lance.torn_manifests import damaged
+from lance_context_core.storage.repair import WAY_OUT
+from lance_context_core.storage.sql import equals
+from lance_context_core.storage.table import Table
+from lance_context_core.storage.wal.table_log import Ledger
 from lance_context_core.types import Progress
 from lance_context_core.types.answers import Checked, Wrong
 from lance_context_core.upkeep.claims import UPKEEP_TABLE
@@ -266,19 +266,19 @@ class _Looked:
                 if column not in (SEARCH_TEXT, VECTOR):
                     await self._look_up(handle, column, where)
                 elif column == SEARCH_TEXT:
-                    await reading.match(handle, "the", where=None, limit=1, columns=["id"])
+                    await reads.match(handle, "the", where=None, limit=1, columns=["id"])
             except Exception as error:  # noqa: BLE001 - whatever the engine says of its own index
                 self._index(where, column, f"cannot be asked: {str(error)[:200]}")
 
     async def _look_up(self, handle: Any, column: str, where: str) -> None:
         """Ask the index of some values, and count the same values without it."""
-        some = await reading.written_last(handle, 50 * _SAMPLES, [column])
+        some = await reads.written_last(handle, 50 * _SAMPLES, [column])
         values = [one for one in some[column].unique().to_pylist() if one is not None]
         for value in values[:: max(len(values) // _SAMPLES, 1)][:_SAMPLES]:
             clause = equals(column, value)
-            asked = await reading.count(handle, clause)
+            asked = await reads.count(handle, clause)
             # A condition that no index can answer.
-            counted = await reading.count(handle, f"({clause}) IS TRUE")
+            counted = await reads.count(handle, f"({clause}) IS TRUE")
             if asked != counted:
                 self._index(where, column, f"finds {asked} rows of {value!r}, there are {counted}")
                 return

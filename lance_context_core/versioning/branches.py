@@ -5,12 +5,6 @@ from datetime import datetime
 from typing import Any
 
 from lance_context_core._util.retry import FEW_ATTEMPTS, retried
-from lance_context_core.engine.database import RECORDS_TABLE
-from lance_context_core.engine.errors import translated
-from lance_context_core.engine.refs import refs, remains
-from lance_context_core.engine.refs.refs import At
-from lance_context_core.engine.refs.versions import AtHead, Ref
-from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import (
     AlreadyExistsError,
     ContextStoreError,
@@ -18,6 +12,13 @@ from lance_context_core.errors import (
     NotFoundError,
 )
 from lance_context_core.rows.records import NO_CONTEXT, to_row
+from lance_context_core.storage.database import RECORDS_TABLE
+from lance_context_core.storage.lance import branches as refs
+from lance_context_core.storage.lance import orphaned_refs
+from lance_context_core.storage.lance.branches import At
+from lance_context_core.storage.lance.errors import translated
+from lance_context_core.storage.lance.versions import AtHead, Ref
+from lance_context_core.storage.table import Table
 from lance_context_core.types import Branch, ContextRecord
 from lance_context_core.versioning.places import Whole, require_childless
 
@@ -79,7 +80,7 @@ async def _delete(whole: Whole, name: str, existed: list[bool]) -> None:
 async def finish_deletions(main: Whole, tables: Sequence[Table]) -> None:
     """Remove what is left in its tables of branches whose deletion was interrupted."""
     names = [table.name for table in tables]
-    if not tables or not await remains.may_be(tables[0].access.connection, names):
+    if not tables or not await orphaned_refs.may_be(tables[0].access.connection, names):
         return
     await main.in_turn(lambda: _finish_deletions(main, tables))
 

@@ -9,18 +9,17 @@ from lance_context_core._embedding import embedded
 from lance_context_core._resources import Resources
 from lance_context_core._util.calls import called
 from lance_context_core._util.checks import dumps, shown
-from lance_context_core.engine.database import (
+from lance_context_core.errors import InvalidRequestError
+from lance_context_core.rows import blobs, documents, graph, items, records, sessions, sources
+from lance_context_core.storage.database import (
     BLOBS_TABLE,
     DOCUMENTS_TABLE,
     GRAPH_TABLE,
     SESSIONS_TABLE,
 )
-from lance_context_core.engine.names import collection_of, kv_of
-from lance_context_core.engine.revisions import new_revision, next_revision
-from lance_context_core.engine.schema import KEY, VECTOR
-from lance_context_core.engine.table.table import Table
-from lance_context_core.errors import InvalidRequestError
-from lance_context_core.rows import blobs, documents, graph, items, records, sessions, sources
+from lance_context_core.storage.lance.schema import KEY, VECTOR
+from lance_context_core.storage.names import collection_of, kv_of, new_revision, next_revision
+from lance_context_core.storage.table import Table
 from lance_context_core.types import (
     Blob,
     Conflict,

@@ -6,10 +6,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_context_core.engine.refs import comparing
-from lance_context_core.engine.schema import KEY, VECTOR
-from lance_context_core.engine.table.table import Table
 from lance_context_core.rows.records import COLUMNS, from_row
+from lance_context_core.storage.lance import diff as comparing
+from lance_context_core.storage.lance.schema import KEY, VECTOR
+from lance_context_core.storage.table import Table
 from lance_context_core.types import ContextRecord, Diff, RecordChange
 
 _INCIDENTAL = ("updated_at", "author")

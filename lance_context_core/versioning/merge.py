@@ -17,15 +17,15 @@ from lance_context_core._resources import Resources
 from lance_context_core._util.checks import check_name
 from lance_context_core._util.frozen import frozen
 from lance_context_core._util.retry import Attempts
-from lance_context_core.engine.database import BLOBS_TABLE, spec_of
-from lance_context_core.engine.refs import comparing, refs
-from lance_context_core.engine.refs.refs import At
-from lance_context_core.engine.revisions import succeeds
-from lance_context_core.engine.schema import KEY, VECTOR, vector_length, vector_model
-from lance_context_core.engine.sql.clauses import in_list
-from lance_context_core.engine.table.arrow import to_table, written_as
-from lance_context_core.engine.table.table import Table
-from lance_context_core.engine.table.writing import Applied, Changes, conformed
+from lance_context_core.storage.database import BLOBS_TABLE, spec_of
+from lance_context_core.storage.lance import branches, diff
+from lance_context_core.storage.lance.arrow import to_table, written_as
+from lance_context_core.storage.lance.branches import At
+from lance_context_core.storage.lance.schema import KEY, VECTOR, vector_length, vector_model
+from lance_context_core.storage.lance.writes import Applied, Changes, conformed
+from lance_context_core.storage.names import succeeds
+from lance_context_core.storage.sql.predicates import in_list
+from lance_context_core.storage.table import Table
 from lance_context_core.types import Conflict, MergeReport, Progress, Resolution, TableMerge
 from lance_context_core.types.versions import Stored
 from lance_context_core.versioning import branches as branching
@@ -164,11 +164,11 @@ class _Merge:
         """The merge of the table `name`, of which nothing is written yet."""
         database = whole.resources.writable()
         spec = spec_of(name)
-        handle = await database.on(refs.MAIN).table(name, spec).access.writer()
-        bases = refs.bases_of(child, await refs.listed(handle, name))
+        handle = await database.on(branches.MAIN).table(name, spec).access.writer()
+        bases = branches.bases_of(child, await branches.listed(handle, name))
         common = {}
         if bases:
-            version = await (await refs.opened(handle, name, bases[0])).version()
+            version = await (await branches.opened(handle, name, bases[0])).version()
             common[name] = At(bases[0], version)
         merge = cls(
             resources=whole.resources,
@@ -216,7 +216,7 @@ class _Merge:
 
     async def _compare(self) -> None:
         """Find what the source changed since the base."""
-        sides = await comparing.apart(self.base, self.source, None, columns=[KEY, "revision"])
+        sides = await diff.apart(self.base, self.source, None, columns=[KEY, "revision"])
         self.before, self.after = map(_held, sides)
         keys = [*self.after, *(key for key in self.before if key not in self.after)]
         self.changed = [
@@ -371,10 +371,10 @@ class _Merge:
         """Let what was merged be what both sides have in common."""
         handle = await self.target.access.writer()
         name = self.target.name
-        forks = await refs.listed(handle, name)
-        await self.target.access.fork(refs.next_base(self.child, forks), self.at, handle)
+        forks = await branches.listed(handle, name)
+        await self.target.access.fork(branches.next_base(self.child, forks), self.at, handle)
         parents = {at.ref for at in forks.values()}
-        for ref in refs.bases_of(self.child, forks):
+        for ref in branches.bases_of(self.child, forks):
             # A table that was made on a branch has the branch on top of its first base.
             if ref not in parents:
                 await self.target.access.drop(ref)

@@ -6,10 +6,10 @@ from dataclasses import field
 import pyarrow as pa
 
 from lance_context_core._util.frozen import frozen
-from lance_context_core.engine.schema import KEY
 from lance_context_core.rows import blobs
 from lance_context_core.rows.blobs import BLOB
 from lance_context_core.scope import SCOPE_PARTS
+from lance_context_core.storage.lance.schema import KEY
 
 COLUMNS = (KEY, "kind", "hash", "size", *SCOPE_PARTS)
 """What must be known of the rows that the branch changed."""

@@ -8,13 +8,6 @@ from lance_context_core._resources import Resources
 from lance_context_core._util.checks import check_name
 from lance_context_core._util.frozen import frozen
 from lance_context_core._util.retry import FEW_ATTEMPTS
-from lance_context_core.engine import database as db
-from lance_context_core.engine.errors import may_pass
-from lance_context_core.engine.names import collection_of, kv_of
-from lance_context_core.engine.refs import refs, versions
-from lance_context_core.engine.refs.refs import At
-from lance_context_core.engine.refs.versions import Ref
-from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -24,6 +17,13 @@ from lance_context_core.errors import (
     ReadOnlyError,
 )
 from lance_context_core.scope import Scope
+from lance_context_core.storage import database as db
+from lance_context_core.storage.lance import branches, versions
+from lance_context_core.storage.lance.branches import At
+from lance_context_core.storage.lance.errors import may_pass
+from lance_context_core.storage.lance.versions import Ref
+from lance_context_core.storage.names import collection_of, kv_of
+from lance_context_core.storage.table import Table
 from lance_context_core.versioning.turns import turn
 
 T = TypeVar("T")
@@ -50,14 +50,14 @@ class Whole:
         """Name the current version, or another one, in every table; returns its number."""
         self.require("tag")
         self.resources.writable()
-        refs.check_ref(name, "tag")
+        branches.check_ref(name, "tag")
         await self.resources.records.access.writer()
         return await self.in_turn(lambda: self._tag(name, version))
 
     async def _tag(self, name: str, version: Ref | None) -> int:
         records = self.resources.records
         handle = await records.access.writer()
-        if refs.head(name) in await refs.listed(handle, records.name):
+        if branches.head(name) in await branches.listed(handle, records.name):
             raise AlreadyExistsError(f"name={name!r} is a branch: choose another name for the tag")
         places = await self.places(version)
         here = places[records]
@@ -89,7 +89,7 @@ class Whole:
             handle = await table.access.writer()
             if pin is None:
                 places[table] = At(table.ref, await table.version())
-            elif (at := await pin.locate(table.name, handle)) and not refs.is_kept(at.ref):
+            elif (at := await pin.locate(table.name, handle)) and not branches.is_kept(at.ref):
                 places[table] = at  # had it no rows then, it is as good as absent
         if records not in places:
             raise NotFoundError(f"there were no records at {ref!r}: nothing to name")
@@ -111,7 +111,7 @@ class Whole:
             tables = await self.main().tables()
             tables.sort(key=lambda table: table.name != db.RECORDS_TABLE)
             for table in tables:
-                await require_childless(table, refs.tagged(name), f"tag {name!r}")
+                await require_childless(table, branches.tagged(name), f"tag {name!r}")
             gone.extend([await versions.delete_tag(table, name) for table in tables])
 
         await self.in_turn(delete)
@@ -160,7 +160,7 @@ class Whole:
 
     def main(self) -> "Whole":
         """The store on its main branch."""
-        return self.on(refs.MAIN)
+        return self.on(branches.MAIN)
 
     def on(self, branch: str) -> "Whole":
         """The store on a branch, which should exist."""
@@ -204,8 +204,8 @@ async def require_childless(
     """Raise if a branch was made from a version of that ref: the ref holds its data."""
     if (handle := await table.access.reader()) is None:
         return
-    for child, at in (await refs.listed(handle, table.name, with_gone=True)).items():
+    for child, at in (await branches.listed(handle, table.name, with_gone=True)).items():
         if at.ref == ref and child not in but:
             raise InvalidRequestError(
-                f"cannot delete {what}: {refs.owner_of(child)!r} was made from it, delete that first"
+                f"cannot delete {what}: {branches.owner_of(child)!r} was made from it, delete that first"
             )

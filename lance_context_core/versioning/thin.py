@@ -9,10 +9,10 @@ from datetime import UTC, datetime, timedelta
 from lance_context_core._progress import check_progress, tell
 from lance_context_core._resources import Resources
 from lance_context_core._util.frozen import frozen_by_name, own_first
-from lance_context_core.engine.database import RECORDS_TABLE
-from lance_context_core.engine.files import maintenance
-from lance_context_core.engine.refs import refs, versions
-from lance_context_core.engine.refs.retention import (
+from lance_context_core.errors import ConflictError
+from lance_context_core.storage.database import RECORDS_TABLE
+from lance_context_core.storage.lance import branches, fragments, versions
+from lance_context_core.storage.lance.retention import (
     Reason,
     VersionRetention,
     choose,
@@ -21,8 +21,7 @@ from lance_context_core.engine.refs.retention import (
     remove,
     will_be_rewritten,
 )
-from lance_context_core.engine.table.table import Table
-from lance_context_core.errors import ConflictError
+from lance_context_core.storage.table import Table
 from lance_context_core.types import Progress, Version
 from lance_context_core.types.answers import Tried
 from lance_context_core.versioning import branches as branching
@@ -134,7 +133,7 @@ async def _thin_table(table: Table, *, resources: Resources, retention: VersionR
     if len(plan.holds) * 4 > len(plan.dropped):
         return 0  # most are there for the records' sake: these go first
     with suppress(ConflictError):  # somebody else is at it
-        await maintenance.compact(table)
+        await fragments.compact(table)
     await _drop(table, now, retention, moments=moments)
     left = {version.number for version in await versions.versions(table)}
     return sum(version.number not in left for version in before)
@@ -150,7 +149,7 @@ async def thinnable(table: Table, *, resources: Resources, retention: VersionRet
         return 0
     moments: list[tuple[datetime, Reason]] = []
     if table.name != RECORDS_TABLE:
-        records = resources.current().on(str(refs.branch_of(table.ref)))
+        records = resources.current().on(str(branches.branch_of(table.ref)))
         listed = await _seen(replace(resources, database=records).records, now, retention)
         moments = [(version.created_at, "recent") for version in listed]
     found = await _seen(table, now, retention)
@@ -189,7 +188,7 @@ async def _thin_branch(
     # And last, here: the newest version of the records must find what the others were compacted to.
     for table in reversed(busy):
         with suppress(ConflictError):  # somebody else is at it
-            await maintenance.compact(table)
+            await fragments.compact(table)
     freed = {}
     for table in busy:
         if table.name != RECORDS_TABLE:
@@ -206,7 +205,7 @@ async def _thin_branch(
         done.append(
             ThinnedTable(
                 table=table.name,
-                branch=str(refs.branch_of(table.ref)),
+                branch=str(branches.branch_of(table.ref)),
                 dropped=dropped,
                 kept=kept,
                 bytes_freed=freed.get(table, 0),
@@ -273,7 +272,7 @@ def _is_past(version: Version, now: datetime, retention: VersionRetention) -> bo
 async def _moments_for(table: Table, resources: Resources) -> list[tuple[datetime, Reason]]:
     if table.name == RECORDS_TABLE:
         return []
-    database = resources.current().on(str(refs.branch_of(table.ref)))
+    database = resources.current().on(str(branches.branch_of(table.ref)))
     return await _moments_of([replace(resources, database=database).records])
 
 

@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from pathlib import Path
 
-from lance_context_core.engine.connection import Connection
-from lance_context_core.engine.database import RECORDS_TABLE
-from lance_context_core.engine.files.locks import locked
 from lance_context_core.errors import ConflictError
+from lance_context_core.storage.database import RECORDS_TABLE
+from lance_context_core.storage.file_locks import locked
+from lance_context_core.storage.lance.connection import Connection
 
 _PATIENCE_SECONDS = 600
 """How long a verb waits for its turn."""

@@ -12,14 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_context_core._util.frozen import frozen_by_name
-from lance_context_core.engine import sql
-from lance_context_core.engine.journal.entries import Entry, How
-from lance_context_core.engine.sql.clauses import UnsureError
-from lance_context_core.engine.table import following
-from lance_context_core.engine.table.following import NEVER, Since, State
-from lance_context_core.engine.table.table import Table
 from lance_context_core.hot.scopes import HotScopes
 from lance_context_core.messages import Message
+from lance_context_core.storage import changes, sql
+from lance_context_core.storage.changes import NEVER, Since, State
+from lance_context_core.storage.sql.predicates import UnsureError
+from lance_context_core.storage.table import Table
+from lance_context_core.storage.wal.entries import Entry, How
 from lance_context_core.stores.history import COLUMNS, message_of
 from lance_context_core.window.cutting import is_enough
 
@@ -123,7 +122,7 @@ async def ending(
         n_forgotten = hot.n_forgotten
         known = hot.known(table, place)
         if isinstance(known, Ending):
-            now = known.followed(await following.since(table, known.state), where, session_id)
+            now = known.followed(await changes.since(table, known.state), where, session_id)
             # Of one that has become long the beginning is of no use.
             if now is not None and now.reaches(room) and len(now.added) <= 2 * block:
                 if now.added is not known.added or now.state != known.state:
@@ -143,7 +142,7 @@ async def _read(table: Table, where: sql.Clause, *, room: int, block: int) -> En
     last, columns = 2 * block, [*COLUMNS, *_FLEETING]
     while True:
         state, (rows, before) = NEVER, (None, 0)
-        if (seen := await following.tail(table, where, columns=columns, last=last)) is not None:
+        if (seen := await changes.tail(table, where, columns=columns, last=last)) is not None:
             state, rows, before = seen
         if rows is None:
             rows, before = await table.tail(where, columns=columns, last=last)

@@ -7,8 +7,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from lance_context_core.engine import sql
-from lance_context_core.engine.schema import KEY
 from lance_context_core.errors import NotFoundError
 from lance_context_core.knowledge.knowledge import AsyncKnowledge
 from lance_context_core.knowledge.values import KnowledgeHit
@@ -16,6 +14,8 @@ from lance_context_core.messages import Message
 from lance_context_core.rows.records import from_row
 from lance_context_core.search.options import SearchOptions
 from lance_context_core.search.turns import order
+from lance_context_core.storage import sql
+from lance_context_core.storage.lance.schema import KEY
 from lance_context_core.stores.history import AsyncHistory
 from lance_context_core.stores.memory import AsyncMemory
 from lance_context_core.stores.records.scoped import WITHOUT_BLOB, Records

@@ -4,8 +4,8 @@ import pytest
 from core.conformance.doubles import WordVectors
 
 from lance_context_core import Document, InvalidRequestError
-from lance_context_core.engine.table.vectors import Vectors
 from lance_context_core.errors import EmbeddingModelMismatchError
+from lance_context_core.storage.lance.vectors import Vectors
 
 NEW = WordVectors(model="new", dimension=24)
 

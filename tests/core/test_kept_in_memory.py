@@ -18,14 +18,14 @@ SOURCES = [
 WITHOUT_TEXTS = {
     "lance_context_core/documents/readers/choosing.py": {"_others": "the installed readers"},
     "lance_context_core/embedders/_local.py": {"_load_once": "one model"},
-    "lance_context_core/engine/locks/processes.py": {
+    "lance_context_core/storage/locks/processes.py": {
         "_mine": "numbers of this process",
         "_parts": "numbers of at most 1,024 processes",
         "_boot": "one number",
         "_namespace": "one number",
         "_seen": "numbers of processes that are alive",
     },
-    "lance_context_core/engine/sql/clauses.py": {
+    "lance_context_core/storage/sql/predicates.py": {
         "quote_identifier": "the names of columns",
         "_ANY": "nothing, for ever",
         "_of_time": "16 moments",
@@ -38,13 +38,15 @@ WITHOUT_TEXTS = {
         "_FUNCTION_WORDS": "words of ours, made at import",
     },
     "lance_context_core/documents/writing.py": {"NOTHING": "nothing, for ever"},
-    "lance_context_core/engine/table/unfolded.py": {"_NO_ROW": "nothing, for ever"},
+    "lance_context_core/storage/optimistic.py": {"_NO_ROW": "nothing, for ever"},
     "packages/lance-context-opentelemetry/lance_context_opentelemetry/telemetry.py": {
         "_replaced": "our own functions"
     },
     "lance_context_core/_util/extras.py": {"_RUNNING": "names of packages"},
-    "lance_context_core/engine/table/access.py": {"_running": "tasks, each until it is done"},
-    "lance_context_core/engine/table/creation.py": {"_running": "tasks, each until it is done"},
+    "lance_context_core/storage/lance/table_handle.py": {
+        "_running": "tasks, each until it is done"
+    },
+    "lance_context_core/storage/lance/open_table.py": {"_running": "tasks, each until it is done"},
     "adapters/langchain/langchain_lance_context/_messages.py": {"_defaults": "LangChain's classes"},
 }
 """Caches and containers of modules in which no text or name of a user ever is, and what is in them."""

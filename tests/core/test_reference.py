@@ -144,7 +144,7 @@ def test_adapters_and_examples_import_public_names_only():
         "from lance_context_core.stores.history import AsyncHistory",
         "from lance_context_core import SearchHit",
         "from lance_context_core.filters.tree import And",
-        "import lance_context_core.engine",
+        "import lance_context_core.storage",
         "from lance_context_core import store",
     ],
 )

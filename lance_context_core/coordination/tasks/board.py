@@ -21,10 +21,10 @@ from lance_context_core.coordination.tasks.values import (
     TaskStats,
     TaskStatus,
 )
-from lance_context_core.engine.boards.index import Holder
-from lance_context_core.engine.locks import processes
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.scope import Scope
+from lance_context_core.storage.locks import processes
+from lance_context_core.storage.task_index import Holder
 from lance_context_core.stores.keyvalues.items import AsyncKeyValues
 
 T = TypeVar("T")

@@ -21,15 +21,15 @@ from lance_context_core.coordination.tasks import stored
 from lance_context_core.coordination.tasks.graph import Graph
 from lance_context_core.coordination.tasks.indexed import Indexed
 from lance_context_core.coordination.tasks.kept import Listed
-from lance_context_core.engine import sql
-from lance_context_core.engine.boards.in_journal import Changer, Changing
-from lance_context_core.engine.journal.payload import Alike
-from lance_context_core.engine.journal.transactions import NotKnownError
-from lance_context_core.engine.names import kv_table_of
-from lance_context_core.engine.schema import KEY, KEY_VALUES
 from lance_context_core.errors import ContextStoreError
 from lance_context_core.rows import items as itemrows
 from lance_context_core.scope import SCOPE_PARTS, Scope
+from lance_context_core.storage import sql
+from lance_context_core.storage.lance.schema import KEY, KEY_VALUES
+from lance_context_core.storage.names import kv_table_of
+from lance_context_core.storage.task_boards import Changer, Changing
+from lance_context_core.storage.wal.entries import Alike
+from lance_context_core.storage.wal.transactions import NotKnownError
 from lance_context_core.stores.keyvalues.items import AsyncKeyValues
 from lance_context_core.types import Item
 

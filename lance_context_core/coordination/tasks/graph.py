@@ -17,9 +17,9 @@ from lance_context_core.coordination.tasks.values import (
     TaskStatus,
     require_transition,
 )
-from lance_context_core.engine.boards.index import Holder
-from lance_context_core.engine.locks import processes
 from lance_context_core.errors import ConflictError, InvalidRequestError, NotFoundError
+from lance_context_core.storage.locks import processes
+from lance_context_core.storage.task_index import Holder
 
 
 class Graph:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from lance_context_core.coordination.tasks import stored
 from lance_context_core.coordination.tasks.kept import is_open
 from lance_context_core.coordination.tasks.values import DONE, Task, TaskStatus
-from lance_context_core.engine.boards.in_journal import Changing
-from lance_context_core.engine.boards.index import Holder
+from lance_context_core.storage.task_boards import Changing
+from lance_context_core.storage.task_index import Holder
 
 _OPEN = [str(one) for one in TaskStatus if one not in DONE]
 

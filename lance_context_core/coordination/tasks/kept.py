@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from lance_context_core.coordination.tasks.values import DONE, Task, TaskStatus
-from lance_context_core.engine.boards.index import Holder
+from lance_context_core.storage.task_index import Holder
 
 
 class Tasks(Protocol):

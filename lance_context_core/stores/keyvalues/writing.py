@@ -12,15 +12,15 @@ from lance_context_core._resources import Resources
 from lance_context_core._util import cooperative as steps
 from lance_context_core._util.checks import listed, shown
 from lance_context_core._util.frozen import frozen
-from lance_context_core.engine.revisions import new_revision
-from lance_context_core.engine.schema import KEY
-from lance_context_core.engine.table import keyed
-from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import AlreadyExistsError, ConflictError, InvalidRequestError
 from lance_context_core.protocols import ItemKey
 from lance_context_core.rows import items as itemrows
 from lance_context_core.rows.records import refuse_duplicates
 from lance_context_core.scope import Scope
+from lance_context_core.storage import put_if
+from lance_context_core.storage.lance.schema import KEY
+from lance_context_core.storage.names import new_revision
+from lance_context_core.storage.table import Table
 from lance_context_core.types import Item, ItemsAppended, ItemsWritten, ItemVector, Progress
 
 
@@ -109,7 +109,7 @@ async def put(
     drafted = {
         one.key: one for one in await _drafted(items, "items", scope=scope, resources=resources)
     }
-    meant = _Keyed(dict.fromkeys(drafted, keyed.PUT), drafted)
+    meant = _Keyed(dict.fromkeys(drafted, put_if.PUT), drafted)
     await _write(table, meant, scope=scope, resources=resources, progress=progress)
 
 
@@ -120,7 +120,7 @@ def put_now(table: Table, items: Sequence[Item], *, scope: Scope, resources: Res
     drafted = {
         one.key: one for one in _drafted_now(items, "items", scope=scope, resources=resources)
     }
-    meant = _Keyed(dict.fromkeys(drafted, keyed.PUT), drafted)
+    meant = _Keyed(dict.fromkeys(drafted, put_if.PUT), drafted)
     return _write_now(table, meant, scope=scope, resources=resources) is not None
 
 
@@ -135,7 +135,7 @@ async def add(
     """Write the items whose keys hold nothing; see `AsyncKeyValues.add`."""
     offered = await _drafted(items, "items", scope=scope, resources=resources)
     first = {one.key: one for one in reversed(offered)}
-    meant = _Keyed(dict.fromkeys(first, keyed.ADD), first)
+    meant = _Keyed(dict.fromkeys(first, put_if.ADD), first)
     existed = await _write(table, meant, scope=scope, resources=resources, progress=progress)
     return _added(offered, first, existed)
 
@@ -148,7 +148,7 @@ def add_now(
         return None
     offered = _drafted_now(items, "items", scope=scope, resources=resources)
     first = {one.key: one for one in reversed(offered)}
-    meant = _Keyed(dict.fromkeys(first, keyed.ADD), first)
+    meant = _Keyed(dict.fromkeys(first, put_if.ADD), first)
     done = _write_now(table, meant, scope=scope, resources=resources)
     return None if done is None else _added(offered, first, done[0])
 
@@ -224,15 +224,15 @@ def _meant(
     expected: Mapping[ItemKey, int | None],
 ) -> _Keyed:
     """How each key is written that is to be deleted, added, and put, in this order; and its item."""
-    ways = dict.fromkeys(gone, keyed.REMOVE)
+    ways = dict.fromkeys(gone, put_if.REMOVE)
     items: dict[ItemKey, _Draft] = {}
     for one in added:
         if (key := one.key) in items:
             raise InvalidRequestError(f"{key!r} is to be added twice by one call: decide on one")
-        items[key], ways[key] = one, keyed.RENEW if key in ways else keyed.CLAIM
+        items[key], ways[key] = one, put_if.RENEW if key in ways else put_if.CLAIM
     for one in put:
-        way = ways.get(key := one.key, keyed.PUT)
-        items[key], ways[key] = one, keyed.RENEW if way == keyed.REMOVE else way
+        way = ways.get(key := one.key, put_if.PUT)
+        items[key], ways[key] = one, put_if.RENEW if way == put_if.REMOVE else way
     return _Keyed(ways, items, expected)
 
 
@@ -259,7 +259,7 @@ async def _write(
     rows = _keyed_rows(meant, made, scope=scope, now=now)
     try:
         existed = await table.write_keyed([*rows.values()])
-    except (keyed.Taken, keyed.Unexpected) as error:
+    except (put_if.Taken, put_if.Unexpected) as error:
         raise _meaning(error, rows) from None
     return dict(zip(rows, existed, strict=True))
 
@@ -274,7 +274,7 @@ def _write_now(
     rows = _keyed_rows(meant, made, scope=scope, now=resources.clock.now())
     try:
         done = table.write_keyed_now([*rows.values()])
-    except (keyed.Taken, keyed.Unexpected) as error:
+    except (put_if.Taken, put_if.Unexpected) as error:
         raise _meaning(error, rows) from None
     return None if done is None else (dict(zip(rows, done.existed, strict=True)), done.token)
 
@@ -287,18 +287,18 @@ def _keyed_rows(
     rows = {}
     for key in [*ways, *(one for one in expected if one not in ways)]:
         row = made.get(key) or {KEY: itemrows.row_key(scope, key), "updated_at": now}
-        row[keyed.HOW] = ways.get(key, keyed.LEAVE)
+        row[put_if.HOW] = ways.get(key, put_if.LEAVE)
         if key in expected:
-            row[keyed.EXPECTED] = expected[key]
+            row[put_if.EXPECTED] = expected[key]
         rows[key] = row
     return rows
 
 
 def _meaning(
-    error: keyed.Taken | keyed.Unexpected, rows: Mapping[ItemKey, Mapping[str, Any]]
+    error: put_if.Taken | put_if.Unexpected, rows: Mapping[ItemKey, Mapping[str, Any]]
 ) -> AlreadyExistsError | ConflictError:
     named = {row[KEY]: key for key, row in rows.items()}
-    if isinstance(error, keyed.Taken):
+    if isinstance(error, put_if.Taken):
         return _taken(named[error.args[0]])
     key, revision, found = error.args
     return _unexpected(named[key], revision, found)

@@ -8,9 +8,9 @@ from typing import Any
 from lance_context_core._embedding import embedded
 from lance_context_core._util import cooperative as steps
 from lance_context_core._util.retry import Attempts
-from lance_context_core.engine import sql
-from lance_context_core.engine.schema import KEY
 from lance_context_core.rows.records import from_row
+from lance_context_core.storage import sql
+from lance_context_core.storage.lance.schema import KEY
 from lance_context_core.stores.records import superseding
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.types import ContextRecord

@@ -13,14 +13,14 @@ from dataclasses import replace
 from typing import Any
 
 from lance_context_core._util.retry import Attempts
-from lance_context_core.engine import sql
-from lance_context_core.engine.database import COLD_TABLE
-from lance_context_core.engine.revisions import next_revision
-from lance_context_core.engine.schema import COLD, KEY, VECTOR, vector_length, vector_model
-from lance_context_core.engine.table.table import Table
-from lance_context_core.engine.table.writing import with_revisions
 from lance_context_core.rows.records import from_row
 from lance_context_core.scope import Scope
+from lance_context_core.storage import sql
+from lance_context_core.storage.database import COLD_TABLE
+from lance_context_core.storage.lance.schema import COLD, KEY, VECTOR, vector_length, vector_model
+from lance_context_core.storage.lance.writes import with_revisions
+from lance_context_core.storage.names import next_revision
+from lance_context_core.storage.table import Table
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.types import ContextRecord
 from lance_context_core.versioning import branches

@@ -8,14 +8,14 @@ from lance_context_core._progress import check_progress, tell_written
 from lance_context_core._util import cooperative as steps
 from lance_context_core._util.calls import takes
 from lance_context_core._util.checks import check_name, listed
-from lance_context_core.engine import sql
-from lance_context_core.engine.schema import VECTOR
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import FilterLike
 from lance_context_core.protocols import SearchMode
 from lance_context_core.rows.records import COLUMNS, edge
 from lance_context_core.search.fusion import DEFAULT_FUSION, Fusion, ReciprocalRank
 from lance_context_core.search.options import ALONE, SearchOptions
+from lance_context_core.storage import sql
+from lance_context_core.storage.lance.schema import VECTOR
 from lance_context_core.stores.records import changing, writing
 from lance_context_core.stores.records.finding import DEFAULTS, HitArguments, columns_of, found
 from lance_context_core.stores.records.handle import ContextHandle

@@ -2,8 +2,8 @@
 
 import warnings
 
-from lance_context_core.engine import sql
 from lance_context_core.errors import ElsewhereWarning
+from lance_context_core.storage import sql
 from lance_context_core.stores.records.scoped import Records
 
 

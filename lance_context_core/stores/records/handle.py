@@ -8,11 +8,11 @@ from typing import Self, Unpack
 from lance_context_core._handle import Opened
 from lance_context_core._opening import opened
 from lance_context_core._util.checks import check_name
-from lance_context_core.engine.files.maintenance import CompactionMetrics
-from lance_context_core.engine.refs import versions
-from lance_context_core.engine.refs.versions import Ref
 from lance_context_core.errors import NotFoundError
 from lance_context_core.scope import Scope
+from lance_context_core.storage.lance import versions
+from lance_context_core.storage.lance.fragments import CompactionMetrics
+from lance_context_core.storage.lance.versions import Ref
 from lance_context_core.stores.records.opening import ContextOptions, opening
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.types import Diff, Version

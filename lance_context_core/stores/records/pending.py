@@ -10,12 +10,6 @@ from lance_context_core._resources import Resources
 from lance_context_core._util.checks import check_span
 from lance_context_core._util.frozen import frozen
 from lance_context_core.embedders._service import EmbeddingService
-from lance_context_core.engine import sql
-from lance_context_core.engine.database import COLD_TABLE, DOCUMENTS_TABLE
-from lance_context_core.engine.names import collection_of
-from lance_context_core.engine.revisions import next_revision
-from lance_context_core.engine.schema import DOCUMENTS, SEARCH_TEXT, VECTOR, VECTORS, vector_model
-from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import (
     DimensionMismatchError,
     EmbeddingModelMismatchError,
@@ -24,6 +18,17 @@ from lance_context_core.errors import (
 from lance_context_core.filters import DOCUMENT_FIELDS, RECORD_FIELDS, FilterLike
 from lance_context_core.rows import documents, sources
 from lance_context_core.rows.records import from_row
+from lance_context_core.storage import sql
+from lance_context_core.storage.database import COLD_TABLE, DOCUMENTS_TABLE
+from lance_context_core.storage.lance.schema import (
+    DOCUMENTS,
+    SEARCH_TEXT,
+    VECTOR,
+    VECTORS,
+    vector_model,
+)
+from lance_context_core.storage.names import collection_of, next_revision
+from lance_context_core.storage.table import Table
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.types import Progress
 from lance_context_core.versioning.places import Whole

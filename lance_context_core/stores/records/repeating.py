@@ -3,10 +3,10 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal
 
-from lance_context_core.engine import sql
-from lance_context_core.engine.schema import KEY
 from lance_context_core.errors import AlreadyExistsError
 from lance_context_core.messages import TextPart, parts_to_json
+from lance_context_core.storage import sql
+from lance_context_core.storage.lance.schema import KEY
 from lance_context_core.stores.records.scoped import Records
 
 Identity = tuple[Literal["id", "external_id"], str]

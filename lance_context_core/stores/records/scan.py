@@ -4,13 +4,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from lance_context_core.engine import sql
-from lance_context_core.engine.database import PinnedDatabase
-from lance_context_core.engine.errors import translated
-from lance_context_core.engine.schema import VECTOR
-from lance_context_core.engine.table import reading
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.rows.records import COLUMNS, from_rows
+from lance_context_core.storage import sql
+from lance_context_core.storage.database import PinnedDatabase
+from lance_context_core.storage.lance import reads
+from lance_context_core.storage.lance.errors import translated
+from lance_context_core.storage.lance.schema import VECTOR
 from lance_context_core.stores.records.mappings import RecordDict, record_dict
 from lance_context_core.stores.records.scoped import Records
 
@@ -34,11 +34,11 @@ async def scan(
         if handle is None:
             return
         with translated(label):
-            row_ids = (await reading.scan(handle, where, []))["_rowid"].to_numpy()
+            row_ids = (await reads.scan(handle, where, []))["_rowid"].to_numpy()
         for start in range(0, len(row_ids), batch_size):
             batch = row_ids[start : start + batch_size]
             with translated(label):
-                rows = await reading.take(handle, batch, [*COLUMNS, VECTOR])
+                rows = await reads.take(handle, batch, [*COLUMNS, VECTOR])
             for record in from_rows(rows):
                 yield record_dict(record)
 

@@ -16,12 +16,6 @@ from lance_context_core._util import cooperative as steps
 from lance_context_core._util.checks import check_name, check_span
 from lance_context_core._util.frozen import frozen
 from lance_context_core._util.lru import remembered
-from lance_context_core.engine import sql
-from lance_context_core.engine.database import COLD_TABLE
-from lance_context_core.engine.revisions import next_revision
-from lance_context_core.engine.schema import COLD, KEY, LINK, OWES, VECTOR
-from lance_context_core.engine.sql.clauses import UnsureError as UnsureOfRowError
-from lance_context_core.engine.table.table import Table
 from lance_context_core.filters import RECORD_FIELDS, FilterLike
 from lance_context_core.hot.block import UnsureError
 from lance_context_core.rows import visibility
@@ -38,6 +32,12 @@ from lance_context_core.scope import Scope
 from lance_context_core.search import query as searching
 from lance_context_core.search.options import CONVERSATION, Room, SearchArguments, SearchOptions
 from lance_context_core.search.query import Around
+from lance_context_core.storage import sql
+from lance_context_core.storage.database import COLD_TABLE
+from lance_context_core.storage.lance.schema import COLD, KEY, LINK, OWES, VECTOR
+from lance_context_core.storage.names import next_revision
+from lance_context_core.storage.sql.predicates import UnsureError as UnsureOfRowError
+from lance_context_core.storage.table import Table
 from lance_context_core.types import ContextRecord, SearchHit
 
 WITHOUT_BLOB = [name for name in COLUMNS if name != "blob"]

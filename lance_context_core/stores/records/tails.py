@@ -5,11 +5,11 @@ from typing import Any, TypeVar
 
 from lance_context_core._util.checks import shown
 from lance_context_core._util.retry import Attempts
-from lance_context_core.engine import sql
-from lance_context_core.engine.schema import KEY
-from lance_context_core.engine.table.conditional import Tail
 from lance_context_core.errors import AlreadyExistsError, ConflictError, NotFoundError
 from lance_context_core.rows.records import refuse_duplicates
+from lance_context_core.storage import sql
+from lance_context_core.storage.lance.schema import KEY
+from lance_context_core.storage.preconditions import Tail
 from lance_context_core.stores.records import repeating, writing
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.stores.records.writing import Draft

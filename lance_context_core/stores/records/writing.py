@@ -10,9 +10,6 @@ from lance_context_core._progress import tell_written
 from lance_context_core._util import cooperative as steps
 from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core._util.retry import ATTEMPTS, Attempts
-from lance_context_core.engine import sql
-from lance_context_core.engine.schema import KEY, OWES, VECTOR
-from lance_context_core.engine.table.table import Table
 from lance_context_core.messages import Message
 from lance_context_core.rows.records import (
     from_row,
@@ -22,6 +19,9 @@ from lance_context_core.rows.records import (
     to_row,
     with_values,
 )
+from lance_context_core.storage import sql
+from lance_context_core.storage.lance.schema import KEY, OWES, VECTOR
+from lance_context_core.storage.table import Table
 from lance_context_core.stores.records import superseding
 from lance_context_core.stores.records.repeating import (
     Identity,

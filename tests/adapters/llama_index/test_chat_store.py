@@ -26,7 +26,7 @@ from lance_context_core import (
     StorageError,
     ToolResultPart,
 )
-from lance_context_core.engine.table.access import Access
+from lance_context_core.storage.lance.table_handle import Access
 
 ACTIVE, ARCHIVED = MessageStatus.ACTIVE, MessageStatus.ARCHIVED
 HOSTILE = 'a\'; DROP TABLE "x" --%_\\'

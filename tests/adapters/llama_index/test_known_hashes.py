@@ -13,7 +13,7 @@ from llama_index_lance_context import LanceContextDocumentStore, LanceContextVec
 from llama_index_lance_context._known_hashes import KnownHashes
 
 from lance_context_core import ContextStore
-from lance_context_core.engine.table.table import Table
+from lance_context_core.storage.table import Table
 
 # About our own code, whatever the release of the framework.
 pytestmark = pytest.mark.one_release

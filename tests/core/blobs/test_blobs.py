@@ -11,13 +11,13 @@ from core.conformance.doubles import ManualClock
 
 from lance_context_core import ContextStore, DocumentScope
 from lance_context_core.documents import ReadDocument
-from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import (
     InvalidRequestError,
     NotFoundError,
     ReadOnlyError,
     StorageError,
 )
+from lance_context_core.storage.table import Table
 from lance_context_core.types import Blob
 
 MIB = 1024 * 1024

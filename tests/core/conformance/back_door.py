@@ -5,7 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lance_context_core.engine.journal.ledger import Ledger
+from lance_context_core.storage.wal.table_log import Ledger
 from lance_context_core.store.store import AsyncContextStore
 
 

@@ -17,8 +17,6 @@ from hypothesis import strategies as st
 from lance_context_testing._items import along, item, key, paths
 from lance_context_testing.samples import NAMES
 
-from lance_context_core.engine.names import collection_of, kv_of, kv_table_of, shown_name
-from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import (
     AlreadyExistsError,
     InternalError,
@@ -26,6 +24,8 @@ from lance_context_core.errors import (
     ReadOnlyError,
 )
 from lance_context_core.messages import Message
+from lance_context_core.storage.names import collection_of, kv_of, kv_table_of, shown_name
+from lance_context_core.storage.table import Table
 from lance_context_core.sync import KeyValues
 from lance_context_core.types import Item, ItemVector
 

@@ -8,7 +8,6 @@ from datetime import timedelta
 import pytest
 
 from lance_context_core.coordination.conflicts import STANDARD_CONFLICTS, Conflicts
-from lance_context_core.engine.locks import processes
 from lance_context_core.errors import (
     DeadlockError,
     InvalidRequestError,
@@ -17,6 +16,7 @@ from lance_context_core.errors import (
     StaleLockError,
 )
 from lance_context_core.messages import Message
+from lance_context_core.storage.locks import processes
 
 AT_ONCE = timedelta(0)
 LEASE = timedelta(seconds=30)

@@ -6,8 +6,8 @@ from core.conformance.places import InEachPlace
 from core.conformance.vectors import COLLECTIONS, StoredVectorTests, described
 from lance_context_testing.vectors import ids_of
 
-from lance_context_core.engine.names import collection_of, table_of
 from lance_context_core.errors import EmbeddingModelMismatchError, InvalidRequestError
+from lance_context_core.storage.names import collection_of, table_of
 from lance_context_core.types import Document
 
 

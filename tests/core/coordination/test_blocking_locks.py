@@ -8,7 +8,6 @@ import pytest
 
 from lance_context_core import ContextStore
 from lance_context_core.coordination.locks import AsyncLocks
-from lance_context_core.engine.locks.keeping import Keeper
 from lance_context_core.errors import (
     InvalidRequestError,
     LockTimeoutError,
@@ -16,6 +15,7 @@ from lance_context_core.errors import (
     StaleLockError,
     StorageError,
 )
+from lance_context_core.storage.locks.renewal import Keeper
 
 AT_ONCE = timedelta(0)
 

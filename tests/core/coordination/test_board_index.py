@@ -6,13 +6,13 @@ import sqlite3
 import pytest
 
 from lance_context_core.coordination.tasks.changes import NAME, Changes
-from lance_context_core.engine.boards import index
-from lance_context_core.engine.files import maintenance
-from lance_context_core.engine.files.fragments import FragmentMerges
-from lance_context_core.engine.names import kv_table_of
-from lance_context_core.engine.schema import KEY_VALUES
-from lance_context_core.engine.table.table import Table
 from lance_context_core.settings import FragmentPolicy
+from lance_context_core.storage import task_index
+from lance_context_core.storage.lance import fragments
+from lance_context_core.storage.lance.fragments import FragmentMerges
+from lance_context_core.storage.lance.schema import KEY_VALUES
+from lance_context_core.storage.names import kv_table_of
+from lance_context_core.storage.table import Table
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ async def test_after_a_merge_of_fragments_the_next_claim_reads_no_table(open_sto
         await board.add(f"task {n}", id=str(n))
         await store.flush()
     table = store._resources.writable().table(kv_table_of(NAME), KEY_VALUES)
-    merged = await maintenance.merge_fragments(table, FragmentMerges(FragmentPolicy()))
+    merged = await fragments.merge_fragments(table, FragmentMerges(FragmentPolicy()))
     assert merged.fragments_added
     reads.clear()
     claimed = [(await board.claim("ann")).id for _ in range(12)]
@@ -69,11 +69,11 @@ async def test_the_first_task_of_a_store_is_a_small_write_as_every_other(open_st
 
 def test_who_died_making_it_anew_is_waited_for_no_longer_than_that_takes():
     connection = sqlite3.connect(":memory:")
-    assert index.take_turn(connection, 1, 100.0)
-    assert not index.take_turn(connection, 1, 101.9)
-    assert index.take_turn(connection, 2, 101.9)
-    assert index.take_turn(connection, 1, 102.0)
+    assert task_index.take_turn(connection, 1, 100.0)
+    assert not task_index.take_turn(connection, 1, 101.9)
+    assert task_index.take_turn(connection, 2, 101.9)
+    assert task_index.take_turn(connection, 1, 102.0)
     # The machine was booted anew.
-    assert index.take_turn(connection, 1, 3.0)
-    index.end_turn(connection, 1)
-    assert index.take_turn(connection, 1, 3.1)
+    assert task_index.take_turn(connection, 1, 3.0)
+    task_index.end_turn(connection, 1)
+    assert task_index.take_turn(connection, 1, 3.1)

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from lance_context_core.engine.journal import file
-from lance_context_core.engine.locks import processes
+from lance_context_core.storage.locks import processes
+from lance_context_core.storage.wal import sqlite
 from lance_context_core.sync import ContextStore
 
 WORKER = Path(__file__).with_name("worker.py")
@@ -58,7 +58,7 @@ class Worker:
         while True:
             self.send(signal.SIGSTOP)
             os.waitid(os.P_PID, self.process.pid, os.WSTOPPED)
-            if can_write(self.store / file.NAME):
+            if can_write(self.store / sqlite.NAME):
                 return
             self.send(signal.SIGCONT)
             time.sleep(0.001)

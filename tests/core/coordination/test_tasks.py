@@ -9,13 +9,13 @@ import pytest
 
 from lance_context_core.coordination.tasks.changes import Changes
 from lance_context_core.coordination.tasks.values import TRANSITIONS, Priority, TaskStatus
-from lance_context_core.engine.locks import processes
 from lance_context_core.errors import (
     ConflictError,
     InvalidRequestError,
     NotFoundError,
     StaleLockError,
 )
+from lance_context_core.storage.locks import processes
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from core.conformance.interrupting import before
 from lance_context_core import AsyncContextStore, ContextStore
 from lance_context_core._loop import block_on
 from lance_context_core.documents import TextChunker, writing
-from lance_context_core.engine.files import maintenance
-from lance_context_core.engine.table import conditional
 from lance_context_core.rows import sources
+from lance_context_core.storage import preconditions
+from lance_context_core.storage.lance import fragments
 
 BY_PARAGRAPH = TextChunker(target=30, most=60, least=0, overlap=0)
 N = 24
@@ -142,7 +142,7 @@ def test_a_long_file_that_two_add_at_once_is_there_once(tmp_path, monkeypatch, w
                     await two.documents.add(b"and something more", name="third")
 
             name = "append" if when == "before it is added" else "_add"
-            before(monkeypatch, conditional, name, work)
+            before(monkeypatch, preconditions, name, work)
             mine = await one.documents.add(written(told()), name="mine", **add)
             assert theirs == [mine]
             found = [one for one in await one.documents.list() if one.id == mine.id]
@@ -158,8 +158,8 @@ import os, signal, sys
 from core.conformance.doubles import WordVectors
 from lance_context_core import ContextStore
 from lance_context_core.documents import TextChunker, writing
-from lance_context_core.engine.table import conditional
-from lance_context_core.engine.table.gathering import Gathered
+from lance_context_core.storage import conditional
+from lance_context_core.storage.spooled_batch import Gathered
 from lance_context_core.rows import sources
 
 place, when, text = sys.argv[1:]
@@ -217,7 +217,7 @@ import os, signal, sys
 from core.conformance.doubles import WordVectors
 from lance_context_core import AsyncContextStore, ContextStore
 from lance_context_core.documents import TextChunker, writing
-from lance_context_core.engine.table import conditional
+from lance_context_core.storage import conditional
 from lance_context_core.rows import sources
 
 place, text = sys.argv[1:]
@@ -258,7 +258,7 @@ def test_what_was_added_twice_by_whoever_was_killed_then_is_taken_back(tmp_path,
         elif healed_by == "maintenance":
             store.maintain()
         else:
-            block_on(maintenance.compact(store.aio.documents._documents.table))
+            block_on(fragments.compact(store.aio.documents._documents.table))
             store.maintain()
         assert [one.name for one in store.documents.list()] == ["another", "theirs"]
         assert [one.text for one in store.documents.chunks(id)] == told()

@@ -1,7 +1,7 @@
 """What is said and read through a store with a journal, and what of it is in a table."""
 
 from lance_context_core import Message
-from lance_context_core.engine.journal.policy import JournalPolicy
+from lance_context_core.storage.wal.policy import JournalPolicy
 
 SMALL = JournalPolicy(batch_rows=3)
 """Four messages are a commit of their own."""

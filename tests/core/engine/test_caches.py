@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from lance_context_core import Message
-from lance_context_core.engine import connection
-from lance_context_core.engine.connection import Caches
+from lance_context_core.storage.lance import connection
+from lance_context_core.storage.lance.connection import Caches
 
 MIB = 1024 * 1024
 

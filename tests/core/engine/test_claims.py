@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from lance_context_core import AsyncContextStore, Item
-from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import InternalError
+from lance_context_core.storage.table import Table
 
 
 @pytest.mark.usefixtures("each_write_commits")

@@ -7,9 +7,8 @@ import pytest
 from core.conformance.interrupting import before
 
 from lance_context_core import AsyncContextStore, ConflictError, Item
-from lance_context_core.engine.table import conditional, sighted
-from lance_context_core.engine.table.sighted import Sighted
-from lance_context_core.engine.table.unfolded import Unfolded
+from lance_context_core.storage import optimistic, preconditions
+from lance_context_core.storage.optimistic import Sighted, Unfolded
 
 NAMES = ("kept", "moved", "watched")
 
@@ -51,10 +50,10 @@ def between(request, monkeypatch):
     """Has something done by another store after the look at what is there, before it is committed."""
     if request.param == "commits":
         request.getfixturevalue("each_write_commits")
-        return partial(before, monkeypatch, conditional, "_commit")
+        return partial(before, monkeypatch, preconditions, "_commit")
     if request.param == "transaction":  # In which it looks, and writes what it can tell of that.
         return partial(before, monkeypatch, Sighted, "write")
-    monkeypatch.setattr(sighted, "_FEW_ROWS", 0)
+    monkeypatch.setattr(optimistic, "_FEW_ROWS", 0)
     return partial(before, monkeypatch, Unfolded, "write")
 
 

@@ -6,7 +6,8 @@ import pytest
 from core.conformance.interrupting import before
 
 from lance_context_core import AsyncContextStore, ConflictError, Item
-from lance_context_core.engine.table import conditional, contending, writing
+from lance_context_core.storage import preconditions
+from lance_context_core.storage.lance import contention, writes
 
 LOST = "lance error: Too many concurrent writers. Attempted 3 times, but failed on retry_timeout"
 IN_THE_WAY = "lance error: Incompatible transaction: others have changed the same rows"
@@ -40,9 +41,9 @@ def losing(monkeypatch, owner, name, times, text=LOST):
 
 @pytest.fixture(autouse=True)
 def _without_pauses(monkeypatch):
-    monkeypatch.setattr(contending, "_PAUSE_SECONDS", 0)
-    monkeypatch.setattr(contending, "_TURN_SECONDS", 0.001)
-    monkeypatch.setattr(contending, "_LEAST_SECONDS", 0.0001)
+    monkeypatch.setattr(contention, "_PAUSE_SECONDS", 0)
+    monkeypatch.setattr(contention, "_TURN_SECONDS", 0.001)
+    monkeypatch.setattr(contention, "_LEAST_SECONDS", 0.0001)
 
 
 def test_the_engine_is_told_to_leave_lost_races_to_the_store():
@@ -52,7 +53,7 @@ def test_the_engine_is_told_to_leave_lost_races_to_the_store():
 @pytest.mark.usefixtures("each_write_commits")
 async def test_a_write_that_loses_many_races_is_there_once_in_the_end(store, monkeypatch):
     await store.kv().put([Item(key="first")])
-    tries = losing(monkeypatch, writing, "insert", 40)
+    tries = losing(monkeypatch, writes, "insert", 40)
     await store.kv().add([Item(key="mine", value={"n": 1})])
     assert len(tries) == 41
     assert [(one.key, one.value) for one in await store.kv().list()] == [
@@ -70,7 +71,7 @@ async def test_each_try_is_on_top_of_what_others_have_committed():
             raise RuntimeError(LOST)
         return "done"
 
-    assert await contending.insist("write", table, work) == "done"
+    assert await contention.insist("write", table, work) == "done"
     assert seen == list(range(11))
 
 
@@ -82,7 +83,7 @@ async def test_what_does_not_pass_is_told_after_a_few_tries():
         raise RuntimeError(IN_THE_WAY)
 
     with pytest.raises(ConflictError, match="cannot write"):
-        await contending.insist("write", Table(), work)
+        await contention.insist("write", Table(), work)
     assert len(tries) == 5
 
 
@@ -97,8 +98,8 @@ async def test_what_came_too_late_is_taken_back_however_often_that_loses(tmp_pat
         async def others():
             await two.kv().delete([((), "watched")])
 
-        before(monkeypatch, conditional, "_commit", others)
-        tries = losing(monkeypatch, conditional, "_take_back", 40)
+        before(monkeypatch, preconditions, "_commit", others)
+        tries = losing(monkeypatch, preconditions, "_take_back", 40)
         with pytest.raises(ConflictError, match="nothing was written"):
             await kv.write(puts=[Item(key="kept", value={"n": 1})], expected=expected)
         assert len(tries) == 41
@@ -110,7 +111,7 @@ async def test_a_version_is_restored_however_often_that_loses(store, monkeypatch
     await store.memory.add(["first"])
     then = await store.version()
     await store.memory.add(["second"])
-    real, tries = contending.insist, []
+    real, tries = contention.insist, []
 
     async def insist(action, handle, work, **options):
         async def losing_first(handle):
@@ -121,7 +122,7 @@ async def test_a_version_is_restored_however_often_that_loses(store, monkeypatch
 
         return await real(action, handle, losing_first, **options)
 
-    monkeypatch.setattr(contending, "insist", insist)
+    monkeypatch.setattr(contention, "insist", insist)
     await store.restore(then)
     assert [one.text for one in (await store.memory.list()).items] == ["first"]
     assert any("restore" in action for action in tries)

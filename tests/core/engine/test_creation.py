@@ -10,9 +10,9 @@ from proofs.soak.fates import calm
 from proofs.soak.proxy import Proxy
 
 from lance_context_core import AsyncContextStore, Message, StorageError
-from lance_context_core.engine.schema import RECORDS
-from lance_context_core.engine.table import creation
-from lance_context_core.engine.table.opening import STABLE_ROW_IDS
+from lance_context_core.storage.lance import open_table
+from lance_context_core.storage.lance.open_table import STABLE_ROW_IDS
+from lance_context_core.storage.lance.schema import RECORDS
 
 
 @pytest.fixture
@@ -34,11 +34,11 @@ async def read(store):
 
 async def test_while_one_makes_it_nobody_else_does(stores, monkeypatch):
     slow, *quick = stores
-    step, others = creation._make, []
+    step, others = open_table._make, []
 
     async def late(connection, name, **options):
         """What the engine does once it saw no table, and before it makes one."""
-        monkeypatch.setattr(creation, "_make", step)
+        monkeypatch.setattr(open_table, "_make", step)
         others.extend(asyncio.create_task(say(one, f"of {n}")) for n, one in enumerate(quick))
         done, _ = await asyncio.wait(others, timeout=0.3)
         assert not done
@@ -46,7 +46,7 @@ async def test_while_one_makes_it_nobody_else_does(stores, monkeypatch):
             name, mode="overwrite", schema=options["schema"], storage_options=options["options"]
         )
 
-    monkeypatch.setattr(creation, "_make", late)
+    monkeypatch.setattr(open_table, "_make", late)
     await say(slow, "of the slow one")
     await asyncio.gather(*others)
     assert len(others) == 3
@@ -64,14 +64,14 @@ async def test_while_one_makes_it_nobody_else_does(stores, monkeypatch):
 async def test_who_gives_up_waiting_leaves_the_table_to_others(stores, monkeypatch):
     one, two, three, _ = stores
     may_go = asyncio.get_running_loop().create_future()
-    step = creation._make
+    step = open_table._make
 
     async def late(connection, name, **options):
-        monkeypatch.setattr(creation, "_make", step)
+        monkeypatch.setattr(open_table, "_make", step)
         await may_go
         return await step(connection, name, **options)
 
-    monkeypatch.setattr(creation, "_make", late)
+    monkeypatch.setattr(open_table, "_make", late)
     first = asyncio.create_task(say(one, "one"))
     await asyncio.sleep(0.05)
     second = asyncio.create_task(say(two, "two"))
@@ -89,7 +89,7 @@ async def test_who_gives_up_waiting_leaves_the_table_to_others(stores, monkeypat
 _HANGS = """
 import asyncio, sys
 from lance_context_core import AsyncContextStore, Message
-from lance_context_core.engine.table import creation
+from lance_context_core.storage import creation
 
 async def hang(connection, name, **options):
     print("made", flush=True)
@@ -187,7 +187,7 @@ async def make_again(store, meanwhile, **more):
     """Make the records anew, as one does who saw no table; `meanwhile` is what others do at once."""
     connection = await store._resources.database.connection.engine()
     late = Late(connection, meanwhile, **more)
-    return await creation._make(late, "records", schema=RECORDS.schema, options=STABLE_ROW_IDS)
+    return await open_table._make(late, "records", schema=RECORDS.schema, options=STABLE_ROW_IDS)
 
 
 async def near(store, text):
@@ -316,7 +316,7 @@ async def test_who_gives_up_making_a_table_still_puts_back_what_it_replaced(plai
         await say(embedding, "new")
 
     make = {"schema": RECORDS.schema, "options": STABLE_ROW_IDS}
-    making = creation.create(Late(connection, meanwhile), "s3://bucket", "records", **make)
+    making = open_table.create_table(Late(connection, meanwhile), "s3://bucket", "records", **make)
     task = asyncio.create_task(making)
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -12,8 +12,8 @@ from core.sync.syncing import Witness
 from lancedb.index import FTS, BTree
 
 from lance_context_core import Document, InvalidRequestError, Message, StorageError
-from lance_context_core.engine.files import manifests
-from lance_context_core.engine.files.durability import Syncer, syncer_of
+from lance_context_core.storage.lance import manifests
+from lance_context_core.storage.lance.durability import Syncer, syncer_of
 
 SCHEMA = pa.schema([pa.field("key", pa.string(), nullable=False), pa.field("n", pa.int64())])
 STABLE_ROW_IDS = {"new_table_enable_stable_row_ids": "true"}

@@ -25,8 +25,8 @@ from lance_context_core import (
     ReadOnlyError,
     StorageError,
 )
-from lance_context_core.engine.errors import meaning, translated
 from lance_context_core.errors import InternalError
+from lance_context_core.storage.lance.errors import meaning, translated
 
 # Nothing listens there: connecting fails at once.
 NOWHERE = "http://127.0.0.1:1"

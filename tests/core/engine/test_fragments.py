@@ -12,7 +12,12 @@ from hypothesis import strategies as st
 from lancedb.index import FTS, BTree, IvfFlat
 
 from lance_context_core import InvalidRequestError
-from lance_context_core.engine.files.fragments import Fragment, FragmentMerges, FragmentPolicy, plan
+from lance_context_core.storage.lance.fragments import (
+    Fragment,
+    FragmentMerges,
+    FragmentPolicy,
+    plan,
+)
 
 SCHEMA = pa.schema(
     [

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from lance_context_core import ContextStore, InvalidRequestError, Message
-from lance_context_core.engine.table import grouping
+from lance_context_core.storage import group_commit
 
 
 def turn(caller, *, given, n=1):
@@ -91,14 +91,14 @@ async def test_a_refused_batch_is_nobody_else_s_concern(store):
 @pytest.mark.usefixtures("each_write_commits")
 async def test_rows_that_cannot_be_written_fail_for_their_caller_alone(store, monkeypatch):
     await store.context().add("user", "the table is there")
-    to_table = grouping.to_table
+    to_table = group_commit.to_table
 
     def picky(rows, *rest, **options):
         if any(row["text"] == "poison" for row in rows):
             raise ValueError("cannot be written")
         return to_table(rows, *rest, **options)
 
-    monkeypatch.setattr(grouping, "to_table", picky)
+    monkeypatch.setattr(group_commit, "to_table", picky)
     words = [f"{n}" for n in range(20)] + ["poison"]
     told = await asyncio.gather(
         # Rows of different columns: some have a tag.

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from lance_context_core import Message
-from lance_context_core.engine.table import indexes, writing
+from lance_context_core.storage.lance import indexes, writes
 
 # What happens between a commit and another's, where nobody's lock keeps them apart.
 pytestmark = pytest.mark.usefixtures("each_write_commits")
@@ -21,7 +21,7 @@ async def test_an_erasure_removes_no_version_that_a_commit_was_begun_on(open_sto
     await writer.scope(user_id="ada").context().add("user", "secret", id="erased")
     loop = asyncio.get_running_loop()
     begun, may_go = loop.create_future(), loop.create_future()
-    upsert = writing.upsert
+    upsert = writes.upsert
 
     async def slow(handle, data):
         if not begun.done():
@@ -35,7 +35,7 @@ async def test_an_erasure_removes_no_version_that_a_commit_was_begun_on(open_sto
         removed.append(options)
         return await remove(handle, **options)
 
-    monkeypatch.setattr(writing, "upsert", slow)
+    monkeypatch.setattr(writes, "upsert", slow)
     monkeypatch.setattr(indexes, "optimize", removes)
     change = asyncio.create_task(writer.context().upsert("user", "new", id="kept", key="id"))
     await begun

@@ -8,8 +8,8 @@ import pytest
 from core.engine.journaling import in_the_table, read, say
 
 from lance_context_core import AsyncContextStore, Item, ItemVector, Message
-from lance_context_core.engine.table.access import Access
 from lance_context_core.settings import JournalPolicy
+from lance_context_core.storage.lance.table_handle import Access
 
 KEY = (("a",), "x")
 

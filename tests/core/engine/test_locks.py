@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from lance_context_core.engine.files import locks
-from lance_context_core.engine.files.locks import locked
+from lance_context_core.storage import file_locks
+from lance_context_core.storage.file_locks import locked
 
 
 async def take(place, **how):
@@ -53,7 +53,7 @@ async def test_a_child_that_was_forked_meanwhile_does_not_keep_it(tmp_path, monk
         return file
 
     os_open = os.open
-    monkeypatch.setattr(locks.os, "open", opened)
+    monkeypatch.setattr(file_locks.os, "open", opened)
     async with locked(tmp_path):
         pass
     monkeypatch.undo()
@@ -80,7 +80,7 @@ async def test_nothing_is_opened_in_the_thread_of_the_loop(tmp_path, monkeypatch
         return os_open(place, flags)
 
     os_open = os.open
-    monkeypatch.setattr(locks.os, "open", opened)
+    monkeypatch.setattr(file_locks.os, "open", opened)
     (room := tmp_path / "room").mkdir()
     async with locked(room, behind=tmp_path):
         pass
@@ -98,7 +98,7 @@ async def test_who_is_cancelled_while_it_is_opened_keeps_none_of_it(tmp_path, mo
 
     os_open = os.open
     with monkeypatch.context() as patch:
-        patch.setattr(locks.os, "open", opened)
+        patch.setattr(file_locks.os, "open", opened)
         taking = asyncio.create_task(take(tmp_path))
         await asyncio.to_thread(is_opening.wait)
         taking.cancel()

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from lance_context_core import AsyncContextStore
-from lance_context_core.engine.table import presence
-from lance_context_core.engine.table.presence import Presence, _number
+from lance_context_core.storage import key_filter
+from lance_context_core.storage.key_filter import Presence, _number
 
 N = 2_100
 
@@ -26,7 +26,7 @@ async def many(folder):
 @pytest.fixture
 def held(monkeypatch):
     """What lets the reading of names go on, and the names of records once they are read."""
-    monkeypatch.setattr(presence, "_ROWS_PER_LOOK", 2 * N)
+    monkeypatch.setattr(key_filter, "_ROWS_PER_LOOK", 2 * N)
     learn, go_on, done = Presence._learn, threading.Event(), Future()
 
     async def later(self, handle, column, reading):

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lance_context_core import AsyncContextStore, ContextStore, Item
-from lance_context_core.engine.journal.transactions import Transactions
-from lance_context_core.engine.table import reading, remembered
 from lance_context_core.errors import StoreClosedError
+from lance_context_core.storage import row_cache
+from lance_context_core.storage.lance import reads as reading
+from lance_context_core.storage.wal.transactions import Transactions
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 KEY = (("n",), "a")
@@ -239,8 +240,8 @@ def test_the_later_of_two_under_one_key_is_found(tmp_path):
 
 
 def test_large_items_are_not_kept_in_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(remembered, "_MOST_ROW_BYTES", 2_000)
-    monkeypatch.setattr(remembered, "_MOST_BYTES", 5_000)
+    monkeypatch.setattr(row_cache, "_MOST_ROW_BYTES", 2_000)
+    monkeypatch.setattr(row_cache, "_MOST_BYTES", 5_000)
     with ContextStore.open(tmp_path) as store:
         kv = store.kv("k")
         kv.put([item(data=b"x" * 3_000), *(item(f"{n}") for n in range(20))])

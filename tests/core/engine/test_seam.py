@@ -8,7 +8,7 @@ import pytest
 from core.promised import CORE
 
 from lance_context_core import ContextStore
-from lance_context_core.engine.table import reading
+from lance_context_core.storage.lance import reads
 
 HOUSE = CORE.parents[1] / "lance_context_core"
 DATABASES = {"lancedb", "lance", "pylance", "sqlite3"}
@@ -29,7 +29,7 @@ def test_only_the_room_of_the_engine_imports_a_database():
         for path in HOUSE.rglob("*.py")
         if DATABASES & {*imported(path)}
     }
-    assert found == {"engine"}
+    assert found == {"storage"}
 
 
 @pytest.mark.parametrize("call", ["search", "knowledge", "documents"])
@@ -51,7 +51,7 @@ def test_words_may_be_found_by_another_engine_with_nothing_else_changed(monkeypa
         )
         return rows.slice(0, limit).select([*columns, "_score", "_rowid"])
 
-    monkeypatch.setattr(reading, "match", match)
+    monkeypatch.setattr(reads, "match", match)
     with ContextStore.open("memory://", journal=None, search_cache=None) as store:
         store.knowledge.add("I have a red boat.", session_id="s")
         store.knowledge.add("I have a grey dog.", session_id="s")

@@ -124,7 +124,7 @@ async def test_what_was_appended_removed_and_appended_again_is_there_once(store)
 
 async def test_a_fold_that_is_done_again_leaves_the_order_as_it_is(tmp_path, monkeypatch):
     """It was cut short between its commit and the journal's forgetting."""
-    from lance_context_core.engine.journal.ledger import Ledger
+    from lance_context_core.storage.wal.table_log import Ledger
 
     async with AsyncContextStore.open(tmp_path) as store:
         await say(store, "a", "b")

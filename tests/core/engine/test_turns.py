@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from lance_context_core.engine.table import contending
+from lance_context_core.storage.lance import contention
 
 LOST = "lance error: Too many concurrent writers. Attempted 1 times, but failed on retry_timeout"
 LIST, GET, PUT = 0.02, 0.003, 0.003
@@ -85,10 +85,10 @@ async def writes(n_steady, n_pausing):
     took = [[] for _ in range(n_steady + n_pausing)]
 
     async def write(i):
-        handle, turns = Handle(server), contending.Turns()
+        handle, turns = Handle(server), contention.Turns()
         await asyncio.sleep(random.random() / 2)
         while (began := loop.time()) < end:
-            await contending.insist("write", handle, lambda _: handle.commit(), turns=turns)
+            await contention.insist("write", handle, lambda _: handle.commit(), turns=turns)
             took[i].append(loop.time() - began)
             if i >= n_steady:
                 await asyncio.sleep(random.uniform(0.5, 1.5))
@@ -106,7 +106,7 @@ def run(monkeypatch):
         random.seed(seed)
         loop = Clock(seed)
         clock = SimpleNamespace(monotonic=loop.time, time=lambda: loop.now + 12345.25)
-        monkeypatch.setattr(contending, "time", clock)
+        monkeypatch.setattr(contention, "time", clock)
         try:
             return loop.run_until_complete(writes(n_steady, n_pausing))
         finally:

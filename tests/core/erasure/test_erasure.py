@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from efforts import in_proofs
 
-import lance_context_core.engine.files.erasing as steps
+import lance_context_core.storage.lance.purge as steps
 from lance_context_core import ContextStore, DataPart, Document, Item, Message
 from lance_context_core.erasure import references as traces
 from lance_context_core.errors import (

@@ -10,8 +10,8 @@ import time
 import pytest
 
 from lance_context_core import AsyncContextStore, ContextStore, Item, Message
-from lance_context_core.engine.files import erasing
-from lance_context_core.engine.journal import journal as journals
+from lance_context_core.storage.lance import purge
+from lance_context_core.storage.wal import log as journals
 
 SPAWN = multiprocessing.get_context("spawn")
 
@@ -95,7 +95,7 @@ def test_what_a_killed_process_left_in_the_journal_is_erased(place):
 @pytest.mark.parametrize("sole_writer", [False, True])
 def test_what_others_write_meanwhile_stays(store, place, monkeypatch, sole_writer):
     live(store, n=20)
-    real = erasing.scour
+    real = purge.scour
 
     async def scour(table, gone, **options):
         async with AsyncContextStore.open(place) as other:
@@ -103,7 +103,7 @@ def test_what_others_write_meanwhile_stays(store, place, monkeypatch, sole_write
             await other.history.append("h", Message.user("meanwhile"), session_id="s")
         return await real(table, gone, **options)
 
-    monkeypatch.setattr(erasing, "scour", scour)
+    monkeypatch.setattr(purge, "scour", scour)
     store.scope(user_id="ada").erase(sole_writer=sole_writer)
     assert holding(place, "zqvx") == []
     with ContextStore.open(place) as again:

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from lance_context_core import AsyncContextStore, Message
-from lance_context_core.engine.sql import equals, is_present
+from lance_context_core.storage.sql import equals, is_present
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ import lancedb
 import pyarrow as pa
 from lancedb.index import FTS, Bitmap, BTree, LabelList
 
-from lance_context_core.engine import sql
-from lance_context_core.engine.sql.clauses import UnsureError
-from lance_context_core.engine.table.opening import STABLE_ROW_IDS
 from lance_context_core.filters import RECORD_FIELDS, parse
+from lance_context_core.storage import sql
+from lance_context_core.storage.lance.open_table import STABLE_ROW_IDS
+from lance_context_core.storage.sql.predicates import UnsureError
 
 DAY = datetime(2024, 1, 1, tzinfo=UTC)
 TIME = pa.timestamp("us", "UTC")

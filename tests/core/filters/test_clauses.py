@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 from lancedb.index import Bitmap, BTree, LabelList
 
 from lance_context_core._loop import store_loop
-from lance_context_core.engine import sql
-from lance_context_core.engine.schema import KEY, TIMESTAMP
-from lance_context_core.engine.sql import clauses, lists
-from lance_context_core.engine.table.opening import STABLE_ROW_IDS
 from lance_context_core.filters import Columns, ColumnType, Field, parse
 from lance_context_core.protocols import LISTING
 from lance_context_core.rows import visibility
 from lance_context_core.rows.items import encoded
 from lance_context_core.rows.selection import Selection
+from lance_context_core.storage import sql
+from lance_context_core.storage.lance.open_table import STABLE_ROW_IDS
+from lance_context_core.storage.lance.schema import KEY, TIMESTAMP
+from lance_context_core.storage.sql import predicates
 
 NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)
 TICK = timedelta(microseconds=1)
@@ -180,7 +180,7 @@ BUILT = {
             ("at_or_after", sql.at_or_after),
             ("before", sql.before),
             ("at_or_before", sql.at_or_before),
-            ("compare", lambda column, value: clauses.compare(column, "eq", value)),
+            ("compare", lambda column, value: predicates.compare(column, "eq", value)),
         )
     },
     "starts_with": [sql.starts_with("role", text) for text in TEXTS],
@@ -189,8 +189,8 @@ BUILT = {
         sql.ends_with("namespace", "\0a\0"),
     ],
     "has_part": [
-        *(clauses.has_part("role", text) for text in TEXTS),
-        clauses.has_part("namespace", "a\0"),
+        *(predicates.has_part("role", text) for text in TEXTS),
+        predicates.has_part("namespace", "a\0"),
     ],
     "matches": [
         sql.matches("namespace", r"^[^\x00]*\x00a\x00"),
@@ -199,12 +199,12 @@ BUILT = {
         sql.matches("role", r"^\^a\$", to_end=True),
         sql.matches("role", r"\|"),
     ],
-    "is_empty": [lists.is_empty("tags"), lists.is_empty("edges")],
+    "is_empty": [predicates.is_empty("tags"), predicates.is_empty("edges")],
     "is_not_empty": [sql.is_not_empty("tags"), sql.is_not_empty("edges")],
-    "is_list": [lists.is_list(name, texts) for name in LIST_COLUMNS for texts in LISTS[1:]],
+    "is_list": [predicates.is_list(name, texts) for name in LIST_COLUMNS for texts in LISTS[1:]],
     "has_element": [sql.has_element(name, text) for name in LIST_COLUMNS for text in TEXTS],
-    "has_any": [lists.has_any(name, texts) for name in LIST_COLUMNS for texts in LISTS],
-    "has_all": [lists.has_all(name, texts) for name in LIST_COLUMNS for texts in LISTS],
+    "has_any": [predicates.has_any(name, texts) for name in LIST_COLUMNS for texts in LISTS],
+    "has_all": [predicates.has_all(name, texts) for name in LIST_COLUMNS for texts in LISTS],
     "all_equal": [
         sql.all_equal({}),
         sql.all_equal({"role": "a", "id": None}),
@@ -228,9 +228,9 @@ BUILT = {
         sql.any_of([sql.equals("role", "a"), sql.is_absent("id"), "false"]),
     ],
     "not_true": [
-        clauses.not_true(sql.equals("role", "a")),
-        clauses.not_true(sql.has_element("tags", "a")),
-        clauses.not_true("true"),
+        predicates.not_true(sql.equals("role", "a")),
+        predicates.not_true(sql.has_element("tags", "a")),
+        predicates.not_true("true"),
     ],
 }
 
@@ -245,7 +245,7 @@ def test_a_row_in_memory_is_told_what_the_engine_tells(table, builder):
 def test_every_builder_is_tried():
     builders = {
         name
-        for room in (clauses, lists)
+        for room in (predicates, predicates)
         for name, one in inspect.getmembers(room, inspect.isfunction)
         if one.__annotations__.get("return") is sql.Clause and not name.startswith("_")
     }
@@ -274,7 +274,7 @@ nested = st.recursive(
     lambda inner: st.one_of(
         st.builds(sql.all_of, st.lists(inner, max_size=4)),
         st.builds(sql.any_of, st.lists(inner, max_size=4)),
-        st.builds(clauses.not_true, inner.map(lambda clause: clause or sql.EVERYTHING)),
+        st.builds(predicates.not_true, inner.map(lambda clause: clause or sql.EVERYTHING)),
     ),
     max_leaves=8,
 )
@@ -389,7 +389,7 @@ def _filter(condition):
     [
         sql.all_of([sql.equals("role", "a"), "_rowid > 3"]),
         sql.any_of([sql.equals("role", "a"), "_rowid > 3"]),
-        clauses.not_true("_rowid > 3"),
+        predicates.not_true("_rowid > 3"),
         _filter({"metadata.color": NOON}),
         _filter({"role": "a", "metadata.color": NOON}),
         _filter({"$not": {"metadata.color": NOON}}),
@@ -415,7 +415,7 @@ def test_what_only_the_engine_can_tell_is_not_guessed(clause):
         (sql.any_of([sql.equals(KEY, "a"), sql.is_present("role")]), None),
         (sql.any_of([sql.equals(KEY, "a"), "false"]), {"a"}),
         (sql.any_of([sql.equals(KEY, "a"), ""]), None),
-        (clauses.not_true(sql.equals(KEY, "a")), None),
+        (predicates.not_true(sql.equals(KEY, "a")), None),
     ],
 )
 def test_a_clause_knows_the_keys_of_what_it_can_match(clause, keys):
@@ -433,7 +433,7 @@ def test_what_stands_on_which_side_of_a_bound_is_as_the_names_say():
     assert holding(sql.at_or_before("n", 2)) == [1, 2]
     assert holding(sql.at_or_after("n", 2)) == [2, 3]
     assert holding(sql.after("n", 2)) == [3]
-    assert holding(lists.has_any("tags", [])) == []
-    assert holding(lists.has_all("tags", [])) == [1, 2, 3]
+    assert holding(predicates.has_any("tags", [])) == []
+    assert holding(predicates.has_all("tags", [])) == [1, 2, 3]
     assert holding(sql.all_equal({"n": 2, "role": None})) == [2]
     assert holding(sql.all_equal({"n": 2, "role": "a"})) == []

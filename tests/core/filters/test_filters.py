@@ -11,9 +11,9 @@ from uuid import UUID
 import pytest
 from core.filters.filtering import DAY, filled_table, found_by_scan, matching, places, where
 
-from lance_context_core.engine import sql
 from lance_context_core.errors import FilterError, InvalidRequestError
 from lance_context_core.filters import DOCUMENT_FIELDS, RECORD_FIELDS, Field, parse
+from lance_context_core.storage import sql
 
 
 def test_nothing_given_restricts_nothing():

@@ -2,8 +2,8 @@
 
 import pytest
 
-from lance_context_core.engine import sql
 from lance_context_core.filters import DOCUMENT_FIELDS
+from lance_context_core.storage import sql
 
 ROWS = [
     {"id": "a", "metadata": '{"n": 1, "s": "x"}'},

@@ -7,11 +7,11 @@ import pytest
 from lance_context_testing.samples import NO_NAMES
 
 from lance_context_core import Message
-from lance_context_core.engine.database import GRAPH_TABLE
-from lance_context_core.engine.schema import GRAPH
-from lance_context_core.engine.table import reading
 from lance_context_core.errors import InvalidRequestError, NotFoundError, ReadOnlyError
 from lance_context_core.graph import Entity, Mention, Relation
+from lance_context_core.storage.database import GRAPH_TABLE
+from lance_context_core.storage.lance import reads
+from lance_context_core.storage.lance.schema import GRAPH
 
 MARKER = "zq77vx"
 
@@ -263,7 +263,7 @@ async def _has_what_r2_says(graph, second="r2"):
 async def test_the_first_ones_are_listed_in_order_however_many_are_asked_for(
     store, graph, limit, monkeypatch
 ):
-    monkeypatch.setattr(reading, "_MANY", 2)
+    monkeypatch.setattr(reads, "_MANY", 2)
     for name in "cabed":
         await graph.add_entities([Entity(name=name)])
     await store.flush()
@@ -272,7 +272,7 @@ async def test_the_first_ones_are_listed_in_order_however_many_are_asked_for(
 
 
 async def test_of_the_last_rows_as_many_are_listed_as_are_asked_for(store, graph, monkeypatch):
-    monkeypatch.setattr(reading, "_MANY", 2)
+    monkeypatch.setattr(reads, "_MANY", 2)
     await graph.add_entities([Entity(name=name) for name in "cabed"])
     await store.flush()
     table = store._resources.database.table(GRAPH_TABLE, GRAPH)

@@ -10,11 +10,11 @@ from core.conformance.doubles import WordVectors
 from core.engine.journaling import SMALL
 
 from lance_context_core import AsyncContextStore
-from lance_context_core.engine.table.following import State
 from lance_context_core.hot import cache
 from lance_context_core.hot.block import Block
 from lance_context_core.hot.cache import blocks_of
 from lance_context_core.settings import SearchCache
+from lance_context_core.storage.changes import State
 
 AT_ONCE = 20
 BOUND = 100_000

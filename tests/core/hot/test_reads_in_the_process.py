@@ -12,11 +12,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lance_context_core import AsyncContextStore, Message
-from lance_context_core.engine.files import maintenance
-from lance_context_core.engine.files.fragments import FragmentMerges
-from lance_context_core.engine.table.access import Access
 from lance_context_core.hot import scopes
 from lance_context_core.settings import FragmentPolicy, IndexPolicy, SearchCache
+from lance_context_core.storage.lance import fragments
+from lance_context_core.storage.lance.fragments import FragmentMerges
+from lance_context_core.storage.lance.table_handle import Access
 
 USERS, SESSIONS = ("ann", "bob"), ("s", "t")
 KITE_OR_VASE = {"$or": [{"text": {"$text": "KITE"}}, {"text": {"$text": "vase"}}]}
@@ -95,8 +95,8 @@ async def test_upkeep_leaves_what_is_in_memory_as_it_is(store, without_the_engin
         await store.flush()
     await read(store)
     records = store._resources.records
-    merged = await maintenance.merge_fragments(records, FragmentMerges(FragmentPolicy()))
-    built = await maintenance.build_indexes(records, IndexPolicy(scalar_rows=1))
+    merged = await fragments.merge_fragments(records, FragmentMerges(FragmentPolicy()))
+    built = await fragments.build_indexes(records, IndexPolicy(scalar_rows=1))
     assert merged.fragments_added
     assert "session_id" in built
     without_the_engine()

@@ -13,12 +13,12 @@ from core.conformance.doubles import ManualClock, WordVectors
 from core.engine.journaling import SMALL, opened
 
 from lance_context_core import AsyncContextStore, Document, InvalidRequestError, Message
-from lance_context_core.engine.table import following
-from lance_context_core.engine.table.access import Access
 from lance_context_core.hot.cache import blocks_of
 from lance_context_core.hot.masks import Condition
 from lance_context_core.hot.words import words_of
 from lance_context_core.settings import IndexPolicy, SearchCache, SearchOptions, TextIndex
+from lance_context_core.storage import changes
+from lance_context_core.storage.lance.table_handle import Access
 from lance_context_core.types import Item, ItemVector
 
 
@@ -319,7 +319,7 @@ async def test_many_searches_at_once_of_a_cold_scope_all_find_it(store):
 async def test_many_searches_at_once_read_a_scope_twice_at_most_that_changes_while_it_is_read(
     store, monkeypatch
 ):
-    read, n_reads = following.read, 0
+    read, n_reads = changes.read, 0
 
     async def slow(*args, **options):
         nonlocal n_reads
@@ -330,7 +330,7 @@ async def test_many_searches_at_once_read_a_scope_twice_at_most_that_changes_whi
         return there
 
     await store.memory.add(["a red kite"], user_id="ann")
-    monkeypatch.setattr(following, "read", slow)
+    monkeypatch.setattr(changes, "read", slow)
     first = asyncio.ensure_future(found(store, "kite"))
     while not n_reads:  # noqa: ASYNC110 - it counts
         await asyncio.sleep(0)
@@ -340,7 +340,7 @@ async def test_many_searches_at_once_read_a_scope_twice_at_most_that_changes_whi
 
 
 async def test_what_was_written_while_others_read_a_scope_is_found(store, monkeypatch):
-    read = following.read
+    read = changes.read
     loop = asyncio.get_running_loop()
     is_read, may_end = loop.create_future(), loop.create_future()
 
@@ -352,7 +352,7 @@ async def test_what_was_written_while_others_read_a_scope_is_found(store, monkey
         return there
 
     await store.memory.add(["a red kite"], user_id="ann")
-    monkeypatch.setattr(following, "read", slow)
+    monkeypatch.setattr(changes, "read", slow)
     first = asyncio.ensure_future(found(store, "kite"))
     await is_read
     many = [f"a green kite, {number}" for number in range(9)]
@@ -368,7 +368,7 @@ async def test_one_who_reads_a_cold_scope_and_is_cancelled_leaves_it_to_the_othe
     store, monkeypatch
 ):
     await store.memory.add(["a red kite"], user_id="ann")
-    read, n_reads = following.read, 0
+    read, n_reads = changes.read, 0
 
     async def slow(*args, **options):
         nonlocal n_reads
@@ -378,7 +378,7 @@ async def test_one_who_reads_a_cold_scope_and_is_cancelled_leaves_it_to_the_othe
             await asyncio.sleep(0)
         return await read(*args, **options)
 
-    monkeypatch.setattr(following, "read", slow)
+    monkeypatch.setattr(changes, "read", slow)
     first = asyncio.ensure_future(found(store, "kite"))
     others = [asyncio.ensure_future(found(store, "kite")) for _ in range(5)]
     with pytest.raises(asyncio.CancelledError):
@@ -557,7 +557,7 @@ async def test_without_a_journal_any_read_lets_go_of_what_another_process_erased
 async def test_a_scope_from_which_something_was_erased_while_it_was_read_is_not_kept(
     tmp_path, monkeypatch
 ):
-    cache, read = SearchCache(), following.read
+    cache, read = SearchCache(), changes.read
 
     async def erased_meanwhile(*args, **options):
         part = await read(*args, **options)
@@ -570,7 +570,7 @@ async def test_a_scope_from_which_something_was_erased_while_it_was_read_is_not_
         gone, _ = await one.memory.add(["a red kite", "a blue kite"], user_id="ann")
         await one.flush()
         await other.memory.list(user_id="ann")
-        monkeypatch.setattr(following, "read", erased_meanwhile)
+        monkeypatch.setattr(changes, "read", erased_meanwhile)
         await found(other, "kite")
         assert blocks_of(cache).n_scopes == 0
         monkeypatch.undo()

@@ -3,8 +3,8 @@
 import pytest
 from core.knowledge.living import OSLO, DeathError, dying, facts, opened, said
 
-from lance_context_core.engine.journal.ledger import Ledger
 from lance_context_core.jobs.queue import LEASE
+from lance_context_core.storage.wal.table_log import Ledger
 from lance_context_core.types import Relationship
 
 

@@ -14,7 +14,7 @@ from lance_context_core.jobs.queue import LEASE
 PROGRAM = """
 import os, signal, sys
 from lance_context_core import ContextStore
-from lance_context_core.engine.table.table import Table
+from lance_context_core.storage.table import Table
 
 n, real = int(sys.argv[2]), Table.write_if
 done = 0

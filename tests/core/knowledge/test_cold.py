@@ -9,8 +9,8 @@ from core.conformance.doubles import WordVectors
 from core.knowledge.living import OSLO, Scripted, aloud, day, everything, facts, opened, said
 
 from lance_context_core import ContextStore, Message, NotFoundError
-from lance_context_core.engine.table.table import Table
 from lance_context_core.settings import VersionRetention
+from lance_context_core.storage.table import Table
 
 NOT_KEPT = VersionRetention(all_for=timedelta(0), hourly_for=timedelta(0), daily_for=timedelta(0))
 

@@ -10,7 +10,7 @@ from core.knowledge.living import OSLO, day, everything, facts, opened, said
 PROGRAM = """
 import os, signal, sys
 from lance_context_core import ContextStore
-from lance_context_core.engine.table.table import Table
+from lance_context_core.storage.table import Table
 
 place, verb, n = sys.argv[1], sys.argv[2], int(sys.argv[3])
 done = 0

@@ -22,8 +22,8 @@ from lance_context_core import (
     Message,
     NotFoundError,
 )
-from lance_context_core.engine.table import reading
 from lance_context_core.graph import Entity, Mention, Relation, Statement
+from lance_context_core.storage.lance import reads
 
 WORDS = ("soup", "tea", "rain", "Oslo", "it's", "100%", "naïve", "", "a\tb")
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -419,13 +419,13 @@ def test_a_limit_that_is_none_is_named(lived, limits):
 
 def test_conditions_and_columns_reach_the_engine(lived, monkeypatch):
     asked = []
-    stream = reading.stream
+    stream = reads.stream
 
     def noted(handle, where, columns, batch_rows):
         asked.append((where, columns))
         return stream(handle, where, columns, batch_rows)
 
-    monkeypatch.setattr(reading, "stream", noted)
+    monkeypatch.setattr(reads, "stream", noted)
     lived.sql(
         "SELECT text FROM messages WHERE id IN ('r7', 'r8') AND created_at > '2026-01-01 00:00Z'"
     )

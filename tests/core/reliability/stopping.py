@@ -12,10 +12,10 @@ import warnings
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
-from lance_context_core.engine.journal import file
-from lance_context_core.engine.journal.ledger import Ledger
-from lance_context_core.engine.journal.ways import Ways
-from lance_context_core.engine.table.folding import Folding
+from lance_context_core.storage.flush import Folding
+from lance_context_core.storage.wal import sqlite
+from lance_context_core.storage.wal.connection_pool import Ways
+from lance_context_core.storage.wal.table_log import Ledger
 from lance_context_core.store.store import AsyncContextStore
 
 PATIENCE_SECONDS = 120
@@ -167,7 +167,7 @@ def _made(stop, _):
     replace = Path.replace
 
     def replace_late(self, target):
-        if Path(target).name == file.NAME:
+        if Path(target).name == sqlite.NAME:
             stop()
         return replace(self, target)
 

@@ -10,7 +10,7 @@ import pytest
 from core.sync.syncing import Witness
 
 from lance_context_core import AsyncContextStore, ContextStore, Message, StorageError
-from lance_context_core.engine.journal.ledger import Ledger
+from lance_context_core.storage.wal.table_log import Ledger
 from lance_context_core.types import Document, Item
 
 

@@ -12,7 +12,7 @@ import pytest
 from core.reliability.rights import AS_SOMEBODY, rights, run
 
 from lance_context_core import AsyncContextStore, ContextStore, Document, Message, StorageError
-from lance_context_core.engine.files import relocation
+from lance_context_core.storage.lance import relocation
 
 pytestmark = pytest.mark.slow
 
@@ -162,7 +162,7 @@ def test_two_stores_that_change_places_keep_their_own_branches(tmp_path):
 END_AFTER = """
 import os, sys
 from lance_context_core import ContextStore
-from lance_context_core.engine.files import relocation
+from lance_context_core.storage.lance import relocation
 
 n, real = int(sys.argv[2]), relocation._replace
 

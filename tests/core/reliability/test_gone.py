@@ -6,8 +6,8 @@ import shutil
 import pytest
 
 from lance_context_core import AsyncContextStore, ContextStore, Document, Item, Message
-from lance_context_core.engine.journal import file
 from lance_context_core.errors import NotFoundError
+from lance_context_core.storage.wal import sqlite
 
 WORDS = "since it was opened"
 
@@ -150,7 +150,7 @@ def test_an_append_looks_at_the_disk_as_often_as_before(tmp_path, monkeypatch):
 
     with made(tmp_path / "store") as store:
         say(store)
-        monkeypatch.setattr(file.os, "stat", stat)
+        monkeypatch.setattr(sqlite.os, "stat", stat)
         say(store)
         monkeypatch.undo()
     assert str(tmp_path / "store") not in looks

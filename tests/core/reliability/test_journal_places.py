@@ -18,10 +18,10 @@ import pytest
 from core.reliability.rights import AS_SOMEBODY, rights, run
 
 from lance_context_core import AsyncContextStore, ContextStore, Item, Message, StorageError
-from lance_context_core.engine.files import mounts
-from lance_context_core.engine.journal import file, ways
 from lance_context_core.errors import StoreClosedError, StoreFormatError
 from lance_context_core.settings import JournalPolicy
+from lance_context_core.storage import file_locks
+from lance_context_core.storage.wal import connection_pool, sqlite
 
 
 @pytest.fixture
@@ -567,7 +567,7 @@ async def test_a_process_that_is_stopped_with_the_lock_is_an_error_of_writes_alo
     place, monkeypatch
 ):
     await made(place)
-    monkeypatch.setattr(ways, "_PATIENCE_SECONDS", 0.3)
+    monkeypatch.setattr(connection_pool, "_PATIENCE_SECONDS", 0.3)
     path = place / "journal.sqlite"
     with process(STOP_WITH_THE_LOCK, path) as stopped:
         assert await asyncio.to_thread(stopped.stdout.readline) == "locked\n"
@@ -625,14 +625,14 @@ async def test_a_forked_child_is_refused_and_takes_nothing_from_its_parent(place
 async def test_sqlite_syncs_each_entry_before_it_is_acknowledged_if_asked(
     place, monkeypatch, durability, level
 ):
-    made_, real = [], file.connect
+    made_, real = [], sqlite.connect
 
     def connect(*args, **options):
         way = real(*args, **options)
         made_.append(way.connection)
         return way
 
-    monkeypatch.setattr(file, "connect", connect)
+    monkeypatch.setattr(sqlite, "connect", connect)
     async with opened(place, durability=durability) as store:
         await say(store, "one")
         await store.context().add("user", b"x" * 2_000_000)
@@ -681,7 +681,7 @@ async def test_where_other_machines_have_the_directory_too_no_journal_is_made(
     tmp_path, monkeypatch
 ):
     (tmp_path / "mountinfo").write_text(MOUNTS.format(root=tmp_path))
-    monkeypatch.setattr(mounts, "_TABLE", tmp_path / "mountinfo")
+    monkeypatch.setattr(file_locks, "_TABLE", tmp_path / "mountinfo")
     for name in ("nfs/store", "with space/store", "of\u2028two\x85lines/store"):
         async with opened(tmp_path / name, journal=JournalPolicy()) as store:
             await say(store, "one")
@@ -697,7 +697,7 @@ async def test_a_store_that_was_copied_to_other_machines_reads_its_journal_there
     place, tmp_path, monkeypatch
 ):
     await made(place)
-    monkeypatch.setattr(mounts, "_TABLE", tmp_path / "mountinfo")
+    monkeypatch.setattr(file_locks, "_TABLE", tmp_path / "mountinfo")
     (tmp_path / "mountinfo").write_text(f"30 22 0:40 / {place} rw shared:1 - nfs server:/ rw\n")
     async with opened(place) as store:
         assert await read(store) == ["first", "second", "third"]
@@ -706,8 +706,8 @@ async def test_a_store_that_was_copied_to_other_machines_reads_its_journal_there
 
 
 def test_of_a_system_that_does_not_tell_nothing_is_assumed(tmp_path, monkeypatch):
-    monkeypatch.setattr(mounts, "_TABLE", tmp_path / "absent")
-    assert not mounts.is_shared(tmp_path)
+    monkeypatch.setattr(file_locks, "_TABLE", tmp_path / "absent")
+    assert not file_locks.is_shared(tmp_path)
     with ContextStore.open(tmp_path / "store") as store:
         store.kv("app").put([Item(key="k", value={"n": 1})])
     assert (tmp_path / "store" / "journal.sqlite").exists()

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from lance_context_core import AlreadyExistsError, ConflictError, Item, Message
-from lance_context_core.engine.table.access import Access
+from lance_context_core.storage.lance.table_handle import Access
 from lance_context_core.versioning import turns
 
 

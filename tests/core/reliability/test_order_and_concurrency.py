@@ -24,10 +24,10 @@ from core.conformance.writers import (
 from efforts import in_proofs
 
 from lance_context_core._loop import store_loop
-from lance_context_core.engine.schema import RECORDS
-from lance_context_core.engine.table import creation
-from lance_context_core.engine.table.opening import STABLE_ROW_IDS
 from lance_context_core.messages import Message
+from lance_context_core.storage.lance import open_table as creation
+from lance_context_core.storage.lance.open_table import STABLE_ROW_IDS
+from lance_context_core.storage.lance.schema import RECORDS
 from lance_context_core.sync import ContextStore
 from lance_context_core.types import Document
 

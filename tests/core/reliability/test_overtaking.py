@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from lance_context_core import ContextStore, Item, Message
-from lance_context_core.engine.journal import transactions
+from lance_context_core.storage.wal import transactions
 
 
 def opened(place):

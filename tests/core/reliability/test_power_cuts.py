@@ -15,11 +15,11 @@ import lancedb
 import pytest
 from efforts import in_proofs
 
-from lance_context_core.engine.files import manifests
-from lance_context_core.engine.journal.ledger import Ledger
 from lance_context_core.errors import StorageError
 from lance_context_core.messages import Message
 from lance_context_core.settings import JournalPolicy
+from lance_context_core.storage.lance import manifests
+from lance_context_core.storage.wal.table_log import Ledger
 from lance_context_core.store.store import AsyncContextStore
 
 SMALL = JournalPolicy(batch_rows=4)
@@ -277,7 +277,7 @@ async def test_what_cannot_be_looked_at_is_not_taken_for_torn(cut, tmp_path, mon
     there = files_in(place)
     async with opened(place) as store:
         with monkeypatch.context() as patched:
-            patched.setattr("lance_context_core.engine.files.torn._end", refuse)
+            patched.setattr("lance_context_core.storage.lance.torn_manifests._end", refuse)
             # The journal says which version it reads.
             assert await heard(store) == before.there
             assert files_in(place) >= there

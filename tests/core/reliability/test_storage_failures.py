@@ -17,8 +17,8 @@ import pytest
 from core.reliability.rights import AS_SOMEBODY, rights, run
 
 from lance_context_core import AsyncContextStore, ContextStoreError, Message, StorageError
-from lance_context_core.engine.schema import FORMAT_KEY, FORMAT_VERSION, RECORDS
 from lance_context_core.errors import StoreFormatError
+from lance_context_core.storage.lance.schema import FORMAT_KEY, FORMAT_VERSION, RECORDS
 from lance_context_core.types import Document
 
 

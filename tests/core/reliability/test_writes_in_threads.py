@@ -12,7 +12,7 @@ import pytest
 from core.reliability.rights import run
 
 from lance_context_core import ContextStore, Item, StorageError
-from lance_context_core.engine.journal import ways
+from lance_context_core.storage.wal import connection_pool
 
 KEYS = [(("n",), "a"), (("n",), "b")]
 N_ACKNOWLEDGED = 40
@@ -59,7 +59,7 @@ WRITES = {
 def test_a_journal_that_stays_locked_is_an_error_and_nothing_is_written(
     kv, tmp_path, monkeypatch, way
 ):
-    monkeypatch.setattr(ways, "_PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(connection_pool, "_PATIENCE_SECONDS", 0.2)
     with locked(tmp_path), pytest.raises(StorageError, match=r"locked by somebody else.*end it"):
         WRITES[way](kv)
     assert values(kv) == [1, None]

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lance_context_core import ContextStore, Document
-from lance_context_core.engine.table import narrowing
+from lance_context_core.storage import prefilter
 
 N = 120
 LENGTH = 8
@@ -39,7 +39,7 @@ def docs():
 @pytest.fixture(params=["few are told by their ids", "many are looked for among the best"])
 def _way(request, monkeypatch):
     # How many are few is patched, so that a hundred documents go each of the ways.
-    monkeypatch.setattr(narrowing, "_FEW", 0 if request.param.startswith("many") else 1_000)
+    monkeypatch.setattr(prefilter, "_FEW", 0 if request.param.startswith("many") else 1_000)
 
 
 def by_ids(numbers):

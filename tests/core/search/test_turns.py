@@ -9,8 +9,8 @@ from core.conformance.doubles import ManualClock, WordVectors
 
 from lance_context_core import ContextStore, Message
 from lance_context_core._loop import block_on
-from lance_context_core.engine.sql import equals
 from lance_context_core.settings import SearchCache, SearchOptions
+from lance_context_core.storage.sql import equals
 
 SPAWN = multiprocessing.get_context("spawn")
 

@@ -18,8 +18,8 @@ from lance_context_core import (
     Message,
     NotFoundError,
 )
-from lance_context_core.engine.table import conditional
-from lance_context_core.engine.table.unfolded import Unfolded
+from lance_context_core.storage import preconditions
+from lance_context_core.storage.optimistic import Unfolded
 from lance_context_core.sync import History
 
 PLACES = ["journal", "commits", "memory"]
@@ -44,7 +44,7 @@ def between(request, monkeypatch):
     """Has something done by others after the look at what is there, before it is committed."""
     if request.param == "commits":
         request.getfixturevalue("each_write_commits")
-        return partial(before, monkeypatch, conditional, "_hidden")
+        return partial(before, monkeypatch, preconditions, "_hidden")
     return partial(before, monkeypatch, Unfolded, "write")
 
 

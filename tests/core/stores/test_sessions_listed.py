@@ -6,7 +6,7 @@ import random
 import pytest
 
 from lance_context_core import Message
-from lance_context_core.engine.table import reading
+from lance_context_core.storage.lance import reads
 
 N = 100
 """Sessions of as many messages as make more rows than a page is first looked for in."""
@@ -89,14 +89,14 @@ async def test_as_many_are_counted_as_are_listed_whoever_described_them(store):
 @pytest.mark.long
 async def test_a_page_costs_the_same_in_a_store_of_twice_the_size(open_store, clock, monkeypatch):
     rows = []
-    query = reading._rows
+    query = reads._rows
 
     async def counted(asked):
         found = await query(asked)
         rows.append(found.num_rows)
         return found
 
-    monkeypatch.setattr(reading, "_rows", counted)
+    monkeypatch.setattr(reads, "_rows", counted)
 
     async def cost():
         rows.clear()

@@ -13,8 +13,8 @@ from lance_context_core import (
     Message,
     NotFoundError,
 )
-from lance_context_core.engine.files.places import files_at
 from lance_context_core.settings import VersionRetention
+from lance_context_core.storage.lance.locations import files_at
 
 
 @pytest.fixture

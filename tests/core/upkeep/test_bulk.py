@@ -7,8 +7,8 @@ import pytest
 from core.conformance.doubles import ManualClock
 
 from lance_context_core import Document, Message
-from lance_context_core.engine.table import indexes
 from lance_context_core.settings import IndexPolicy, Maintenance
+from lance_context_core.storage.lance import indexes
 
 pytestmark = pytest.mark.usefixtures("each_write_commits")
 

@@ -36,7 +36,7 @@ def alive():
         if isinstance(one, asyncio.Future)
         or str(type(one).__module__).startswith(("lance_context_core", "lancedb", "concurrent"))
     )
-    del kinds["lance_context_core.engine.files.fragments.Fragment"]  # as many as the table has
+    del kinds["lance_context_core.storage.lance.fragments.Fragment"]  # as many as the table has
     return kinds + collections.Counter(threads=threading.active_count())
 
 

@@ -17,11 +17,11 @@ from core.conformance.doubles import ManualClock
 
 from lance_context_core import InvalidRequestError, Message
 from lance_context_core._resources import SystemClock
-from lance_context_core.engine.files.fragments import FragmentPolicy
-from lance_context_core.engine.table import commits
-from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import ConflictError, StorageError
 from lance_context_core.settings import IndexPolicy
+from lance_context_core.storage.lance import committer
+from lance_context_core.storage.lance.fragments import FragmentPolicy
+from lance_context_core.storage.table import Table
 from lance_context_core.upkeep.claims import CLAIM, UPKEEP_TABLE, Claims
 from lance_context_core.upkeep.upkeep import Upkeep
 from lance_context_core.upkeep.values import Maintenance
@@ -72,7 +72,7 @@ async def table_stats(upkeep, table):
 async def test_writers_wait_a_moment_for_maintenance_and_no_longer(
     store, monkeypatch, seconds, is_written
 ):
-    monkeypatch.setattr(commits, "_WAIT_SECONDS", seconds)
+    monkeypatch.setattr(committer, "_WAIT_SECONDS", seconds)
     await fill(store, 1)
     async with store._resources.records.access.commits.pausing():
         writing = asyncio.ensure_future(fill(store, 1, start=1))
@@ -213,7 +213,7 @@ async def test_an_error_reaches_no_writer_and_is_told_by_the_statistics(store, m
         raise OSError("no space")
 
     with monkeypatch.context() as patch:
-        patch.setattr("lance_context_core.engine.files.maintenance.merge_fragments", fail)
+        patch.setattr("lance_context_core.storage.lance.fragments.merge_fragments", fail)
         await fill(store, 20)
         await settled(upkeep)
     stats = await upkeep.stats([records])
@@ -235,7 +235,7 @@ async def test_a_conflict_with_a_writer_is_no_failure(store, monkeypatch):
     async def conflict(*_):
         raise ConflictError("others were faster")
 
-    monkeypatch.setattr("lance_context_core.engine.files.maintenance.merge_fragments", conflict)
+    monkeypatch.setattr("lance_context_core.storage.lance.fragments.merge_fragments", conflict)
     (done,) = await upkeep.maintain([records], policy=None, only_due=True)
     assert done.skipped == "others were faster"
     stats = await table_stats(upkeep, records)
@@ -254,7 +254,7 @@ async def test_closing_waits_for_the_step_that_runs(store, monkeypatch):
         ended.set()
         raise ConflictError("it does not matter")
 
-    monkeypatch.setattr("lance_context_core.engine.files.maintenance.merge_fragments", slow)
+    monkeypatch.setattr("lance_context_core.storage.lance.fragments.merge_fragments", slow)
     await fill(store, 8)
     assert await asyncio.to_thread(started.wait, 300)
     await upkeep.stop()
@@ -388,7 +388,7 @@ def test_two_processes_do_the_work_once(where, request):
 def impatient(request, monkeypatch):
     """Both ways in which a table is held, and nobody waits for long."""
     monkeypatch.setattr("lance_context_core.upkeep.upkeep._PATIENCE_SECONDS", 0.2)
-    monkeypatch.setattr("lance_context_core.engine.files.locks.ARE_THERE", request.param == "locks")
+    monkeypatch.setattr("lance_context_core.storage.file_locks.ARE_THERE", request.param == "locks")
 
 
 @pytest.mark.usefixtures("impatient")
@@ -408,7 +408,7 @@ async def test_who_holds_a_table_keeps_others_from_maintaining_it(open_store):
 async def test_who_is_to_hold_a_table_waits_for_whoever_maintains_it(
     open_store, monkeypatch, are_locks
 ):
-    monkeypatch.setattr("lance_context_core.engine.files.locks.ARE_THERE", are_locks)
+    monkeypatch.setattr("lance_context_core.storage.file_locks.ARE_THERE", are_locks)
     ours, theirs = open_store(), open_store()
     await fill(ours, 8)
     happened, started, go_on = [], threading.Event(), threading.Event()
@@ -423,7 +423,7 @@ async def test_who_is_to_hold_a_table_waits_for_whoever_maintains_it(
         async with upkeep_of(ours).hold([ours._resources.records]):
             happened.append("held")
 
-    monkeypatch.setattr("lance_context_core.engine.files.maintenance.merge_fragments", slow)
+    monkeypatch.setattr("lance_context_core.storage.lance.fragments.merge_fragments", slow)
     maintaining = upkeep_of(theirs).maintain(
         [theirs._resources.records], policy=None, only_due=True
     )

@@ -6,7 +6,7 @@ from contextlib import suppress
 import pytest
 
 from lance_context_core import ContextStore, Item, Message, StorageError
-from lance_context_core.engine.files import manifests
+from lance_context_core.storage.lance import manifests
 from lance_context_core.types import Document
 
 

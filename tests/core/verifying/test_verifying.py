@@ -10,9 +10,9 @@ import pytest
 from core.conformance.doubles import WordVectors
 
 from lance_context_core import ContextStore, InvalidRequestError, Item, Message
-from lance_context_core.engine.files import manifests
-from lance_context_core.engine.schema import BLOBS
 from lance_context_core.settings import IndexPolicy
+from lance_context_core.storage.lance import manifests
+from lance_context_core.storage.lance.schema import BLOBS
 
 
 @pytest.fixture(scope="module")

@@ -11,12 +11,10 @@ from contextvars import Context
 
 import pytest
 
-from lance_context_core.engine.files import erasing
-from lance_context_core.engine.refs import refs, retention, versions
-from lance_context_core.engine.table import reading
-from lance_context_core.engine.table.access import Access
 from lance_context_core.erasure import planning
 from lance_context_core.errors import ConflictError, NotFoundError
+from lance_context_core.storage.lance import branches, purge, reads, retention, versions
+from lance_context_core.storage.lance.table_handle import Access
 from lance_context_core.types import Document
 from lance_context_core.verifying import verifying
 from lance_context_core.versioning import turns
@@ -74,7 +72,7 @@ async def test_whoever_concerns_the_whole_store_waits_until_all_of_a_branch_is_m
     fork, made, tasks = Access.fork, [], []
 
     async def making(self, ref, at, handle=None):
-        made.append(refs.owner_of(ref))
+        made.append(branches.owner_of(ref))
         if not tasks:
             tasks.append(begun(waiting()))
         if made[-1] == "new":
@@ -177,7 +175,7 @@ async def test_an_erasure_passes_by_tags_and_branches_that_go_meanwhile(store, m
         await store.delete_branch("b")
         await store.delete_tag("t")
 
-    for where, name in ((planning.traces, "found"), (erasing, "delete"), (erasing, "scour")):
+    for where, name in ((planning.traces, "found"), (purge, "delete"), (purge, "scour")):
         done = interfere(monkeypatch, where, name, drop)
         await store.create_branch("c")
         erased = await store.erase(ids=["a"])
@@ -196,7 +194,7 @@ async def test_an_erasure_says_that_others_were_in_the_way_and_not_that_somethin
     store, monkeypatch
 ):
     await put(store, "a", "b")
-    real, names = erasing.table_refs, []
+    real, names = purge.table_refs, []
 
     async def table_refs(*args):
         names.append(f"t{len(names)}")
@@ -205,11 +203,11 @@ async def test_an_erasure_says_that_others_were_in_the_way_and_not_that_somethin
         await store.delete_tag(names[-1])
         return found
 
-    monkeypatch.setattr(erasing, "table_refs", table_refs)
+    monkeypatch.setattr(purge, "table_refs", table_refs)
     with pytest.raises(ConflictError, match="call again"):
         await store.erase(ids=["a"])
     assert len(names) == 10
-    monkeypatch.setattr(erasing, "table_refs", real)
+    monkeypatch.setattr(purge, "table_refs", real)
     assert (await store.erase(ids=["a"])).records == 1
     assert await ids(store) == ["b"]
 
@@ -222,7 +220,7 @@ async def test_thinning_passes_by_a_branch_that_goes_meanwhile(store, monkeypatc
     async def drop():
         await store.delete_branch("b")
 
-    real = retention.refs.listed
+    real = retention.branches.listed
 
     async def listed(handle, table, **options):
         if handle.current_branch() == "heads/b" and not done:
@@ -231,7 +229,7 @@ async def test_thinning_passes_by_a_branch_that_goes_meanwhile(store, monkeypatc
         return await real(handle, table, **options)
 
     done = []
-    monkeypatch.setattr(retention.refs, "listed", listed)
+    monkeypatch.setattr(retention.branches, "listed", listed)
     thinned = await store.thin()
     assert done
     assert {one.branch for one in thinned.tables} == {"main", "c"}
@@ -334,7 +332,7 @@ async def test_a_read_goes_on_however_often_others_remove_what_it_reads(open_sto
     await put(store, "a", "b", "c", "d")
     gone = iter("abc")
     assert await ids(store) == ["a", "b", "c", "d"]
-    real, n = reading.scan, []
+    real, n = reads.scan, []
 
     async def scan(handle, *args, **options):
         if len(n) < 6 and not options.get("are_there") and not busy:
@@ -346,7 +344,7 @@ async def test_a_read_goes_on_however_often_others_remove_what_it_reads(open_sto
         return await real(handle, *args, **options)
 
     busy = []
-    monkeypatch.setattr(reading, "scan", scan)
+    monkeypatch.setattr(reads, "scan", scan)
     assert await ids(store) == ["d"]
     assert n == ["a", "b", "c"]
 
@@ -354,7 +352,7 @@ async def test_a_read_goes_on_however_often_others_remove_what_it_reads(open_sto
 async def test_a_long_read_whose_version_others_remove_is_to_be_repeated(open_store, monkeypatch):
     store, other = open_store(), open_store()
     await put(store, "a", "b")
-    real, done = reading.stream, []
+    real, done = reads.stream, []
 
     async def stream(*args):
         if not done:
@@ -363,7 +361,7 @@ async def test_a_long_read_whose_version_others_remove_is_to_be_repeated(open_st
         async for batch in real(*args):
             yield batch
 
-    monkeypatch.setattr(reading, "stream", stream)
+    monkeypatch.setattr(reads, "stream", stream)
     with pytest.raises(ConflictError, match="call again"):
         await store.sql("SELECT id FROM records")
     assert (await store.sql("SELECT id FROM records"))["id"].to_pylist() == ["b"]

@@ -14,8 +14,6 @@ from core.versioning.samples import AXES, dump, write, written
 from lance_context_testing.samples import NAMES, NO_NAMES
 from pyarrow.fs import FileSelector, S3FileSystem
 
-from lance_context_core.engine.refs import refs, remains
-from lance_context_core.engine.table.access import Access
 from lance_context_core.errors import (
     AlreadyExistsError,
     InvalidRequestError,
@@ -24,6 +22,9 @@ from lance_context_core.errors import (
     StoreClosedError,
 )
 from lance_context_core.messages import Message
+from lance_context_core.storage.lance import branches as refs
+from lance_context_core.storage.lance import orphaned_refs
+from lance_context_core.storage.lance.table_handle import Access
 from lance_context_core.types import Branch, Document
 
 
@@ -527,7 +528,7 @@ async def interrupted(*_):
 async def test_what_a_killed_process_left_of_a_name_does_not_keep_it_taken(
     request, monkeypatch, backend, make, moves_on
 ):
-    monkeypatch.setattr(remains, "_QUIET_SECONDS", 0.2)
+    monkeypatch.setattr(orphaned_refs, "_QUIET_SECONDS", 0.2)
     place = request.getfixturevalue(f"{backend}_backend")
     async with place.open() as store:
         await write(store, 0)
@@ -610,7 +611,7 @@ async def test_what_a_killed_deletion_left_of_a_branch_goes_with_the_next_erasur
 
 
 async def test_on_an_object_store_goes_what_an_announced_deletion_left(s3_backend, monkeypatch):
-    monkeypatch.setattr(remains, "_QUIET_SECONDS", 0.2)
+    monkeypatch.setattr(orphaned_refs, "_QUIET_SECONDS", 0.2)
     async with s3_backend.open() as store:
         await write(store, 0)
         branch = await store.create_branch("b")

@@ -10,9 +10,9 @@ import pytest
 from core.versioning.samples import AXES
 from efforts import in_proofs
 
-from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.messages import Message
+from lance_context_core.storage.table import Table
 from lance_context_core.types import ContextRecord
 
 INTERNAL = {

@@ -10,8 +10,6 @@ from efforts import in_proofs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lance_context_core.engine.refs import refs
-from lance_context_core.engine.table.table import Table
 from lance_context_core.errors import (
     DimensionMismatchError,
     EmbeddingModelMismatchError,
@@ -19,6 +17,8 @@ from lance_context_core.errors import (
     NotFoundError,
 )
 from lance_context_core.messages import Message
+from lance_context_core.storage.lance import branches
+from lance_context_core.storage.table import Table
 from lance_context_core.sync import ContextStore
 from lance_context_core.types import ContextRecord, Document, Item, Session, TableMerge
 
@@ -154,8 +154,8 @@ async def test_a_second_merge_brings_what_is_new(store):
     assert report.conflicts == ()
     assert table(report) == TableMerge(added=1)
     assert await held(store) == {"a": "main again", "c": "2"}
-    forks = await refs.listed(await store._resources.records.access.writer(), "records")
-    assert len(refs.bases_of("b", forks)) == 1
+    forks = await branches.listed(await store._resources.records.access.writer(), "records")
+    assert len(branches.bases_of("b", forks)) == 1
     assert await store.delete_branch("b") is True
 
 
@@ -492,7 +492,7 @@ async def test_a_merge_that_was_cut_short_may_be_repeated(
         await child.vectors("v").add([Document(id="d", text="d", embedding=AXES[0])])
         is_cut = False
         with monkeypatch.context() as patch:
-            for owner, what in ((Table, "apply"), (refs, "fork"), (refs, "drop")):
+            for owner, what in ((Table, "apply"), (branches, "fork"), (branches, "drop")):
                 patch.setattr(owner, what, counted(getattr(owner, what)))
             try:
                 await target.merge(f"child{n_steps}", policy=chosen)

@@ -9,8 +9,7 @@ from efforts import in_proofs
 from lancedb.table import AsyncTable
 
 from lance_context_core import Document, InvalidRequestError, NotFoundError
-from lance_context_core.engine.files import manifests
-from lance_context_core.engine.refs import refs
+from lance_context_core.storage.lance import branches, manifests
 
 pytestmark = pytest.mark.usefixtures("each_write_commits")
 
@@ -47,7 +46,7 @@ async def told(store, table):
     """What the engine tells of all versions of a table: when each was made."""
     handle = await table.access.reader()
     if table.ref is not None:
-        handle = await refs.opened(handle, table.name, table.ref)
+        handle = await branches.opened(handle, table.name, table.ref)
     return {
         one["version"]: one["timestamp"].astimezone(UTC) for one in await handle.list_versions()
     }
@@ -74,7 +73,7 @@ async def test_a_number_and_a_time_are_found_without_a_list_of_all(store, listin
         assert await by_time.version() == version.number
         assert len(reads) <= 7
         table = await store._resources.records.access.reader()
-        n_rows = await (await refs.opened(table, "records", None, version.number)).count_rows()
+        n_rows = await (await branches.opened(table, "records", None, version.number)).count_rows()
         assert (await by_number.memory.list()).total == n_rows
         assert (await by_time.memory.list()).total == n_rows
         await by_number.vectors("notes").count()

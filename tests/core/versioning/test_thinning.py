@@ -16,11 +16,10 @@ from efforts import in_proofs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lance_context_core.engine.files import maintenance, manifests
-from lance_context_core.engine.refs import refs, versions
-from lance_context_core.engine.refs.retention import VersionRetention, choose
 from lance_context_core.errors import InvalidRequestError, NotFoundError, ReadOnlyError
 from lance_context_core.messages import Message
+from lance_context_core.storage.lance import branches, fragments, manifests, versions
+from lance_context_core.storage.lance.retention import VersionRetention, choose
 from lance_context_core.types import Document, Version
 from lance_context_core.versioning import thin as thinning
 from lance_context_core.versioning.places import Whole
@@ -260,7 +259,7 @@ def timed(monkeypatch):
             """What the files say of the times is not what is to count."""
 
         monkeypatch.setattr(versions, "_versions", seen)
-        monkeypatch.setattr(versions.moments, "of_ref", no_files)
+        monkeypatch.setattr(versions, "moments_of_ref", no_files)
 
     return use
 
@@ -376,10 +375,10 @@ async def test_holds_that_are_not_wanted_any_more_are_let_go(store, stretched, c
     await stretched(store, days=10)
     await thin(store, kept=GRID)
     handle = await store._resources.records.access.writer()
-    before = [ref for ref in await refs.listed(handle, "records") if refs.is_kept(ref)]
+    before = [ref for ref in await branches.listed(handle, "records") if branches.is_kept(ref)]
     clock.advance(days=60)
     await thin(store, kept=GRID)
-    after = [ref for ref in await refs.listed(handle, "records") if refs.is_kept(ref)]
+    after = [ref for ref in await branches.listed(handle, "records") if branches.is_kept(ref)]
     assert len(before) > 2
     assert len(after) <= 1
 
@@ -578,11 +577,11 @@ async def test_a_branch_with_held_versions_can_be_deleted(store, stretched, cloc
     await stretched(branch, days=10)
     await thin(store, kept=GRID)
     table = branch._resources.records
-    held = refs.kept_of("b.1", await refs.listed(await table.access.reader(), "records"))
+    held = branches.kept_of("b.1", await branches.listed(await table.access.reader(), "records"))
     assert held
     assert await store.delete_branch("b.1") is True
-    forks = await refs.listed(await store._resources.records.access.reader(), "records")
-    assert not refs.kept_of("b.1", forks)
+    forks = await branches.listed(await store._resources.records.access.reader(), "records")
+    assert not branches.kept_of("b.1", forks)
     await thin(store, kept=GRID)
 
 
@@ -613,9 +612,9 @@ async def test_a_crash_costs_no_version_that_is_wanted(store, stretched, monkeyp
 
     with monkeypatch.context() as patch:
         for place, name in (
-            (refs, "fork"),
-            (refs, "drop"),
-            (maintenance, "compact"),
+            (branches, "fork"),
+            (branches, "drop"),
+            (fragments, "compact"),
             (thinning, "remove"),
         ):
             patch.setattr(place, name, crashing(getattr(place, name)))

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lance_context_core import ContextStore, Message
-from lance_context_core.engine.table import reading
 from lance_context_core.messages import ToolCallPart
+from lance_context_core.storage.lance import reads
 from lance_context_core.window import endings
 from lance_context_core.window.cutting import block_of, places
 
@@ -56,9 +56,9 @@ def said(n, session_id, store, *, first=0):
 def test_of_a_long_session_the_end_alone_is_read_and_the_rest_is_counted(store, monkeypatch):
     said(2_000, "s", store)
     n_read = []
-    kept = reading.take
+    kept = reads.take
     monkeypatch.setattr(
-        reading, "take", lambda handle, ids, columns: n_read.append(len(ids)) or kept(handle, ids, columns)
+        reads, "take", lambda handle, ids, columns: n_read.append(len(ids)) or kept(handle, ids, columns)
     )  # fmt: skip
     window = store.assemble(session_id="s", budget=400)
     told = window.report.ids("kept", "dropped", "rejected")
@@ -96,8 +96,8 @@ def test_the_last_rows_are_found_without_listing_the_others(store, monkeypatch, 
     store.history.clear("", session_id="s", filter={"id": {"$in": ["t580", "t599"]}})
     store.maintain()
     whole = [one.id for one in store.history.get_messages("", session_id="s")]
-    monkeypatch.setattr(reading, "_MANY", 10)
-    monkeypatch.setattr(reading, "_FEW", 3)
+    monkeypatch.setattr(reads, "_MANY", 10)
+    monkeypatch.setattr(reads, "_FEW", 3)
     found = store.history.get_messages("", session_id="s", last=n)
     assert [one.id for one in found] == whole[-n:]
     paged = store.history.get_messages("", session_id="s", last=n, offset=5)
@@ -155,7 +155,7 @@ def test_a_conversation_that_goes_on_is_not_read_again(tmp_path, monkeypatch):
         said(1_500, "s", store)
         store.history.append("", Message.assistant("So far.", id="w"), session_id="s")
         before = store.assemble(session_id="s", budget=400)
-        monkeypatch.setattr(reading, "slice_of", None)
+        monkeypatch.setattr(reads, "slice_of", None)
         store.history.append("", Message.user("and now?", id="x"), session_id="s")
         after = store.assemble(session_id="s", budget=400)
     assert after.messages[:-1] == before.messages

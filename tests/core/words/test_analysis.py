@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lance_context_core import AsyncContextStore, ContextStore, Message
-from lance_context_core.engine.table import text as text_index
+from lance_context_core.storage.lance import indexes as text_index
 from lance_context_core.text.analysis import index_words, query_words
 
 SHA256 = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lance_context_core.engine.table.text import TextIndex
+from lance_context_core.storage.lance.indexes import TextIndex
 from lance_context_core.text.analysis import index_words, query_words
 from lance_context_core.text.composer import DEFAULT_COMPOSER, Composer, dated, spoken
 

@@ -23,10 +23,10 @@ from random import Random
 from typing import Any
 
 from lance_context_core import ContextStore
-from lance_context_core.engine.database import COLD_TABLE
-from lance_context_core.engine.table.table import Table
 from lance_context_core.knowledge import RuleExtractor, TraceEvent
 from lance_context_core.settings import JournalPolicy
+from lance_context_core.storage.database import COLD_TABLE
+from lance_context_core.storage.table import Table
 
 _ROUNDS_A_STORE = 12
 """So many processes die in one store before the next one is begun: each look at it is at all of it."""

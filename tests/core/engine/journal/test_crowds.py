@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 from lance_context_core import AsyncContextStore, Message
 from lance_context_core._util import cooperative as steps
-from lance_context_core.engine.journal.transactions import Transactions
+from lance_context_core.storage.wal.transactions import Transactions
 
 
 async def test_others_have_their_turn_while_a_hundred_tasks_append(tmp_path, monkeypatch):

@@ -6,8 +6,8 @@ from datetime import timedelta
 import pytest
 
 from lance_context_core import AsyncContextStore, ContextStore, Item, Message
-from lance_context_core.engine.journal import mirror
 from lance_context_core.settings import JournalPolicy
+from lance_context_core.storage.wal import log_reader
 
 LAZY = JournalPolicy(rows=100_000, idle=timedelta(hours=1))
 N = 1_000
@@ -45,7 +45,7 @@ async def put_again(store):
 
 @pytest.mark.parametrize("do", [read, search, append, put_again], ids=lambda do: do.__name__)
 async def test_others_have_their_turn_between_steps(folder, do, monkeypatch):
-    decode, decoded, most, ended = mirror.entry_of, 0, 0, False
+    decode, decoded, most, ended = log_reader.entry_of, 0, 0, False
 
     def counted(*row):
         nonlocal decoded
@@ -58,13 +58,13 @@ async def test_others_have_their_turn_between_steps(folder, do, monkeypatch):
             most, decoded = max(most, decoded), 0
             await asyncio.sleep(0)
 
-    monkeypatch.setattr(mirror, "entry_of", counted)
+    monkeypatch.setattr(log_reader, "entry_of", counted)
     store = AsyncContextStore.open(folder, journal=LAZY)
     ticking = asyncio.create_task(tick())
     assert await do(store) == N
     ended = True
     await ticking
-    assert 0 < most <= mirror.MOST_AT_ONCE
+    assert 0 < most <= log_reader.MOST_AT_ONCE
     await store.close()
 
 

@@ -8,10 +8,10 @@ import pytest
 from core.engine.journaling import SMALL, in_the_table, n_versions, opened, read, say
 
 from lance_context_core import Document, InvalidRequestError, Item
-from lance_context_core.engine.journal.file import NAME
-from lance_context_core.engine.journal.policy import JournalPolicy
-from lance_context_core.engine.journal.ways import Ways
-from lance_context_core.engine.table.commits import Commits
+from lance_context_core.storage.lance.committer import Commits
+from lance_context_core.storage.wal.connection_pool import Ways
+from lance_context_core.storage.wal.policy import JournalPolicy
+from lance_context_core.storage.wal.sqlite import NAME
 
 
 @pytest.fixture

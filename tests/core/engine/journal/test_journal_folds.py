@@ -6,8 +6,8 @@ import pytest
 from core.engine.journaling import SMALL, in_the_table, read, say
 
 from lance_context_core import Document, InvalidRequestError, Item
-from lance_context_core.engine.journal.ledger import Ledger
 from lance_context_core.settings import Maintenance
+from lance_context_core.storage.wal.table_log import Ledger
 
 
 def failing(monkeypatch, name, *, after=False):

@@ -4,10 +4,10 @@ import pytest
 from core.engine.journaling import read, say
 
 from lance_context_core import Item
-from lance_context_core.engine.journal import mirror
-from lance_context_core.engine.journal import past as lately
-from lance_context_core.engine.table import presence
-from lance_context_core.engine.table.budget import Budget
+from lance_context_core.storage import key_filter
+from lance_context_core.storage.key_filter import Budget
+from lance_context_core.storage.wal import log_reader
+from lance_context_core.storage.wal import log_reader as lately
 
 TEXTS = [f"{n}" for n in range(6)]
 
@@ -25,7 +25,7 @@ async def say_all(store):
 
 @pytest.mark.parametrize("most", [10_000, 500, 0], ids=["all", "a few", "none"])
 async def test_a_page_that_was_folded_since_its_ids_were_read_is_whole(store, most, monkeypatch):
-    monkeypatch.setattr(lately, "_MOST_BYTES", most)
+    monkeypatch.setattr(lately, "_MOST_BYTES_OF_PAST", most)
     await say(store, "in the table")
     await store.flush()
     await say_all(store)
@@ -42,7 +42,7 @@ async def test_a_page_that_was_folded_since_its_ids_were_read_is_whole(store, mo
 
 
 async def test_of_what_is_folded_so_much_is_remembered_and_no_more(store, monkeypatch):
-    monkeypatch.setattr(lately, "_MOST_BYTES", 1500)
+    monkeypatch.setattr(lately, "_MOST_BYTES_OF_PAST", 1500)
     monkeypatch.setattr(lately, "_MOST_KEYS", 5)
     n_entries = set()
     for _ in range(3):
@@ -63,8 +63,8 @@ async def test_of_what_is_folded_so_much_is_remembered_and_no_more(store, monkey
 async def test_of_many_tables_those_are_remembered_that_were_asked_for_last(
     store, n_tables, n_bytes, monkeypatch
 ):
-    monkeypatch.setattr(mirror, "_MOST_TABLES", n_tables)
-    monkeypatch.setattr(mirror, "_MOST_BYTES", n_bytes)
+    monkeypatch.setattr(log_reader, "_MOST_TABLES", n_tables)
+    monkeypatch.setattr(log_reader, "_MOST_BYTES", n_bytes)
     names = [f"name{n}" for n in range(5)]
     for n in range(3):
         for name in names:
@@ -88,7 +88,7 @@ async def test_what_is_known_of_the_keys_of_many_tables_is_bounded_and_new_keys_
     store, monkeypatch
 ):
     kept = Budget(20)
-    monkeypatch.setattr(presence, "_kept", kept)
+    monkeypatch.setattr(key_filter, "_kept", kept)
     names = [f"name{n}" for n in range(5)]
     for n in range(3):
         for name in names:

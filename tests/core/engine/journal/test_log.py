@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lance_context_core.engine.journal.log import Log
+from lance_context_core.storage.wal.entries import Log
 
 KEYS = "abc"
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lance_context_core.engine.journal.payload import Alike, decoded, encoded
+from lance_context_core.storage.wal.entries import Alike, decoded, encoded
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20) | st.sampled_from(
     ["", '"', "\\", "\0", "a\nb", '{"a":1}', "ü", "\U0001f600"]

@@ -92,7 +92,7 @@ async def test_a_compaction_that_fails_says_so_in_the_statistics(ctx, monkeypatc
 
     await ctx.add("user", "a")
     with monkeypatch.context() as patch:
-        patch.setattr("lance_context_core.engine.files.maintenance.compact", fail)
+        patch.setattr("lance_context_core.storage.lance.fragments.compact", fail)
         with pytest.raises(OSError, match="no space"):
             await ctx.compact()
     stats = await ctx.compaction_stats()
@@ -134,7 +134,7 @@ def test_the_background_keeps_on_after_a_failure(tmp_path, monkeypatch):
         compaction_min_fragments=2,
     ) as ctx:
         with monkeypatch.context() as patch:
-            patch.setattr("lance_context_core.engine.files.maintenance.compact", fail)
+            patch.setattr("lance_context_core.storage.lance.fragments.compact", fail)
             for n in range(3):
                 ctx.add("user", str(n))
             until(lambda: ctx.compaction_stats()["last_error"] == "no space")
@@ -152,7 +152,7 @@ class Slow:
         self.n_begun = 0
         self.n_ended = 0
         self.may_end = threading.Event()
-        monkeypatch.setattr("lance_context_core.engine.files.maintenance.compact", self.compact)
+        monkeypatch.setattr("lance_context_core.storage.lance.fragments.compact", self.compact)
 
     async def compact(self, table):
         self.n_begun += 1

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from lance_context_core import Context, ContextStore, InvalidRequestError
-from lance_context_core.engine.table import reading
+from lance_context_core.storage.lance import reads
 
 
 def numbered(numbers):
@@ -108,13 +108,13 @@ async def test_no_more_than_a_batch_is_read_ahead(store, monkeypatch):
     context = store.context()
     await context.add_many(numbered(range(100)))
     taken = []
-    take = reading.take
+    take = reads.take
 
     async def counted(handle, row_ids, columns):
         taken.append(len(row_ids))
         return await take(handle, row_ids, columns)
 
-    monkeypatch.setattr(reading, "take", counted)
+    monkeypatch.setattr(reads, "take", counted)
     n_seen = 0
     async for _ in context.scan(batch_size=10):
         n_seen += 1

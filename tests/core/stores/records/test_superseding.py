@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lance_context_core import Context, Message
-from lance_context_core.engine.table.table import Table
+from lance_context_core.storage.table import Table
 from lance_context_core.stores.records import superseding
 
 OLD = {

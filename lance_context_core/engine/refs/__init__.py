@@ -1,1 +1,0 @@
-"""Versions of a table, and what is named among them: branches and tags."""

@@ -1,1 +1,0 @@
-"""One table of the engine: opened, read, written, indexed."""

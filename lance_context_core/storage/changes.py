@@ -1,0 +1,176 @@
+"""A part of a table that is kept in memory: how it is read at first, and what has come about since."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from lance_context_core._util.frozen import frozen
+from lance_context_core.storage import merge_on_read
+from lance_context_core.storage.lance import indexes, manifests, reads
+from lance_context_core.storage.lance.indexes import TextIndex
+from lance_context_core.storage.lance.schema import SEARCH_TEXT, VECTOR
+from lance_context_core.storage.lance.table_handle import Access
+from lance_context_core.storage.sql.predicates import Clause, UnsureError
+from lance_context_core.storage.table import Table
+from lance_context_core.storage.wal.entries import Entry, View
+
+
+class State(NamedTuple):
+    """What a table holds at one moment, told by numbers."""
+
+    table: int
+    """Which one: if it is made anew under its name, it is another. Below 0 if the journal does not know
+    it: then its versions tell its moments."""
+    token: int
+    """Another one after each change."""
+    last: int
+    """The last entry of the journal that is in it."""
+
+    @property
+    def is_journaled(self) -> bool:
+        """Whether the journal knows the table, and what was written to it."""
+        return self.table >= 0
+
+
+@frozen
+class Since:
+    """What has come about in a table since a moment."""
+
+    state: State
+    """What it holds now."""
+    entries: Sequence[Entry] | None
+    """What was written since; None if that is not known."""
+
+
+@frozen
+class Part:
+    """The rows of a part of a table, in order, at one moment."""
+
+    state: State
+    rows: pa.Table | None
+    """None if there are too many."""
+    vectors: pa.Field | None = None
+    """The table's column of vectors, if it has one and that was read."""
+    text_index: TextIndex | None = None
+    """How its texts are cut into words; None if they are not, or otherwise than we would, or if the
+    column of the texts was not read."""
+
+
+NEVER = State(0, 0, 0)
+"""Before all moments."""
+
+
+async def since(table: Table, state: State) -> Since | None:
+    """What has come about since then; None if only the engine can tell what the table holds now."""
+    access = table.access
+    if access.is_pinned:
+        # Of a time: the engine does not see what the journal held then.
+        return None if access.tail is None else Since(_state(access.tail), ())
+    if access.ledger is not None:
+        news = await access.ledger.news(state.token, state.last)
+        if news is not None:
+            if not news.view.version or await _is_passed(access, news.view):
+                return None
+            is_same = news.view.table == state.table
+            return Since(_state(news.view), news.entries if is_same else None)
+    if (view := await _unjournaled(access)) is None:
+        return None
+    return Since(_state(view), () if _state(view) == state else None)
+
+
+async def read(
+    table: Table, where: Clause, *, columns: Sequence[str], most: int, counts: bool = True
+) -> Part | None:
+    """The matching rows with what the journal holds, unless there are more than `most`.
+
+    Without `counts` that is seen only as they are read: sooner, where there mostly are not. None if
+    only the engine can tell.
+    """
+    access = table.access
+
+    async def look() -> Part | None:
+        view = await access.view() or await _unjournaled(access)
+        if view is None or not view.version:
+            return None
+        if VECTOR not in columns and SEARCH_TEXT not in columns:
+            mine = await merge_on_read.all_matching(access, view, where or None)
+            if mine is not None:
+                kept = pa.schema([access.spec.schema.field(name) for name in columns])
+                rows = merge_on_read.as_table(mine, kept) if len(mine) <= most else None
+                return Part(_state(view), rows)
+        if (
+            counts
+            and await merge_on_read.count(access, view, None) > most
+            and (await merge_on_read.count(access, view, where or None) > most)
+        ):
+            return Part(_state(view), None)
+        schema = await access.schema_at(view.moment)
+        there = [name for name in columns if name in schema.names]
+        scan = partial(reads.scan, most=most + 1, are_there=True)
+        rows = await merge_on_read.select(access, view, where or None, there, scan=scan)
+        if rows.num_rows > most:
+            return Part(_state(view), None)
+        vectors = schema.field(VECTOR) if VECTOR in there else None
+        is_searched = access.spec.is_searchable and SEARCH_TEXT in columns
+        handle = await access.peek() if is_searched else None
+        settings = None if handle is None else await indexes.text_settings(handle)
+        return Part(_state(view), rows, vectors, settings)
+
+    return await access.follow(look)
+
+
+async def tail(
+    table: Table, where: Clause, *, columns: Sequence[str], last: int
+) -> tuple[State, pa.Table, int] | None:
+    """What `Table.tail` finds, and at which moment; None if only the engine can tell."""
+    access = table.access
+    if access.is_pinned or not merge_on_read.is_askable(where):
+        return None
+
+    async def look() -> tuple[State, pa.Table, int] | None:
+        known = await access.view()
+        if known is not None and known.version and await _is_passed(access, known):
+            return None
+        view = known or await _unjournaled(access)
+        if view is None or not view.version:
+            return None
+        try:
+            rows, before = await table.tail_at(view, where, columns=columns, last=last)
+        except UnsureError:
+            return None
+        return _state(view), rows, before
+
+    return await access.follow(look)
+
+
+async def _is_passed(access: Access, view: View) -> bool:
+    """Whether a read shows more than the journal knows: what another program wrote into the table."""
+    if view.entries:
+        return False  # Then no read does.
+    if not access.connection.life.is_open:
+        access.connection.life.require()
+    folder = f"{access.connection.uri}/{access.name}.lance"
+    if access.ref is None and manifests.is_newest(folder, view.version):
+        # Two looks at the disk, instead of the engine's, which takes longer than a search.
+        return False
+    handle = await access.peek()
+    return handle is None or int(await handle.version()) > view.version
+
+
+async def _unjournaled(access: Access) -> View | None:
+    """A table of which the journal knows nothing, as it is now; None if there is none.
+
+    None for a branch, too: one that is made anew has the versions and the indexes of the former one.
+    """
+    if access.ref is not None or (handle := await access.peek()) is None:
+        return None
+    if (made := await indexes.text_index_id(handle)) is None:
+        return None
+    version = int(await handle.version())
+    return View(version, version, (), -1 - made)
+
+
+def _state(view: View) -> State:
+    return State(view.table, view.token, view.last)

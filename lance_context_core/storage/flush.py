@@ -1,0 +1,215 @@
+"""The fold: what the journal holds of a table becomes a commit, and the journal forgets it."""
+
+import asyncio
+import threading
+import time
+from concurrent.futures import Future
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from lance_context_core._loop import store_loop
+from lance_context_core._util.logs import log
+from lance_context_core.errors import ContextStoreError, InternalError
+from lance_context_core.storage.group_commit import Incoming
+from lance_context_core.storage.lance import writes
+from lance_context_core.storage.lance.arrow import Row
+from lance_context_core.storage.lance.errors import translated
+from lance_context_core.storage.lance.schema import ACKNOWLEDGED
+from lance_context_core.storage.lance.table_handle import Access
+from lance_context_core.storage.lance.writes import Written
+from lance_context_core.storage.row_cache import Remembered
+from lance_context_core.storage.wal.entries import Entry, View
+from lance_context_core.storage.wal.policy import JournalPolicy
+from lance_context_core.storage.wal.table_log import Ledger
+
+_PATIENCE_SECONDS = 10
+
+_PRESSURE = 8
+"""How many times as much as is folded the journal may hold before writers wait for the fold."""
+
+
+def _row(entry: Entry) -> Row:
+    return {
+        **entry.row,
+        ACKNOWLEDGED: datetime.fromtimestamp(0, UTC) + timedelta(microseconds=entry.at),
+    }
+
+
+def is_overfull(view: View, policy: JournalPolicy) -> bool:
+    """Whether writers are to wait until the journal is folded."""
+    return _fullness(len(view.entries), view.size, policy) >= _PRESSURE
+
+
+def _fullness(n_entries: int, n_bytes: int, policy: JournalPolicy) -> float:
+    """From 1 on, the journal is to be folded."""
+    return max(n_entries / policy.rows, n_bytes / policy.bytes)
+
+
+class Folding:
+    """The folds of one table."""
+
+    def __init__(
+        self,
+        access: Access,
+        ledger: Ledger,
+        incoming: Incoming,
+        *,
+        written: Written,
+        remembered: Remembered,
+    ) -> None:
+        """Fold what `ledger` holds into the table of `access`; `written` counts it."""
+        self._access = access
+        self._ledger = ledger
+        self._incoming = incoming
+        self._written = written
+        self._remembered = remembered
+        self._is_at_it = threading.Lock()
+        self._watching = threading.Lock()
+        self._written_at = 0.0
+        self._watch: Future[None] | None = None
+        self._beside: Future[None] | None = None
+
+    async def fold(self, last: int | None = None) -> None:
+        """Bring what the journal holds into the table, in one commit; only up to the `last` entry.
+
+        May be repeated after a crash.
+        """
+        commits, ledger = self._access.commits, self._ledger
+        self._remembered.follow()
+        await self._access.peek()  # Somebody may have removed the table: it is then made anew.
+        handle = await self._access.opened()
+        async with ledger.folding():
+            view = await ledger.begin(last)
+            if view is None or not view.entries:
+                return
+            commits.require_sound()
+            with translated(f"write to {self._access.label}"):
+                await handle.checkout_latest()
+                is_as_known = int(await handle.version()) == view.version
+            await commits.require(handle, view.version)
+
+            async def work(handle: Any) -> int:
+                return await self._commit(handle, view, is_as_known=is_as_known)
+
+            version = await commits.insist(f"write to {self._access.label}", handle, work)
+            # It is on the disk before the journal forgets it.
+            await commits.sync(handle)
+            tells = self._access.spec.tells_versions
+            await ledger.forget(view.entries[-1].seq, version, tells_moments=tells)
+            if is_as_known:
+                self._access.presence.grow(
+                    view.moment, version, [entry.row for entry in view.shown]
+                )
+        log.debug("%s: %d rows folded, version %d", self._access.label, len(view.entries), version)
+        commits.tell()
+
+    def watch(self, policy: JournalPolicy) -> None:
+        """Have the journal folded once nobody writes any more."""
+        self._written_at = time.monotonic()
+        if self._watch is None:
+            with self._watching:
+                if self._watch is None:
+                    idle = policy.idle.total_seconds()
+                    self._watch = store_loop.spawn_apart(self._fold_when_idle(idle))
+
+    async def relieve(self, n_entries: int, n_bytes: int, policy: JournalPolicy) -> None:
+        """Have a journal with so much in it folded if it is full, or once nobody writes.
+
+        Waits for that if it is overfull.
+        """
+        self.watch(policy)
+        fullness = _fullness(n_entries, n_bytes, policy)
+        if fullness >= _PRESSURE:
+            await self._access.settle()
+        elif fullness >= 1:
+            self._begin(policy)
+
+    def relieve_later(self, view: View, policy: JournalPolicy) -> None:
+        """As `relieve`, in any thread and without a wait."""
+        self.watch(policy)
+        if _fullness(len(view.entries), view.size, policy) >= 1:
+            self._begin(policy)
+
+    async def finish(self) -> None:
+        """Wait for a fold that was begun beside those who write, but not for ever.
+
+        Else of processes that write a little and are gone again none would ever fold.
+        """
+        if (beside := self._beside) is not None:
+            await asyncio.wait([asyncio.wrap_future(beside)], timeout=_PATIENCE_SECONDS)
+
+    def stop(self) -> None:
+        """Wait for nothing any more; what the journal holds stays there."""
+        watch, self._watch = self._watch, None
+        if watch is not None:
+            watch.cancel()
+
+    async def _fold_when_idle(self, idle_seconds: float) -> None:
+        # There is nothing to wait for but the time, which every write moves on.
+        while (left := self._written_at + idle_seconds - time.monotonic()) > 0:  # noqa: ASYNC110
+            await asyncio.sleep(left)
+        self._watch = None
+        with suppress(
+            ContextStoreError
+        ):  # It stays in the journal, and whoever writes next is told.
+            await self._access.settle()
+
+    def _begin(self, policy: JournalPolicy) -> None:
+        """Fold beside those who write, unless that is being done."""
+        if self._is_at_it.acquire(blocking=False):
+            self._beside = store_loop.spawn_apart(self._fold_beside(policy))
+
+    async def _fold_beside(self, policy: JournalPolicy) -> None:
+        try:
+            with suppress(ContextStoreError):  # It stays in the journal; at last writers are told.
+                async with self._ledger.folding():
+                    # Another process has seen it too, and may have folded it by now.
+                    n_entries, n_bytes = await self._ledger.fullness()
+                if n_entries >= policy.rows or n_bytes >= policy.bytes:
+                    await self._access.settle()
+        finally:
+            self._is_at_it.release()
+
+    async def lay(self, handle: Any, view: View) -> None:
+        """Bring the entries of a view into a table of its version that nobody else has."""
+        rows = await self._prepared(handle, view, is_sparse=not view.replaced)
+        await _replace(handle, view, rows)
+
+    async def _prepared(self, handle: Any, view: View, *, is_sparse: bool) -> Any | None:
+        """The rows that the entries show, as the table takes them; None if that are none."""
+        if not view.shown:
+            return None
+        rows, (refusal,) = await self._incoming.prepared(
+            handle, [[*map(_row, view.shown)]], is_sparse=is_sparse
+        )
+        if rows is None:
+            raise refusal or InternalError(f"cannot fold into {self._access.label}")
+        return rows
+
+    async def _commit(self, handle: Any, view: View, *, is_as_known: bool) -> int:
+        """Commit the entries; returns the version that shows them."""
+        only_adds = not view.replaced
+        rows = await self._prepared(handle, view, is_sparse=only_adds and is_as_known)
+        if rows is not None:
+            self._written.note(rows)
+        if rows is not None and only_adds and is_as_known:
+            return int((await handle.add(rows)).version)
+        async with self._access.commits.in_flight.committing():
+            if rows is not None and only_adds:
+                # An earlier fold of the same may have come as far as its commit.
+                await writes.insert(handle, rows)
+            else:
+                await _replace(handle, view, rows)
+        return int(await handle.version())
+
+
+async def _replace(handle: Any, view: View, rows: Any | None) -> None:
+    """Put the rows of the entries where the table has those of their keys, and remove what is gone."""
+    if rows is not None and not view.replaced:
+        await handle.add(rows)
+        return
+    anew = [entry.row for entry in view.shown if entry.key in view.removed]
+    if anew:
+        await writes.clear_way(handle, anew)
+    await writes.put(handle, rows, view.replaced - {entry.key for entry in view.shown})

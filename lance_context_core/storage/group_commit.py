@@ -1,0 +1,297 @@
+"""Rows on their way into a table: what many callers add at the same time is one commit."""
+
+import asyncio
+import threading
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import pyarrow as pa
+
+from lance_context_core._loop import store_loop
+from lance_context_core.errors import ContextStoreError
+from lance_context_core.storage.lance import writes
+from lance_context_core.storage.lance.arrow import Row, to_table, written_as
+from lance_context_core.storage.lance.errors import translated
+from lance_context_core.storage.lance.schema import (
+    ACKNOWLEDGED,
+    KEY,
+    VECTOR,
+    TableSpec,
+    vector_model,
+)
+from lance_context_core.storage.lance.table_handle import Access
+from lance_context_core.storage.lance.vectors import Vectors, vectors_of
+from lance_context_core.storage.lance.writes import Appended, Written
+from lance_context_core.storage.locks import fencing
+
+# Group commit: rows that many callers bring at the same time are written in one commit.
+
+R = TypeVar("R")
+
+_MAX_ROWS = 10_000
+"""What one commit takes together at most; a single batch may be larger."""
+_PATIENCE = 0.25
+"""For which part of the last commit's time those who wait wait for those who were just told."""
+_PATIENCE_STEPS = 5
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Batch(Generic[R]):
+    """What one caller brought, and what it waits for."""
+
+    rows: Sequence[Row]
+    outcome: Future[R] = field(default_factory=Future)
+
+
+class Group(Generic[R]):
+    """The writers of one table, from any number of tasks, loops and threads.
+
+    A batch that arrives while nothing is written is written at once, and what arrives meanwhile is
+    the next commit. This waits a moment for those whose rows were just written: who writes one thing
+    after the other would always be a commit too late. Batches keep their order and are never mixed.
+    """
+
+    def __init__(
+        self, commit: Callable[[Sequence[Sequence[Row]]], Awaitable[Sequence[R | Exception]]]
+    ) -> None:
+        """Write through `commit`, which returns what became of each batch, in order.
+
+        What it raises reaches every caller of that commit.
+        """
+        self._commit = commit
+        self._lock = threading.Lock()
+        self._waiting: deque[_Batch[R]] = deque()
+        self._drainer: Future[None] | None = None
+
+    async def write(self, rows: Sequence[Row]) -> R:
+        """Write `rows`, whose keys differ, as part of one commit; returns when it is done.
+
+        Cancelling the caller does not take the rows back, nor those of others.
+        """
+        if fencing.are_any():
+            # Others' rows do not depend on the locks of this caller.
+            (outcome,) = await self._commit([rows])
+            if isinstance(outcome, Exception):
+                raise outcome
+            return outcome
+        batch: _Batch[R] = _Batch(rows)
+        with self._lock:
+            self._waiting.append(batch)
+            if self._drainer is None:
+                # Not on the caller's loop, which may end before the other callers' rows are there.
+                self._drainer = store_loop.spawn(self._drain())
+        return await asyncio.shield(asyncio.wrap_future(batch.outcome))
+
+    async def _drain(self) -> None:
+        while batches := self._next():
+            began = time.monotonic()
+            try:
+                outcomes = await self._commit([batch.rows for batch in batches])
+            except BaseException as error:
+                for batch in batches:
+                    batch.outcome.set_exception(error)
+                if not isinstance(error, Exception):
+                    raise
+                continue
+            for batch, outcome in zip(batches, outcomes, strict=True):
+                if isinstance(outcome, Exception):
+                    batch.outcome.set_exception(outcome)
+                else:
+                    batch.outcome.set_result(outcome)
+            await self._let_come(len(batches), _PATIENCE * (time.monotonic() - began))
+
+    async def _let_come(self, n_told: int, seconds: float) -> None:
+        """If there is somebody waiting, let as many come as were told, but not for longer."""
+        n_waiting = len(self._waiting)
+        for _ in range(_PATIENCE_STEPS if n_waiting else 0):
+            if len(self._waiting) >= n_waiting + n_told:
+                break
+            await asyncio.sleep(seconds / _PATIENCE_STEPS)
+
+    def _next(self) -> list[_Batch[R]]:
+        """The batches of the next commit, in which no key stands twice; none ends the draining."""
+        taken: list[_Batch[R]] = []
+        keys: set[str] = set()
+        with self._lock:
+            while self._waiting:
+                new = {row[KEY] for row in self._waiting[0].rows}
+                if taken and (len(keys) + len(new) > _MAX_ROWS or keys & new):
+                    break
+                taken.append(self._waiting.popleft())
+                keys |= new
+            if not taken:
+                self._drainer = None
+        return taken
+
+
+class Seen(NamedTuple):
+    """What a handle showed."""
+
+    handle: Any
+    version: int
+    schema: pa.Schema
+    vectors: pa.Field | None
+    """The column of the vectors, if it had one."""
+    fields: list[pa.Field]
+    """The columns of rows that are written."""
+
+
+class Incoming:
+    """What is brought to a table, made to fit its columns as they are."""
+
+    def __init__(self, spec: TableSpec, vectors: Vectors, label: str) -> None:
+        """Rows for a table of that sort, with these vectors; `label` is what messages call it."""
+        self.seen: Seen | None = None
+        """The table, as a write or a search has seen it last."""
+        self.fields = written_as(spec.schema)
+        """The columns of its rows as the engine takes them, but for vectors."""
+        self._vectors = vectors
+        self._label = label
+
+    async def look_at(self, handle: Any) -> Seen:
+        """Where the handle is, and its columns there, which are read again if it has moved."""
+        version = int(await handle.version())
+        if self.seen is None or self.seen[:2] != (handle, version):
+            schema = await handle.schema()
+            vectors = schema.field(VECTOR) if VECTOR in schema.names else None
+            fields = self.fields if vectors is None else [*self.fields, vectors]
+            self.seen = Seen(handle, version, schema, vectors, fields)
+        return self.seen
+
+    async def prepared(
+        self, handle: Any, batches: Sequence[Sequence[Row]], *, is_sparse: bool = False
+    ) -> tuple[pa.Table | None, list[ContextStoreError | None]]:
+        """The rows as the engine takes them, and for each batch why it is not among them."""
+        seen, known = await self.look_at(handle), self._vectors.column
+        if known is not None and seen.vectors is None and any(map(vectors_of, batches)):
+            # Restored to a moment before it had any, after the rows were checked.
+            await writes.add_column(handle, known)
+            seen = await self.look_at(handle)
+        is_as_checked = (
+            known is None or seen.vectors is None or known.equals(seen.vectors, check_metadata=True)
+        )
+
+        def convert(rows: Sequence[Row]) -> pa.Table:
+            for vector in [] if is_as_checked else vectors_of(rows):
+                self._vectors.check(seen.schema, len(vector), known and vector_model(known))
+            return to_table(rows, seen.fields, is_sparse=is_sparse)
+
+        return _together(batches, convert, action=f"write to {self._label}")
+
+
+def _together(
+    batches: Sequence[Sequence[Row]],
+    convert: Callable[[Sequence[Row]], pa.Table],
+    *,
+    action: str,
+) -> tuple[pa.Table | None, list[ContextStoreError | None]]:
+    """What `convert` makes of the rows of all batches that it takes; None if it takes none.
+
+    And for each batch why it was left out, or None; `action` says for it what cannot be done.
+    """
+    # A conversion costs by the call far more than by the row.
+    with suppress(Exception):  # Whose rows it is that fail is told below.
+        return convert([row for batch in batches for row in batch]), [None] * len(batches)
+    tables: list[pa.Table] = []
+    refusals: list[ContextStoreError | None] = []
+    for batch in batches:
+        try:
+            with translated(action):
+                tables.append(convert(batch))
+        except ContextStoreError as error:
+            refusals.append(error)
+        else:
+            refusals.append(None)
+    # Where one has a column and another has not, its rows have no value there.
+    joined = pa.concat_tables(tables, promote_options="default") if tables else None
+    return joined, refusals
+
+
+class Batches:
+    """What is written to one table."""
+
+    def __init__(self, access: Access, incoming: Incoming, written: Written) -> None:
+        """Add what is made ready as `incoming`; `written` is told how much that was."""
+        self._access = access
+        self._incoming = incoming
+        self._written = written
+        self._grows = _Growth(0, 0)
+        self._appends = Group(self._append_all)
+        self._inserts = Group(self._insert_all)
+
+    async def append(self, rows: Sequence[Row]) -> Appended:
+        """As `Table.append`."""
+        await self._access.ready()
+        return await self._appends.write(rows)
+
+    async def insert(self, rows: Sequence[Row]) -> tuple[int, int]:
+        """As `Table.insert_absent`."""
+        await self._access.ready()
+        return await self._inserts.write(rows)
+
+    async def arrow(self, handle: Any, rows: Sequence[Row]) -> pa.Table:
+        """The rows of one caller as the engine takes them; raises if it cannot."""
+        if any(ACKNOWLEDGED in row for row in rows):
+            # They were read, and become others with this commit.
+            rows = [{**row, ACKNOWLEDGED: None} for row in rows]
+        table, (refusal,) = await self._incoming.prepared(handle, [rows])
+        if refusal is not None:
+            raise refusal
+        self._written.note(table)
+        return table
+
+    # Helpers
+
+    async def _append_all(self, batches: Sequence[Sequence[Row]]) -> Sequence[Appended | Exception]:
+        async def write(handle: Any) -> list[Appended | Exception]:
+            # What an addition costs grows with its columns, and of a record's most are empty.
+            rows, refusals = await self._incoming.prepared(handle, batches, is_sparse=True)
+            if rows is None:
+                return [refusal for refusal in refusals if refusal]
+            self._written.note(rows)
+            done = await self._append(handle, rows)
+            return [refusal or done for refusal in refusals]
+
+        return await self._access.write("append to", write, is_guarded=False)
+
+    async def _append(self, handle: Any, rows: pa.Table) -> Appended:
+        before = self._incoming.seen
+        version = int((await handle.add(rows)).version)
+        # The engine tells what is current after it, which may be the commit of another process.
+        if is_next := before is not None and version == before.version + 1:
+            self._incoming.seen = before._replace(version=version)
+        since = version if not is_next else version - 1
+        self._grows = _Growth(self._grows.since if self._grows.until == since else since, version)
+        n_rows = rows.num_rows if is_next else None
+        return Appended(version, version, n_rows, self._grows.since)
+
+    async def _insert_all(
+        self, batches: Sequence[Sequence[Row]]
+    ) -> Sequence[tuple[int, int] | Exception]:
+        async def write(handle: Any) -> list[tuple[int, int] | Exception]:
+            rows, refusals = await self._incoming.prepared(handle, batches)
+            if rows is None:
+                return [refusal for refusal in refusals if refusal]
+            self._written.note(rows)
+            if self._access.spec.is_ordered:
+                await writes.make_way(handle, [row for batch in batches for row in batch])
+            n_inserted, version = await writes.insert(handle, rows)
+            n_added = [len(batch) for batch in batches]
+            if n_inserted < rows.num_rows:
+                there = await writes.there(handle, [row for batch in batches for row in batch])
+                n_added = [sum(row[KEY] in there for row in batch) for batch in batches]
+            return [refusal or (n, version) for refusal, n in zip(refusals, n_added, strict=True)]
+
+        return await self._access.write("insert into", write)
+
+
+class _Growth(NamedTuple):
+    """The versions that came about one after the other by appending through a table."""
+
+    since: int
+    until: int

@@ -1,0 +1,288 @@
+"""Which keys and ids a table surely does not have, told without a look into it.
+
+Most of what is written under a name of its own is new, and to find that out costs the engine a
+millisecond or more. So a process that asks often reads all names once, and keeps a number of 64 bits of
+each. A number that is there says nothing: two names may share one.
+"""
+
+import asyncio
+import struct
+import threading
+import weakref
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from lance_context_core._loop import store_loop
+from lance_context_core.errors import ContextStoreError
+from lance_context_core.storage.lance.arrow import Row
+from lance_context_core.storage.lance.errors import translated
+from lance_context_core.storage.wal.entries import Moment
+
+# How much of tables is kept in memory, of all tables of the process together.
+
+
+class Forgetting(Protocol):
+    """What keeps something of one table."""
+
+    def forget(self) -> None:
+        """Keep nothing."""
+
+
+class Budget:
+    """Bytes that many share; who asked for more first makes room. Safe to share between threads."""
+
+    def __init__(self, most_bytes: int) -> None:
+        """Let them keep so many bytes together; one alone may keep more."""
+        self._most_bytes = most_bytes
+        self._sizes: weakref.WeakKeyDictionary[Forgetting, int] = weakref.WeakKeyDictionary()
+        self._lock = threading.Lock()
+
+    def make_room(self, newest: Forgetting, n_bytes: int) -> list[Forgetting]:
+        """Those that are to forget what they know, now that one keeps so much."""
+        with self._lock:
+            self._sizes.pop(newest, None)
+            sizes = list(self._sizes.items())
+            self._sizes[newest] = n_bytes
+            too_many = n_bytes + sum(size for _, size in sizes) - self._most_bytes
+            former = []
+            for one, size in sizes:
+                if too_many <= 0:
+                    break
+                too_many -= size
+                former.append(one)
+                del self._sizes[one]
+            return former
+
+
+_ROWS_PER_LOOK = 25_000
+"""So many names are read in the time that one look takes."""
+
+_MOST_ROWS = 2_000_000
+"""Tables with more are looked into: the numbers would take more than 16 MB a column."""
+
+_MOST_BYTES = 64 * 1024 * 1024
+"""How much is kept of all tables of the process; those that were read first make room."""
+
+_MOST_INLINE = 2_000
+"""More are read beside those who ask, who look into the table meanwhile: a hundred thousand take
+some fifty times as long as a look."""
+
+_MOST_LOOSE = 4096
+_WIDTH = 16
+"""How many bytes tell, from either end."""
+
+_FACTORS = np.array(
+    [0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93], np.uint64
+)
+_FACTORS_AS_INTS = tuple(map(int, _FACTORS))
+_WORDS = struct.Struct("=4Q")
+_ALL_BITS = 2**64 - 1
+
+
+@dataclass(slots=True)
+class _Reading:
+    """The names of a column, while they are read."""
+
+    moment: Moment
+    """The version for which they will be all names, with those `since`."""
+    since: list[Row] = field(default_factory=list)
+
+
+class Presence:
+    """What is known of the names in one table, at one version."""
+
+    def __init__(self, snapshot: Callable[[Moment], Awaitable[Any]], label: str) -> None:
+        """Nothing is read before it is asked for often enough to pay.
+
+        `snapshot` gives the engine's handle at a version; `label` is what messages call the table.
+        """
+        self._snapshot = snapshot
+        self._label = label
+        self._moment: Moment | None = None
+        self._columns: dict[str, _Numbers] = {}
+        self._n_looks: dict[str, int] = {}
+        self._readings: dict[str, _Reading] = {}
+        """By column, what is read beside those who ask."""
+        self._empty: tuple[Moment, bool] | None = None
+        self._lock = threading.Lock()
+
+    async def lacks(self, moment: Moment, column: str, values: Collection[str]) -> bool:
+        """Whether the table surely has none of these values in that column at that version."""
+        if not values:
+            return True
+        with self._lock:
+            known = self._columns.get(column) if self._moment == moment else None
+        if known is None and (known := await self._read(moment, column)) is None:
+            return False
+        return not any(known.may_have(_number(value)) for value in values)
+
+    def lacks_now(self, moment: Moment, column: str, values: Collection[str]) -> bool:
+        """As `lacks`, and without a wait: of what is known already, so that False says nothing."""
+        if not values or self._empty == (moment, True):
+            return True
+        with self._lock:
+            known = self._columns.get(column) if self._moment == moment else None
+        return known is not None and not any(known.may_have(_number(one)) for one in values)
+
+    async def is_empty(self, moment: Moment) -> bool:
+        """Whether the table has no rows at that version."""
+        if (known := self._empty) is None or known[0] != moment:
+            handle = await self._snapshot(moment)
+            with translated(f"read {self._label}"):
+                known = self._empty = moment, await handle.count_rows() == 0
+        return known[1]
+
+    def forget(self) -> None:
+        """Know nothing, until it is asked often enough again."""
+        with self._lock:
+            self._moment, self._columns = None, {}
+
+    def grow(self, before: Moment, version: int, rows: Iterable[Row]) -> None:
+        """Know that up to this version of the same table nothing came but these."""
+        after, rows = before._replace(version=version), list(rows)
+        with self._lock:
+            for reading in self._readings.values():
+                if reading.moment == before:
+                    reading.moment = after
+                    reading.since += rows
+            if self._moment != before:
+                return
+            self._moment = after
+            # What asks beside this keeps what was true at its version.
+            self._columns = {name: one.copy() for name, one in self._columns.items()}
+            for row in rows:
+                for column, known in self._columns.items():
+                    if (value := row.get(column)) is not None:
+                        known.add(_number(value))
+
+    # Helpers
+
+    async def _read(self, moment: Moment, column: str) -> "_Numbers | None":
+        """Read a whole column, if that pays by now; None if it does not, or is not done yet."""
+        n_looks = self._n_looks[column] = self._n_looks.get(column, 0) + 1
+        handle = await self._snapshot(moment)
+        with translated(f"read {self._label}"):
+            n_rows = await handle.count_rows()
+            if n_rows > min(_MOST_ROWS, n_looks * _ROWS_PER_LOOK):
+                return None
+            if column not in (await handle.schema()).names:
+                return None
+        with self._lock:
+            if column in self._readings:
+                return None
+            self._readings[column] = reading = _Reading(moment)
+        if n_rows <= _MOST_INLINE:
+            return await self._learn(handle, column, reading)
+        store_loop.spawn_apart(self._learn_beside(handle, column, reading))
+        return None
+
+    async def _learn_beside(self, handle: Any, column: str, reading: _Reading) -> None:
+        # The version may be removed meanwhile, or the table closed: then nothing is known of it.
+        with suppress(ContextStoreError):
+            await self._learn(handle, column, reading)
+
+    async def _learn(self, handle: Any, column: str, reading: _Reading) -> "_Numbers":
+        """Know all names of a column."""
+        try:
+            with translated(f"read {self._label}"):
+                values = (await handle.query().select([column]).to_arrow())[column]
+            is_small = len(values) <= _MOST_INLINE
+            known = (
+                _Numbers.of(values) if is_small else await asyncio.to_thread(_Numbers.of, values)
+            )
+        except BaseException:
+            with self._lock:
+                del self._readings[column]
+            raise
+        with self._lock:
+            del self._readings[column]
+            for row in reading.since:
+                if (value := row.get(column)) is not None:
+                    known.add(_number(value))
+            self._n_looks[column] = 0
+            if self._moment != (moment := reading.moment):
+                if self._moment is not None and self._moment > moment:
+                    return known  # What is known of others is newer.
+                self._moment, self._columns = moment, {}
+            self._columns[column] = known
+            n_bytes = sum(one.n_bytes for one in self._columns.values())
+        for former in _kept.make_room(self, n_bytes):
+            former.forget()
+        return known
+
+
+_kept = Budget(_MOST_BYTES)
+
+
+class _Numbers:
+    """Numbers, most of them sorted."""
+
+    def __init__(self, settled: np.ndarray, loose: frozenset[int] | set[int] = frozenset()) -> None:
+        self._settled = settled
+        self._loose = set(loose)
+
+    @classmethod
+    def of(cls, names: pa.ChunkedArray) -> "_Numbers":
+        chunks = [_numbers(chunk.drop_null()) for chunk in names.chunks]
+        return cls(np.unique(np.concatenate([np.empty(0, np.uint64), *chunks])))
+
+    @property
+    def n_bytes(self) -> int:
+        return self._settled.nbytes
+
+    def copy(self) -> "_Numbers":
+        if len(self._loose) <= _MOST_LOOSE:
+            return _Numbers(self._settled, self._loose)
+        loose = np.fromiter(self._loose, np.uint64, len(self._loose))
+        return _Numbers(np.sort(np.concatenate([self._settled, loose])))
+
+    def add(self, number: int) -> None:
+        self._loose.add(number)
+
+    def may_have(self, number: int) -> bool:
+        if number in self._loose:
+            return True
+        if not len(self._settled):
+            return False
+        place = int(self._settled.searchsorted(np.uint64(number)))
+        return place < len(self._settled) and int(self._settled[place]) == number
+
+
+def _number(name: str) -> int:
+    data = name.encode()
+    ends = data[:_WIDTH].ljust(_WIDTH, b"\0") + data[-_WIDTH:].ljust(_WIDTH, b"\0")
+    # As `_mixed`, which takes several times as long for one name alone.
+    mixed = 0
+    for word, factor in zip(_WORDS.unpack(ends), _FACTORS_AS_INTS, strict=True):
+        mixed ^= word * factor
+    return mixed & _ALL_BITS
+
+
+def _numbers(names: pa.StringArray) -> np.ndarray:
+    """The numbers of names, which are not null; those of one length are made together."""
+    if len(names) == 0:
+        return np.empty(0, np.uint64)
+    bounds = np.frombuffer(names.buffers()[1], np.int32)[names.offset :][: len(names) + 1]
+    data = np.frombuffer(names.buffers()[2] or b"", np.uint8)
+    starts, lengths = bounds[:-1].astype(np.int64), np.diff(bounds)
+    numbers = np.empty(len(names), np.uint64)
+    for length in np.unique(lengths):
+        places = np.flatnonzero(lengths == length)
+        width = min(int(length), _WIDTH)
+        ends = np.zeros((len(places), 2 * _WIDTH), np.uint8)
+        for side, first in ((0, 0), (_WIDTH, int(length) - width)):
+            ends[:, side : side + width] = data[
+                starts[places, None] + first + np.arange(width)[None, :]
+            ]
+        numbers[places] = _mixed(ends.view(np.uint64))
+    return numbers
+
+
+def _mixed(words: np.ndarray) -> np.ndarray:
+    mixed: np.ndarray = np.bitwise_xor.reduce(words * _FACTORS[None, :], axis=1)
+    return mixed

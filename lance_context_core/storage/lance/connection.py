@@ -1,0 +1,343 @@
+"""One connection to LanceDB: made when it is first needed, and anew when the engine remembers too much.
+
+The engine's cache of indexes may grow to 6 GiB, and keeps the pieces of indexes that have been made anew
+since. A fixed bound would have a large vector index read from the disk for each search. So the caches are
+begun anew once they have doubled: that drops what nobody asks for, and costs one more reading of what is.
+"""
+
+import asyncio
+import tempfile
+import threading
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import lancedb
+
+from lance_context_core.errors import (
+    ContextStoreError,
+    InvalidRequestError,
+    NotFoundError,
+    ReadOnlyError,
+    StorageError,
+    StoreFormatError,
+)
+from lance_context_core.storage.lance import relocation
+from lance_context_core.storage.lance.durability import Durability, syncer_of
+from lance_context_core.storage.lance.errors import asked, damaged, is_damage, is_panic
+from lance_context_core.storage.lance.indexes import TextIndex
+from lance_context_core.storage.lance.locations import normalised
+from lance_context_core.storage.lifecycle import Life
+from lance_context_core.storage.names import shown_name
+from lance_context_core.storage.repair import Lacking, Mending
+from lance_context_core.storage.wal.log import Journal
+from lance_context_core.storage.wal.policy import JournalPolicy
+from lance_context_core.storage.wal.sqlite import NAME as JOURNAL
+
+_MEMORY = "memory://"
+"""Where everything is gone with the connection."""
+
+_METADATA_BYTES = 64 * 1024 * 1024
+"""What the engine remembers of manifests: by default 1 GiB, of which each commit takes 140 KB."""
+
+_EVERY_N_LOOKS = 256
+"""Looks at tables between two at the caches: the engine counts every piece anew. After the first so
+many, the caches hold what is in use."""
+
+_SLACK_BYTES = 16 * 1024 * 1024
+"""What the caches may grow by, however little is in use."""
+
+
+class Connection:
+    """The place of a store, and the way to its tables; safe to share between threads and loops.
+
+    Nothing is read or written, and nothing is connected, before the first call that needs it.
+    """
+
+    def __init__(
+        self,
+        uri: str | Path,
+        *,
+        storage_options: Mapping[str, str] | None = None,
+        read_consistency: timedelta | None = timedelta(0),
+        text_index: TextIndex | None = None,
+        durability: Durability = "process",
+        journal: JournalPolicy | None = None,
+        is_read_only: bool = False,
+    ) -> None:
+        """Name the place; see `ContextStore.open` for what the arguments mean."""
+        if not isinstance(storage_options, Mapping | None):
+            raise InvalidRequestError(f"storage_options={storage_options!r}: give a dict of texts")
+        self.uri = normalised(uri)
+        if Path(self.uri).is_absolute():
+            self.uri = relocation.known_as(self.uri)
+        self.life = Life(self.uri, is_read_only=is_read_only)
+        self.read_consistency = read_consistency
+        self.text_index = text_index or TextIndex()
+        self.syncer = syncer_of(self.uri, durability)
+        """Makes commits durable; None where there is nothing to do for it."""
+        self.journal: Journal | None = None
+        """Takes small writes; None where there can be none."""
+        if (place := Path(self.uri)).is_absolute():
+            self.journal = Journal(
+                place,
+                journal,
+                is_synced=durability == "fsync",
+                life=self.life,
+            )
+        self._mending: Mending | None = None
+        if self.journal is not None:
+            self._mending = Mending(
+                place, self.journal, self.syncer, self._opened, may_write=not is_read_only
+            )
+        self.on_commit: Callable[[Any], None] | None = None
+        """Is told the table of each commit; must be quick."""
+        self.on_move: Callable[[str, str | None], None] | None = None
+        """Is told the name and the ref of a table whose new version a read came upon, of which no
+        journal says what is in it; must be quick."""
+        self.n_renewals = 0
+        """How often it was made anew: what was opened before is to be opened again."""
+        self.turns = threading.Lock()
+        """Whose turn it is among the verbs that concern the whole store, where no directory tells."""
+        self.storage_options = {key: str(value) for key, value in (storage_options or {}).items()}
+        self._engine: Any = None
+        self._caches = Caches()
+        self._lock = threading.Lock()
+        self._is_placed = False
+        """Whether somebody has looked if the directory was moved or copied here."""
+        self._scratch: tempfile.TemporaryDirectory[str] | None = None
+        self._displaced = ""
+        """Why branches and tags name another place; empty if they do not."""
+
+    @property
+    def place(self) -> object:
+        """What two connections to the same store have in common."""
+        return self if self.uri.startswith(_MEMORY) else self.uri
+
+    async def engine(self) -> Any:
+        """The engine's connection, made at the first call; see `Life`."""
+        self.require_usable()
+        return self._engine or await self._connected()
+
+    async def existing(self) -> Any | None:
+        """As `engine`; None where there is no store, which the engine would make."""
+        if not self.life.is_open:
+            self.life.require()
+        if self.journal is not None and not await asyncio.to_thread(self.life.is_there):
+            return None
+        return self._engine or await self._connected()
+
+    async def _connected(self) -> Any:
+        await self._settled()
+        connecting = lancedb.connect_async(
+            self.uri,
+            storage_options=self.storage_options or None,
+            session=self._caches.session,
+        )
+        made = await asked(f"open {self.uri!r}", connecting)
+        if self.life.is_there():
+            await asyncio.to_thread(self.life.hold)
+        if self.is_read_only and self.journal is None:
+            found = await asked(f"list the tables of {self.uri!r}", made.list_tables())
+            if not found.tables:
+                made.close()  # type: ignore[no-untyped-call]  # the engine has no types
+                raise self._absent()
+        with self._lock:
+            # Two first calls may both have connected; every table must use the same one,
+            # or `memory://` would be two databases.
+            self._engine = made = self._engine or made
+        return made
+
+    async def _settled(self) -> None:
+        """Have branches and tags name this place, if the directory was moved or copied here.
+
+        Before anything is mended: both take the lock of the store.
+        """
+        if not self._is_placed and self.journal is not None:
+            await self._settle_place(Path(self.uri), self.journal)
+
+    async def _settle_place(self, root: Path, journal: Journal) -> None:
+        if not await asyncio.to_thread(relocation.is_settled, root):
+            try:
+                async with journal.alone():
+                    # Another process may have been faster.
+                    if not await asyncio.to_thread(relocation.is_settled, root):
+                        await asyncio.to_thread(relocation.settle, root)
+            except (OSError, ReadOnlyError, StorageError) as error:
+                if await asyncio.to_thread(relocation.is_foreign, root):
+                    self._displaced = str(error)
+        self._is_placed = True
+
+    async def record_place(self) -> None:
+        """Record which place branches and tags name, before one is made; where that can be recorded."""
+        if self.journal is not None and not self._displaced:
+            with suppress(OSError):
+                is_synced = self.syncer is not None
+                await asyncio.to_thread(relocation.record, Path(self.uri), is_synced=is_synced)
+
+    def require_placed(self, label: str) -> None:
+        """Raise StorageError if branches and tags name another place; for who reads one of `label`."""
+        if self._displaced:
+            raise StorageError(
+                f"cannot read a branch or a tag of {label}: the store was moved or copied to "
+                f"{self.uri!r}, and its branches and tags still name the place where they were made. "
+                f"Open it once where it may be written ({self._displaced})"
+            )
+
+    async def table(self, name: str) -> Any:
+        """A new handle of the engine's on a table's main branch. Raises NotFoundError if it is absent."""
+        self.require_usable()
+        await self.mend(name)
+        try:
+            return await self._opened(name)
+        except StorageError as error:
+            await self.explain(error, name)
+            raise
+
+    async def _opened(self, name: str) -> Any:
+        engine = self._engine or await self._connected()
+        return await asked(f"open {shown_name(name)}", engine.open_table(name))
+
+    async def mend(
+        self, name: str, ref: str | None = None, *, is_kept: bool = True, is_again: bool = False
+    ) -> None:
+        """As `Mending.mend`, where there can be anything to mend; before the table is opened or read."""
+        if self._mending is not None:
+            await self._settled()
+            await self._mending.mend(name, ref, is_kept=is_kept, is_again=is_again)
+
+    async def know(self, name: str, ref: str | None, handle: Any) -> None:
+        """As `Mending.know`, where there is a journal."""
+        if self._mending is not None:
+            await self._mending.know(name, ref, handle)
+
+    async def accept(self, name: str, ref: str) -> bool:
+        """As `Mending.accept`, of a store in a directory."""
+        return self._mending is not None and await self._mending.accept(name, ref)
+
+    async def lacking(self, besides: str, *, is_damaged: bool = False) -> list[Lacking]:
+        """As `Mending.lacking`; nothing where that cannot be known."""
+        if self._mending is None:
+            return []
+        await self._settled()
+        return await self._mending.lacking(besides, is_damaged=is_damaged)
+
+    @asynccontextmanager
+    async def making(self, name: str, ref: str) -> AsyncIterator[None]:
+        """As `Mending.making`, where that is promised."""
+        if self._mending is None or self.syncer is None:
+            yield
+        else:
+            async with self._mending.making(name, ref):
+                yield
+
+    async def explain(
+        self, error: ContextStoreError, name: str, ref: str | None = None, *, is_read: bool = False
+    ) -> None:
+        """Raise it anew, with the file and the way out, if it tells of a version that is damaged.
+
+        With `is_read` the table could be opened, and its rows are read for that.
+        """
+        if self._mending is None:
+            return
+        if is_damage(error):
+            damage = await self._mending.damage(name, ref)
+            if not damage and is_read:
+                damage = await self._mending.unreadable(name, ref)
+            raise StorageError(f"{error}{damage}") from error.__cause__
+        damage = ""
+        if isinstance(error, StoreFormatError):
+            damage = await self._mending.damage(name, ref)
+        elif is_read and is_panic(error):
+            damage = await self._mending.unreadable(name, ref)
+        if damage:
+            raise damaged(f"read {shown_name(name)}", damage) from error
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether nothing may be written through it, and nothing on the disk changes."""
+        return self.life.is_read_only
+
+    def require_writable(self) -> None:
+        """Raise ReadOnlyError if the store was opened for reading only."""
+        self.life.require_writable()
+
+    def require_store(self) -> None:
+        """Raise NotFoundError if there is no store here, as far as the disk tells that."""
+        if self.uri.startswith(_MEMORY):
+            raise self._absent()
+        root = Path(self.uri)
+        if self.journal is not None and not (
+            any(root.glob("*.lance")) or (root / JOURNAL).exists()
+        ):
+            raise self._absent()
+
+    def _absent(self) -> NotFoundError:
+        return NotFoundError(
+            f"there is no store at {self.uri!r}, and read_only=True makes none: name another place, "
+            "or write to it first"
+        )
+
+    def require_usable(self) -> None:
+        """Raise what `Life` raises if the store is closed, or its directory is not there any more."""
+        if not self.life.is_open:
+            self.life.require()
+        self.life.is_there()
+
+    def require_sound(self) -> None:
+        """Raise StorageError if what is written now could be lost unnoticed."""
+        if self.syncer is not None:
+            self.syncer.require_sound()
+
+    def keep_caches_small(self) -> None:
+        """Connect anew, and have every table opened anew, if much is remembered that is of no use.
+
+        To be called at each look at a table; whoever is at work goes on through the former handle.
+        """
+        if self._caches.are_outgrown() and not self.uri.startswith(_MEMORY):
+            with self._lock:
+                self._caches, self._engine = Caches(), None
+                self.n_renewals += 1
+
+    def scratch(self) -> Path:
+        """A directory for what nobody else sees, and that goes with the connection."""
+        with self._lock:
+            if self._scratch is None:
+                self._scratch = tempfile.TemporaryDirectory(prefix="lance-context-")
+            return Path(self._scratch.name)
+
+    def close(self) -> None:
+        """Let go of the engine's connection; closing twice is no error."""
+        self.life.close()
+        if self._scratch is not None:
+            self._scratch.cleanup()
+        if self.journal is not None:
+            self.journal.close()
+        with self._lock:
+            engine, self._engine = self._engine, None
+        if engine is not None:
+            engine.close()
+
+
+class Caches:
+    """What the engine remembers of the files that it has read, through one connection."""
+
+    def __init__(self) -> None:
+        """Empty ones."""
+        self.session: Any = lancedb.Session(metadata_cache_size_bytes=_METADATA_BYTES)
+        """What the engine connects with."""
+        self._n_looks = 0
+        self._settled_bytes: int | None = None
+
+    def are_outgrown(self) -> bool:
+        """Whether they are twice as large as what was in use; to be asked at each look at a table."""
+        self._n_looks += 1
+        if self._n_looks % _EVERY_N_LOOKS:
+            return False
+        size: int = self.session.size_bytes
+        if self._settled_bytes is None:
+            self._settled_bytes = size
+            return False
+        return size > 2 * self._settled_bytes + _SLACK_BYTES

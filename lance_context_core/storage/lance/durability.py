@@ -1,0 +1,344 @@
+"""Whether a record that was acknowledged survives a power cut: syncing what a commit is made of.
+
+The engine writes files and renames them, and syncs none. What a process has written outlives that
+process, but a cut of the power within the next seconds takes it.
+"""
+
+import asyncio
+import os
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Literal, TypeVar, get_args
+
+from lance_context_core.errors import InvalidRequestError, StorageError
+from lance_context_core.storage.file_locks import locked
+from lance_context_core.storage.lance import manifests
+
+if sys.platform == "darwin":
+    import fcntl
+
+Durability = Literal["process", "fsync"]
+"""What an acknowledged record survives: the end of the process, or a power cut too."""
+
+_SLACK_SECONDS = 2
+"""The times of files are coarser than the clock."""
+
+
+def syncer_of(uri: str, durability: Durability) -> "Syncer | None":
+    """Who keeps that promise for the store at `uri`; None if there is nothing to do for it.
+
+    An object store acknowledges nothing before it is durable: there, both are the same. Raises
+    InvalidRequestError for a durability that there is not, or not there.
+    """
+    if durability not in get_args(Durability):
+        raise InvalidRequestError(f"durability={durability!r}: choose 'process' or 'fsync'")
+    if durability == "process":
+        return None
+    if uri.startswith("memory://"):
+        raise InvalidRequestError(
+            "durability='fsync': memory:// ends with the process, nothing there can be synced; "
+            "use a directory"
+        )
+    if os.name == "nt":
+        raise InvalidRequestError(
+            "durability='fsync': this system cannot sync directories; use 'process'"
+        )
+    return Syncer(Path(uri)) if Path(uri).is_absolute() else None
+
+
+class Syncer:
+    """Syncs the commits of one store in a directory; safe to share between threads.
+
+    Nothing here is awaited on the event loop itself: a sync takes milliseconds, or minutes.
+    """
+
+    def __init__(self, root: Path) -> None:
+        """Sync what is in `root`, an absolute path, which need not be there."""
+        self._root = root
+        self._trees: dict[Path, _Tree] = {}
+        self._folders = _Folders(root)
+        self._lock = threading.Lock()
+        self._failure: OSError | None = None
+
+    def require_sound(self) -> None:
+        """Raise StorageError if a sync has failed: what is written now could be lost unnoticed.
+
+        To be called before a write. The system reports a failed sync once, and takes the data for
+        synced from then on, so that no later sync can be trusted.
+        """
+        if self._failure is not None:
+            raise StorageError(
+                f"nothing was written: an earlier sync of {str(self._root)!r} failed "
+                f"({self._failure}), and what this store wrote since then may be lost in a power "
+                "cut: check the disk, and open the store again"
+            ) from self._failure
+
+    async def sync(self, handle: Any) -> None:
+        """Return when the version that `handle` is at, with all it refers to, is on the disk.
+
+        That includes what other processes wrote into it, and every version that was made since the
+        last sync. Raises StorageError if a file cannot be synced: the commit is there, and may
+        or may not survive a power cut.
+        """
+        version = int(await handle.version())
+        table = self._root / f"{handle.name}.lance"
+        branch = handle.current_branch()
+        tree = self._tree(table if branch is None else table / "tree" / branch)
+        await self._in_a_thread(lambda: tree.sync(version))
+
+    async def sync_refs(self, table: str) -> None:
+        """Return when the table's tags and branches are on the disk, and those removed are gone.
+
+        A new branch is a version as well, to be synced through its own handle. Raises as `sync`.
+        """
+        directory = self._root / f"{table}.lance"
+        refs, tree = directory / "_refs", directory / "tree"
+        await self._in_a_thread(
+            lambda: self._sync_all(
+                _files_below(refs), [*_folders_below(refs), tree, *_folders_in(tree)]
+            )
+        )
+
+    async def sync_removals(self, table: str) -> None:
+        """Return when the files that were removed from the table are gone for good.
+
+        Raises as `sync`. What replaces them must have been synced before they were removed.
+        """
+        directory = self._root / f"{table}.lance"
+        await self._in_a_thread(lambda: self._sync_all([], _folders_below(directory)))
+
+    async def sync_names(self) -> None:
+        """Return when the disk knows which tables there are. Raises as `sync`."""
+        await self._in_a_thread(lambda: self._sync_all([], [self._root]))
+
+    # Helpers
+
+    def _tree(self, directory: Path) -> "_Tree":
+        with self._lock:
+            if directory not in self._trees:
+                self._trees[directory] = _Tree(directory, self._folders)
+            return self._trees[directory]
+
+    def _sync_all(self, files: Iterable[Path], folders: Iterable[Path]) -> None:
+        files = list(files)
+        sync_each(files)
+        self._folders.sync({*folders, *(file.parent for file in files)})
+
+    async def _in_a_thread(self, work: Callable[[], None]) -> None:
+        if self._failure is None:
+            try:
+                return await asyncio.to_thread(work)
+            except OSError as error:
+                self._failure = error
+        failure = self._failure
+        raise StorageError(
+            f"cannot sync {str(failure.filename or self._root)!r}: {failure.strerror or failure}: "
+            "what was written is there, and may or may not survive a power cut: check the disk, "
+            "and open the store again"
+        ) from failure
+
+
+class _Folders:
+    """The folders of a store, whose entries are synced apart from the files that they name."""
+
+    def __init__(self, root: Path) -> None:
+        """Note which of the folders above `root` are there already, before any is made."""
+        self._top = next(folder for folder in root.parents if folder.exists())
+        self._known: set[Path] = set()
+        """Those whose own entry, in the folder above, is synced."""
+
+    def sync(self, folders: Iterable[Path]) -> None:
+        """Sync `folders`, and on the way up to them those that have one as a new entry."""
+        wanted = set(folders)
+        new: set[Path] = set()
+        ways = list(wanted)
+        while ways:
+            folder = ways.pop()
+            if folder != self._top and folder not in self._known | new:
+                new.add(folder)
+                wanted.add(folder.parent)
+                ways.append(folder.parent)
+        # From the inside out: a folder appears on the disk with all that is in it.
+        sync_each(sorted(wanted, key=lambda folder: -len(folder.parts)))
+        self._known |= new
+
+    def forget(self) -> None:
+        """Take all of them for new: one was removed, and made anew."""
+        self._known = set()
+
+
+class _Tree:
+    """The versions in one directory: those of a table, or of a branch of it."""
+
+    def __init__(self, directory: Path, folders: _Folders) -> None:
+        self._directory = directory
+        self._folders = folders
+        self._lock = threading.Lock()
+        self._opened_at = time.time() - _SLACK_SECONDS
+        self._last = 0
+        """The newest version that is synced; 0 if none is."""
+        self._identity: tuple[int, int] | None = None
+        """Tells its manifest from that of another table that took the name."""
+        self._parts: frozenset[bytes] = frozenset()
+        """What it consists of."""
+
+    def sync(self, version: int) -> None:
+        """Sync up to `version`; not to be called on an event loop."""
+        with self._lock:
+            # Of two calls that overlap, the second must not return before the first one's files,
+            # which its version refers to, are synced.
+            if self._identity != _identity(manifests.path(self._directory, self._last)):
+                self._last, self._identity, self._parts = 0, None, frozenset()
+                self._folders.forget()
+            if version <= self._last:
+                return
+            identity = _identity(manifests.path(self._directory, version))
+            files, parts = self._unsynced(version)
+            sync_each(files)
+            self._folders.sync({file.parent for file in files})
+            # Without its manifest, which others have removed, the next sync begins anew.
+            self._last = version if identity else 0
+            self._identity, self._parts = identity, parts
+
+    def _unsynced(self, version: int) -> tuple[list[Path], frozenset[bytes]]:
+        """The files that are new in the versions up to this one, and the parts of the newest."""
+        files: dict[Path, None] = {}
+        parts = self._parts
+        for manifest in self._new_manifests(version):
+            try:
+                contents = manifests.contents(manifest, self._directory, known=parts)
+            except FileNotFoundError:
+                if manifest == manifests.path(self._directory, version):
+                    return self._unsynced(version)
+                continue  # an old version, which others may remove at any time
+            except manifests.UnknownManifestError:
+                return list(_files_below(self._directory)), frozenset()
+            parts = contents.parts
+            files.update(dict.fromkeys(contents.files))
+            files.update((file, None) for index in contents.folders for file in _files_below(index))
+            files[manifest] = None
+        files[self._directory / "_versions" / "latest_version_hint.json"] = None
+        return list(files), parts
+
+    def _new_manifests(self, version: int) -> list[Path]:
+        """The manifests of the versions up to this one that are not synced, oldest first."""
+        newest = manifests.path(self._directory, version)
+        if self._last and newest.exists():
+            return [manifests.path(self._directory, n) for n in range(self._last + 1, version + 1)]
+        listed = sorted((self._directory / "_versions").glob("*.manifest"), reverse=True)
+        # Of what came before the store was opened, only what the version refers to counts. If
+        # others have removed it meanwhile, its rows are in the versions that they made.
+        least = newest if newest in listed else max(listed, default=None, key=manifests.version)
+        return [one for one in listed if one == least or _changed_at(one) >= self._opened_at]
+
+
+def _identity(file: Path) -> tuple[int, int] | None:
+    try:
+        status = file.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_ino, status.st_mtime_ns
+
+
+def _changed_at(file: Path) -> float:
+    try:
+        return file.stat().st_mtime
+    except FileNotFoundError:
+        return -float("inf")
+
+
+def _folders_below(directory: Path) -> Iterator[Path]:
+    """A directory and all in it; none if it is gone."""
+    yield from (Path(folder) for folder, _, _ in os.walk(directory))
+
+
+def _folders_in(directory: Path) -> list[Path]:
+    """The folders in a directory; none if it is gone."""
+    _, names, _ = next(os.walk(directory), ("", [], []))
+    return [directory / name for name in names]
+
+
+def _files_below(directory: Path) -> Iterator[Path]:
+    """All files in a directory and those in it; none if it is gone."""
+    for folder, _, names in os.walk(directory):
+        yield from (Path(folder, name) for name in names)
+
+
+def sync_each(paths: Iterable[Path]) -> None:
+    """Have the system write each file or folder to the disk; what is gone needs none."""
+    for path in paths:
+        try:
+            descriptor = os.open(path, os.O_RDONLY)
+        except FileNotFoundError:
+            continue
+        try:
+            _flush(descriptor)
+        except OSError as error:
+            error.filename = str(path)
+            raise
+        finally:
+            os.close(descriptor)
+
+
+def _flush(descriptor: int) -> None:
+    if sys.platform == "darwin":
+        # There, fsync leaves the data in the disk's own memory.
+        fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+    else:
+        os.fsync(descriptor)
+
+
+# Commits that are being made, and versions that are being removed: never both at a time.
+#
+# The engine tells a commit what others committed since the version that it was begun on by looking at
+# the versions in between. If these are removed before it looks, it takes nothing for a conflict: rows
+# that were moved meanwhile are there twice afterwards, and rows that it deletes stay. Versions that
+# are old enough nobody is on any more; an erasure removes them at once.
+#
+# On an object store there are no locks: who erases beside others waits before it removes anything.
+
+T = TypeVar("T")
+
+_GRACE_SECONDS = 2
+"""For how long nobody is at a commit, where that cannot be known."""
+
+
+class InFlight:
+    """Keeps the commits to one table and the removal of its versions apart, on all its branches."""
+
+    def __init__(self, uri: str, name: str) -> None:
+        """Of the table `name` of the database at `uri`."""
+        table = Path(uri) / f"{name}.lance"
+        # Two locks, since one that is shared without a pause is never free.
+        self._gate, self._room = table, table / "_versions"
+        self._is_remote = "://" in uri and not uri.startswith("memory://")
+
+    @asynccontextmanager
+    async def committing(self) -> AsyncIterator[None]:
+        """Commit in here: versions that others commit meanwhile stay."""
+        # Whoever waits to remove some goes first.
+        async with locked(self._room, shared=True, behind=self._gate):
+            yield
+
+    def guarded(
+        self, work: Callable[[Any], Awaitable[T]]
+    ) -> Callable[[Any], Coroutine[Any, Any, T]]:
+        """`work`, which is one commit to the table of its argument, done as `committing`."""
+
+        async def guarded(handle: Any) -> T:
+            async with self.committing():
+                return await work(handle)
+
+        return guarded
+
+    @asynccontextmanager
+    async def removing(self) -> AsyncIterator[None]:
+        """Remove versions in here: nobody is at a commit, and who begins one waits."""
+        if self._is_remote:
+            await asyncio.sleep(_GRACE_SECONDS)
+        async with locked(self._gate, self._room):
+            yield

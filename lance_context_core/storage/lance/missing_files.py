@@ -1,0 +1,43 @@
+"""What it means that a file is missing which a read needs: that others removed the version, or damage."""
+
+from lance_context_core.errors import ConflictError, ContextStoreError, NotFoundError
+from lance_context_core.storage.lance import branches
+from lance_context_core.storage.lance.branches import At
+from lance_context_core.storage.lance.connection import Connection
+from lance_context_core.storage.lance.durability import InFlight
+from lance_context_core.storage.lance.errors import is_missing_file
+from lance_context_core.storage.names import shown_name
+
+
+async def explain(
+    error: ContextStoreError, connection: Connection, name: str, at: At, *, is_pinned: bool
+) -> None:
+    """Raise what the `error` means that reading the table `name` there ended with, if others did it.
+
+    That is if they have removed the version: NotFoundError, if it `is_pinned` and so was asked for by
+    name; ConflictError, if it was the newest, which may be asked for again.
+    """
+    if not (is_missing_file(error) or isinstance(error, NotFoundError)):
+        return
+    # Files go before the version that names them: whoever is erasing is waited for.
+    async with InFlight(connection.uri, name).committing():
+        if await _is_there(connection, name, at):
+            return
+    if is_pinned:
+        what = "it" if at.ref is None else branches.named(at.ref)
+        raise NotFoundError(
+            f"version {at.version} of {shown_name(name)} is not kept any more: others have thinned "
+            f"{what}, erased from it or deleted it since: check out one of versions()"
+        ) from error
+    raise ConflictError(
+        f"others have removed version {at.version} of {shown_name(name)}, which is needed for this, "
+        "as an erasure does: call again"
+    ) from error
+
+
+async def _is_there(connection: Connection, name: str, at: At) -> bool:
+    try:
+        handle = await connection.table(name)
+        return await branches.has_version(handle, name, at.ref, at.version)
+    except NotFoundError:
+        return False

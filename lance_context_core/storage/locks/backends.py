@@ -1,0 +1,174 @@
+"""Where requests for locks are kept: in the database of the log, or in a table."""
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, TypeVar
+
+import pyarrow as pa
+
+from lance_context_core._loop import LATER, Later
+from lance_context_core.errors import ConflictError
+from lance_context_core.storage import put_if
+from lance_context_core.storage.lance import fragments
+from lance_context_core.storage.lance.schema import KEY, TIMESTAMP, upkeep_table
+from lance_context_core.storage.locks import fencing, lock_table, requests
+from lance_context_core.storage.locks.requests import Book, Ticket
+from lance_context_core.storage.names import new_revision
+from lance_context_core.storage.table import Table
+from lance_context_core.storage.wal.log import Journal
+
+T = TypeVar("T")
+
+_LOOK_AT_LOG_EVERY = 512
+"""Transactions between two looks at the size of SQLite's log."""
+
+
+class InJournal:
+    """The tickets of a store in a directory that no other machine has; satisfies `Shelf`."""
+
+    is_transactional = True
+    pauses_seconds = (0.001, 0.02)
+
+    def __init__(self, journal: Journal) -> None:
+        """Those of the store whose journal it is, which is made with the first."""
+        self._journal = journal
+        self._n_changes = 0
+
+    async def change(self, decide: Callable[[Book], T], *, resource: str | None) -> T:
+        """As `Shelf.change`."""
+        await self._journal.make()
+        self._n_changes += 1
+        if self._n_changes % _LOOK_AT_LOG_EVERY == 0:
+            await self._journal.keep_log_small()
+        # Nothing is waited for from the commit on.
+        return await self._journal.transact(lambda way: lock_table.change(way, decide, resource))
+
+    def change_now(self, decide: Callable[[Book], T], *, resource: str | None) -> T | Later:
+        """As `Shelf.change_now`."""
+        if (self._n_changes + 1) % _LOOK_AT_LOG_EVERY == 0:
+            return LATER
+        done = self._journal.transact_now(lambda way: lock_table.change(way, decide, resource))
+        if done is not LATER:
+            self._n_changes += 1
+        return done
+
+    async def tickets(self, *, resource: str | None = None) -> list[Ticket]:
+        """As `Shelf.tickets`."""
+        if not await self._journal.exists():
+            return []
+        return await self._journal.ask(lambda way: lock_table.tickets(way, resource))
+
+
+# Tickets in a table of the store, where there is no journal: each change is a conditional commit.
+#
+# The whole book is one row, which is written if it is still the one that was read.
+
+if TYPE_CHECKING:
+    from lance_context_core.storage.database import Database
+
+
+LOCKS_TABLE = "locks"
+
+LOCKS = upkeep_table(
+    [
+        *(pa.field(name, TIMESTAMP) for name in ("created_at", "updated_at", "expires_at")),
+        pa.field("book", pa.string()),
+    ]
+)
+
+_ROW = "book"
+_PRUNE_EVERY = 32
+_PRUNE_AGE = timedelta(minutes=1)
+"""As for the claims of maintenance."""
+_PATIENCE_SECONDS = 60
+_PAUSE_SECONDS = 0.02
+
+
+class InTable:
+    """The tickets of a store on an object store, or in memory; satisfies `Shelf`."""
+
+    is_transactional = False
+    pauses_seconds = (0.02, 0.5)
+
+    def __init__(self, database: "Database") -> None:
+        """Those of that store; nothing is made before the first."""
+        self._database = database
+        self._n_changes = 0
+
+    async def change(
+        self,
+        decide: Callable[[Book], T],
+        *,
+        resource: str | None,  # noqa: ARG002 - the row has them all
+    ) -> T:
+        """As `Shelf.change`; the book has the tickets of all resources."""
+        until = time.monotonic() + _PATIENCE_SECONDS
+        while True:
+            revision, found, last = await self._read()
+            numbers = _Numbers(last)
+            book = Book.of(found, numbers.next)
+            outcome = decide(book)
+            if not book.changed:
+                return outcome
+            text = requests.written(book.tickets.values(), numbers.last)
+            if await self._write(text, revision):
+                return outcome
+            if time.monotonic() > until:
+                raise ConflictError(
+                    f"the locks of {self._database.uri!r} kept being changed by others for "
+                    f"{_PATIENCE_SECONDS} seconds: try again"
+                )
+            # Who lost at the same time as another would lose against him again.
+            await asyncio.sleep(_PAUSE_SECONDS * random.random())  # noqa: S311 - no secret
+
+    def change_now(self, decide: Callable[[Book], T], *, resource: str | None) -> Later:
+        """As `Shelf.change_now`: a commit is waited for."""
+        del decide, resource
+        return LATER
+
+    async def tickets(self, *, resource: str | None = None) -> list[Ticket]:
+        """As `Shelf.tickets`."""
+        _, found, _ = await self._read()
+        return [one for one in found if resource in (None, one.resource)]
+
+    async def _read(self) -> tuple[int | None, list[Ticket], int]:
+        rows = (await self._table.select(None, columns=[KEY, "revision", "book"])).to_pylist()
+        if not rows:
+            return None, [], time.time_ns() // 1000
+        return rows[0]["revision"], *requests.read(rows[0]["book"])
+
+    async def _write(self, text: str, revision: int | None) -> bool:
+        row = {
+            KEY: _ROW,
+            "revision": new_revision(),
+            "created_at": datetime.now(UTC),
+            "updated_at": datetime.now(UTC),
+            "book": text,
+            put_if.HOW: put_if.PUT,
+            put_if.EXPECTED: revision,
+        }
+        try:
+            with fencing.unfenced():
+                await self._table.write_keyed([row])
+        except put_if.Unexpected:
+            return False
+        self._n_changes += 1
+        if self._n_changes % _PRUNE_EVERY == 0:
+            await fragments.forget_versions(self._table, older_than=_PRUNE_AGE)
+        return True
+
+    @property
+    def _table(self) -> Table:
+        return self._database.table(LOCKS_TABLE, LOCKS)
+
+
+class _Numbers:
+    def __init__(self, last: int) -> None:
+        self.last = last
+
+    def next(self) -> int:
+        self.last += 1
+        return self.last

@@ -1,0 +1,123 @@
+"""What is kept of locks: a ticket for each that is held or waited for, and the book of all tickets."""
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Protocol, Self, TypeVar
+
+from lance_context_core._loop import Later
+from lance_context_core._util.frozen import frozen_by_name
+from lance_context_core.storage.locks import processes
+
+
+@frozen_by_name
+class Ticket:
+    """One lock that somebody holds, or waits for."""
+
+    seq: int
+    """Its place in the order of arrival."""
+    token: int | None
+    """Larger than that of any lock which was granted before; None while it is waited for."""
+    resource: str
+    mode: str
+    owner: str
+    process: str
+    """As `processes.mine`."""
+    since: float
+    """When it was granted, or asked for; seconds since 1970."""
+    until: float
+    """When it lapses, by the clock of the store."""
+    ticks: float
+    """The same by the machine's time since its boot, which nobody sets."""
+    lease: float
+    """Seconds for which it is renewed."""
+
+    @property
+    def party(self) -> tuple[str, str]:
+        """Who it is: the same owner's name in two processes is two."""
+        return self.owner, self.process
+
+    def is_stale(self, now: float) -> bool:
+        """Whether it has lapsed by the store's time `now`, or its process is known to be no more."""
+        return self.has_lapsed(now) or processes.is_dead(self.process)
+
+    def has_lapsed(self, now: float) -> bool:
+        """Whether it was not renewed in time; on the machine of its holder the clock is not asked."""
+        if processes.is_of_this_boot(self.process):
+            return processes.ticks() >= self.ticks
+        return now >= self.until
+
+
+@dataclass(slots=True)
+class Book:
+    """Tickets as they are in a transaction, and what is to become of them."""
+
+    tickets: dict[int, Ticket]
+    number: Callable[[], int]
+    """A number that was never given out before, and is larger than all that were."""
+    changed: set[int] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, tickets: Iterable[Ticket], number: Callable[[], int]) -> Self:
+        """That of these tickets."""
+        return cls({one.seq: one for one in tickets}, number)
+
+    def put(self, ticket: Ticket) -> None:
+        """Have this ticket, in the place of the one with its number."""
+        self.tickets[ticket.seq] = ticket
+        self.changed.add(ticket.seq)
+
+    def remove(self, seq: int) -> None:
+        """Have it no more."""
+        if self.tickets.pop(seq, None) is not None:
+            self.changed.add(seq)
+
+
+COLUMNS = tuple(Ticket.__dataclass_fields__)
+"""What a ticket is written as, in this order."""
+
+
+def written(tickets: Iterable[Ticket], last: int) -> str:
+    """A whole book as one text."""
+    rows = [[getattr(one, name) for name in COLUMNS] for one in tickets]
+    return json.dumps({"last": last, "tickets": rows}, ensure_ascii=False)
+
+
+def read(text: str) -> tuple[list[Ticket], int]:
+    """The tickets of a book, and the last number that was given out."""
+    book: dict[str, Any] = json.loads(text)
+    return [ticket_of(row) for row in book["tickets"]], book["last"]
+
+
+def ticket_of(row: Iterable[Any]) -> Ticket:
+    """The ticket of a row of `COLUMNS`."""
+    return Ticket(**dict(zip(COLUMNS, row, strict=True)))
+
+
+# Where the tickets of a store are: one contract of two places, the journal and a table.
+
+T = TypeVar("T")
+
+
+class Shelf(Protocol):
+    """Keeps tickets; each change is a transaction."""
+
+    is_transactional: bool
+    """Whether the writes of the store look at it in their own transactions; nobody is cancelled then
+    between a change and being told of it."""
+    pauses_seconds: tuple[float, float]
+    """The shortest and the longest time between two looks of who waits."""
+
+    async def change(self, decide: Callable[[Book], T], *, resource: str | None) -> T:
+        """Do to the tickets what `decide` does to their book; returns what it returns.
+
+        `resource` is the only one whose tickets are in the book; None for all. It must be quick and
+        change nothing else, and is called again where somebody else was writing; what it raises
+        leaves all as it was.
+        """
+
+    def change_now(self, decide: Callable[[Book], T], *, resource: str | None) -> T | Later:
+        """As `change`, in any thread and without a wait; LATER where one would have to wait."""
+
+    async def tickets(self, *, resource: str | None = None) -> list[Ticket]:
+        """Those of one resource, or all, in the order of arrival."""

@@ -1,0 +1,98 @@
+"""Names of collections as names of tables, and the revisions of rows."""
+
+import os
+import re
+import secrets
+
+from lance_context_core._util.checks import check_name, shown
+from lance_context_core._util.lru import remembered
+from lance_context_core.errors import InvalidRequestError
+
+_VECTORS, _KEY_VALUES = "vectors.", "kv."
+_SAFE = re.compile(r"[a-z0-9_-]")
+_MAX_LENGTH = 200
+"""File systems allow 255 bytes, and the engine adds an ending."""
+
+
+@remembered(64 * 1024)
+def table_of(collection: str) -> str:
+    """The table of a collection: small letters, digits, `_` and `-` stay, other bytes are escaped."""
+    return _encoded(_VECTORS, collection, "collection")
+
+
+def collection_of(table: str) -> str | None:
+    """The collection that a table holds; None for a table of another sort."""
+    return _decoded(table, _VECTORS)
+
+
+@remembered(64 * 1024)
+def kv_table_of(name: str) -> str:
+    """The table of the key-value items called `name`."""
+    return _encoded(_KEY_VALUES, name, "name")
+
+
+def kv_of(table: str) -> str | None:
+    """The name of the key-value items that a table holds; None for a table of another sort."""
+    return _decoded(table, _KEY_VALUES)
+
+
+@remembered(64 * 1024)
+def shown_name(table: str) -> str:
+    """What an error message calls a table: what it holds, or its own name."""
+    if (collection := collection_of(table)) is not None:
+        return f"collection {shown(collection)}"
+    if (name := kv_of(table)) is not None:
+        return f"key-value items {shown(name)}"
+    return f"table {table!r}"
+
+
+def _encoded(prefix: str, name: str, what: str) -> str:
+    encoded = _escaped(check_name(name, what))
+    if len(encoded) > _MAX_LENGTH:
+        raise InvalidRequestError(
+            f"{what}={name!r} is too long: {len(encoded)} bytes once encoded, "
+            f"at most {_MAX_LENGTH} fit into a file name"
+        )
+    return prefix + encoded
+
+
+def _escaped(name: str) -> str:
+    return "".join(
+        chr(byte) if _SAFE.match(chr(byte)) else f".{byte:02x}" for byte in name.encode()
+    )
+
+
+@remembered(64 * 1024)
+def _decoded(table: str, prefix: str) -> str | None:
+    if not table.startswith(prefix):
+        return None
+    escaped = table.removeprefix(prefix).encode()
+    return re.sub(rb"\.([0-9a-f]{2})", lambda m: bytes([int(m[1], 16)]), escaped).decode()
+
+
+# Revisions: what tells one content of a row from every other, on whatever branch it was written.
+#
+# A revision has 62 bits. The upper half is drawn at random; the lower half repeats the upper half of
+# the revision that it replaces. So two changes of one row, made on two branches or before and after
+# the row was restored, differ; and a write that was made on top of another can prove it.
+
+_HALF = 31
+_BASE = 1 << _HALF
+
+SUCCEEDS = f"target.revision / {_BASE} = source.revision % {_BASE}"
+"""The condition of a merge that a row was written on top of the one that it replaces."""
+
+
+def new_revision() -> int:
+    """The revision of a row that replaces none."""
+    return int.from_bytes(os.urandom(8)) >> 64 - 2 * _HALF
+
+
+def next_revision(revision: int) -> int:
+    """The revision of a row that replaces the one with `revision`."""
+    return secrets.randbits(_HALF) << _HALF | revision >> _HALF
+
+
+def succeeds(revision: int, other: int) -> bool:
+    """Whether a row was written on top of the `other` one."""
+    return revision % _BASE == other >> _HALF

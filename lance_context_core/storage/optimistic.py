@@ -1,0 +1,381 @@
+"""Rows written by key on top of what is there, the journal's and the table's, into the journal."""
+
+from collections.abc import Awaitable, Callable, Collection, Container, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from lance_context_core._util.retry import Attempts
+from lance_context_core.storage import merge_on_read, put_if
+from lance_context_core.storage.flush import Folding, is_overfull
+from lance_context_core.storage.lance import reads
+from lance_context_core.storage.lance.arrow import Row
+from lance_context_core.storage.lance.schema import KEY, VECTOR
+from lance_context_core.storage.lance.table_handle import Access
+from lance_context_core.storage.names import succeeds
+from lance_context_core.storage.preconditions import NO_KEYS, Seen, Tail
+from lance_context_core.storage.row_cache import Remembered
+from lance_context_core.storage.sql.predicates import Clause, in_list
+from lance_context_core.storage.wal.entries import How, Moment, New, View, size_of
+from lance_context_core.storage.wal.policy import JournalPolicy
+from lance_context_core.storage.wal.table_log import Ledger
+
+_COLUMNS = (KEY, "expires_at", "revision")
+_NO_ROW: Row = {}
+
+
+class UnfitError(Exception):
+    """What is to be written is too large, or does not fit the table: it is to be a commit of its own."""
+
+
+class Unfolded:
+    """One write: what it has seen, and what it makes of it. `keyed` writes through it as through a table.
+
+    Nobody is kept from anything meanwhile: what is written is refused if others have changed what was
+    seen of its keys.
+    """
+
+    def __init__(
+        self,
+        access: Access,
+        ledger: Ledger,
+        remembered: Remembered,
+        know: Callable[[], Awaitable[object]],
+        fits: Callable[[View], Awaitable[bool]],
+        *,
+        most_bytes: int,
+    ) -> None:
+        """Write through `ledger`, which takes so many bytes at once.
+
+        `know` makes the table known to it, `fits` says whether what is to be written fits the table
+        as it was then.
+        """
+        self.label = access.label
+        self.view: View = View(0, 0, (), 0)
+        """What was seen last of the journal."""
+        self.written: View | None = None
+        """The journal after what was written last; None if nothing was."""
+        self._access = access
+        self._ledger = ledger
+        self._remembered = remembered
+        self._know = know
+        self._fits = fits
+        self._most_bytes = most_bytes
+        self._beneath: tuple[object, list[Row]] | None = None
+        self._asked: frozenset[str] = frozenset()
+        self._entered: Container[str] = ()
+        """Those of the keys asked for that the journal has entries of."""
+        self._there: dict[str, Row] = {}
+
+    async def find(self, where: str | None, *, columns: Sequence[str]) -> list[Row]:
+        """The matching rows. Raises UnfitError, and as `fits`."""
+        return await self._access.follow(lambda: self._find(where, columns))
+
+    async def _find(self, where: str | None, columns: Sequence[str]) -> list[Row]:
+        while (view := await self._ledger.view()) is None or not view.version:
+            await self._know()
+        if not await self._fits(view):
+            raise UnfitError
+        self.view, keys = view, merge_on_read.keys_of(where)
+        rows = await self._look_up(mine := view.of(keys), where, columns)
+        self._asked, self._entered = keys or frozenset(), {entry.key for entry in mine.entries}
+        self._there = {row[KEY]: row for row in rows}
+        return rows
+
+    async def count(self, where: str) -> int:
+        """How many rows match, of what was seen last."""
+        return await merge_on_read.count(self._access, self.view, where)
+
+    async def look(self, keys: Collection[str]) -> dict[str, Row]:
+        """What there is of these keys."""
+        if not self._asked.issuperset(keys):
+            await self.find(in_list(KEY, keys), columns=_COLUMNS)
+        return self._there
+
+    def putting(self, row: Row) -> New:
+        """The entry of a row that is written in the place of what was seen of its key."""
+        key = row[KEY]
+        entered = self._entered if key in self._asked else self.view.places({key})
+        is_new = key not in self._there and key not in entered
+        return New.of(How.APPEND if is_new else How.PUT, row, self._access.spec.columns)
+
+    async def write(
+        self, new: Sequence[New], watched: Collection[str] = (), unless: Clause | None = None
+    ) -> View | None:
+        """Write the entries, if nobody has changed anything about their keys since; else None.
+
+        Nor about those that are `watched`, and if nobody has written what matches `unless`. Raises
+        UnfitError if they are too large.
+        """
+        if size_of(new) > self._most_bytes:
+            raise UnfitError
+        before, keys = self.view, {*watched, *(one.key for one in new)}
+        self._asked = frozenset()
+
+        def decide(view: View) -> Sequence[New] | None:
+            is_same = view is before or (
+                view.moment == before.moment and view.places(keys) == before.places(keys)
+            )
+            if is_same and unless is not None:
+                last = before.entries[-1].seq if before.entries else 0
+                later = (one.row for one in view.entries if one.seq > last)
+                is_same = not any(unless.holds and unless.holds(row) for row in later)
+            return new if is_same else None
+
+        self.written = await self._ledger.write(decide)
+        return self.written
+
+    async def insert_absent(self, rows: Sequence[Row]) -> tuple[int, int]:
+        """Add those whose keys are absent; returns how many, and a version that will show them."""
+        attempts = Attempts(f"the same rows of {self.label} kept being changed by others")
+        while True:
+            attempts.begin()
+            there = await self.look([row[KEY] for row in rows])
+            new = [self.putting(row) for row in rows if row[KEY] not in there]
+            if not new:
+                return 0, self.view.told
+            if (written := await self.write(new)) is not None:
+                return len(new), written.told
+
+    async def upsert(self, rows: Sequence[Row], *, adds: bool) -> tuple[int, int]:
+        """Write rows on top of those they succeed, and, if it `adds`, those whose keys are absent.
+
+        Returns how many were written, and a version that will show them.
+        """
+        attempts = Attempts(f"the same rows of {self.label} kept being changed by others")
+        while True:
+            attempts.begin()
+            there = await self.look([row[KEY] for row in rows])
+            new = [
+                self.putting(row)
+                for row in rows
+                if (adds if (old := there.get(row[KEY])) is None else _succeeds(row, old))
+            ]
+            if not new:
+                return 0, self.view.told
+            if (written := await self.write(new)) is not None:
+                return len(new), written.told
+
+    async def merge(
+        self, rows: Sequence[Row], *, removed: Collection[str] = (), claims: Collection[str] = ()
+    ) -> set[str]:
+        """Write rows on top of those they succeed, remove others; returns the keys that were lost.
+
+        Nothing is written, and all keys are lost, if one of the `claims` is among them.
+        """
+        keys = {row[KEY] for row in rows} | set(removed)
+        there = await self.look(keys)
+        lost = {
+            row[KEY]
+            for row in rows
+            if (old := there.get(row[KEY])) is not None and not _succeeds(row, old)
+        }
+        if not lost.isdisjoint(claims):
+            return keys
+        new = [self.putting(row) for row in rows if row[KEY] not in lost]
+        new += [New.removing(key) for key in removed]
+        return keys if new and await self.write(new) is None else lost
+
+    async def write_if(self, rows: Sequence[Row], *, removed: Collection[str], seen: Seen) -> bool:
+        """As `Table.write_if`."""
+        there = await self.look(seen)
+        if any((there.get(key) or _NO_ROW).get("revision") != seen[key] for key in seen):
+            return False
+        new = [*map(self.putting, rows), *map(New.removing, removed)]
+        return await self.write(new, seen) is not None
+
+    async def exchange(self, rows: Sequence[Row], seen: Seen, tail: Tail) -> bool:
+        """As `Table.exchange_if`."""
+        there = await self.look(seen)
+        if any((there.get(key) or _NO_ROW).get("revision") != seen[key] for key in seen):
+            return False
+        last = await merge_on_read.slice_of(
+            self._access,
+            self.view,
+            tail.where,
+            columns=[KEY],
+            offset=0,
+            limit=None,
+            last=tail.n_looked_at,
+            nothing=NO_KEYS,
+        )
+        if last[KEY].to_pylist() != list(tail.keys):
+            return False
+        new = [New.removing(key) for key in seen if key in there]
+        new += [New.of(How.APPEND, row, self._access.spec.columns) for row in rows]
+        return await self.write(new, seen, tail.where) is not None
+
+    # Helpers
+
+    async def _look_up(self, view: View, where: str | None, columns: Sequence[str]) -> list[Row]:
+        """The matching rows of the table and the journal.
+
+        What the table has at that version is looked up once, however often others are faster: where
+        many want the same key, the next try is done before anybody else has a turn.
+        """
+        mine = merge_on_read.as_rows(merge_on_read.matching(view, where), columns)
+        if await merge_on_read.is_answered(view, where, self._access.presence):
+            return mine
+        if isinstance(where, Clause):
+            known = self._remembered.find(where, columns, at=self.view)
+            if known is not None:
+                return known
+        asked = view.moment, where, tuple(columns)
+        if self._beneath is None or self._beneath[0] != asked:
+            found = await self._access.read_at(
+                view.moment, "read {}", lambda handle: reads.scan(handle, where, columns)
+            )
+            self._beneath = asked, found.drop_columns(["_rowid"]).to_pylist()
+        return [row for row in self._beneath[1] if row[KEY] not in view.replaced] + mine
+
+
+def _succeeds(row: Row, old: Row) -> bool:
+    return succeeds(row["revision"], old["revision"])
+
+
+# Small keyed writes in one transaction that reads what they replace: also in the caller's own thread.
+#
+# Nothing here belongs to one event loop. What is decided is decided in the transaction, of what the
+# journal says then; all else that is looked at never changes, or has a lock of its own.
+
+_FEW_ROWS = 8
+"""So many are looked for among the entries while others wait for the journal."""
+
+
+class Known(NamedTuple):
+    """What was seen of a version of the table."""
+
+    moment: Moment
+    vectors: pa.Field | None
+    """Its column of vectors, if it has one."""
+
+
+class Done(NamedTuple):
+    """What came of a write."""
+
+    existed: list[bool]
+    """For each row whether its key held one."""
+    token: int
+    """Of the table, with the write in it."""
+
+
+class Sighted:
+    """Such writes of one table; safe to share between threads and loops."""
+
+    def __init__(
+        self, access: Access, ledger: Ledger, folding: Folding, remembered: Remembered
+    ) -> None:
+        """Write into `ledger` what the table of `access` takes; some of its rows are `remembered`."""
+        self._access = access
+        self._ledger = ledger
+        self._folding = folding
+        self._remembered = remembered
+
+    async def write(
+        self, rows: Sequence[Row], known: Known | None, policy: JournalPolicy
+    ) -> list[bool] | None:
+        """For each row whether its key held one; None if that cannot be told without a look.
+
+        The table is as `known` to take the rows. Raises `keyed.Taken` and `keyed.Unexpected`.
+        """
+        if known is None or not _are_fit(rows):
+            return None
+        work = _Work(self._access, rows, known, policy)
+        written = await self._ledger.write(work.decide)
+        if written is None and self._may_know(work):
+            written = await self._ledger.write(work.decide)
+        if written is None:
+            return None
+        await self._folding.relieve(len(written.entries), written.size, policy)
+        return work.existed
+
+    def write_now(
+        self, rows: Sequence[Row], known: Known | None, policy: JournalPolicy | None
+    ) -> Done | None:
+        """As `write`, in any thread; None, too, where one would have to wait."""
+        if policy is None or known is None or not _are_fit(rows):
+            return None
+        work = _Work(self._access, rows, known, policy)
+        written = self._ledger.write_now(work.decide)
+        if written is None and self._may_know(work):
+            written = self._ledger.write_now(work.decide)
+        if written is None:
+            return None
+        self._folding.relieve_later(written, policy)
+        return Done(work.existed, written.token)
+
+    def _may_know(self, work: "_Work") -> bool:
+        """Whether it is remembered what the table has of the keys on which a write depends."""
+        if not work.missed:
+            return False
+        seen = self._remembered.looked_up(work.missed)
+        work.seen = seen or work.seen
+        return seen is not None
+
+
+class _Work:
+    """One write."""
+
+    __slots__ = ("_access", "_keys", "_known", "_policy", "_rows", "existed", "missed", "seen")
+
+    def __init__(
+        self, access: Access, rows: Sequence[Row], known: Known, policy: JournalPolicy
+    ) -> None:
+        self._access = access
+        self._rows = rows
+        self._keys: Collection[str] = {row[KEY] for row in rows}
+        self._known = known
+        self._policy = policy
+        self.existed: list[bool] = []
+        """For each row whether its key held one, once it is decided."""
+        self.missed: Collection[str] = ()
+        """The keys of which it would have to be known what the table has."""
+        self.seen: tuple[Moment, Mapping[str, Sequence[Row]]] = _NOTHING_SEEN
+        """The rows of some keys, at a version of the table."""
+
+    def decide(self, view: View) -> Sequence[New] | None:
+        """The entries; None if they cannot be told of what is known, or it is to be folded before."""
+        self.missed = ()
+        if view.moment != self._known.moment or is_overfull(view, self._policy):
+            return None
+        last = view.last_of(self._keys)
+        there = {key: None if one.how is How.REMOVE else one.row for key, one in last.items()}
+        if len(there) < len(self._keys) and not self._is_told(view.moment, there):
+            return None
+        self.existed.clear()
+        new = [*self._entries(there, last)]
+        return new if size_of(new) <= self._policy.batch_bytes else None
+
+    def _is_told(self, moment: Moment, there: dict[str, Row | None]) -> bool:
+        """Whether it is known what the table has of the keys that have no entry; it is put `there`."""
+        others = self._keys - there.keys()
+        if self._access.presence.lacks_now(moment, KEY, others):
+            return True
+        when, rows = self.seen
+        # What the journal had of a key then, it has still, or another version holds it.
+        if when != moment or any(len(rows.get(key, _SEVERAL)) > 1 for key in others):
+            self.missed = others
+            return False
+        there |= {key: rows[key][0] for key in others if rows[key]}
+        return True
+
+    def _entries(self, there: Mapping[str, Row | None], last: Collection[str]) -> Iterable[New]:
+        """The entries of the rows, on top of what is `there`; says which existed."""
+        for row in self._rows:
+            key = row[KEY]
+            old = there.get(key)
+            is_there, settled = put_if.outcome_of(row, old)
+            self.existed.append(is_there)
+            if settled is not None:
+                how = How.APPEND if old is None and key not in last else How.PUT
+                yield New.of(how, settled, self._access.spec.columns)
+            elif old is not None and row[put_if.HOW] == put_if.REMOVE:
+                yield New.removing(key)
+
+
+_NOTHING_SEEN: tuple[Moment, Mapping[str, Sequence[Row]]] = (Moment(-1, 0), {})
+_SEVERAL: Sequence[Row] = ({}, {})
+
+
+def _are_fit(rows: Sequence[Row]) -> bool:
+    return len(rows) <= _FEW_ROWS and all(row.get(VECTOR) is None for row in rows)

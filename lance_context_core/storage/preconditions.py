@@ -1,0 +1,308 @@
+"""A commit that is made only if all keys which it is about have the revisions that were seen.
+
+The engine has no such commit. It can be made to fail where a row has another revision than was seen, or
+is there and was not, but not where one is gone; and after a commit of others it begins anew on top of
+theirs. So it is looked afterwards on what the commit came, unless nobody else has committed.
+"""
+
+import secrets
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_context_core.storage.lance import contention, reads, writes
+from lance_context_core.storage.lance.schema import KEY
+from lance_context_core.storage.lance.writes import Changes
+from lance_context_core.storage.spooled_batch import Gathered
+from lance_context_core.storage.sql.predicates import (
+    NOTHING,
+    Clause,
+    all_of,
+    any_of,
+    equals,
+    in_list,
+    timestamp,
+)
+
+Seen = Mapping[str, int | None]
+"""Revisions by key; None of what is absent."""
+
+
+class Tail(NamedTuple):
+    """The last rows that match a condition."""
+
+    where: Clause
+    keys: Sequence[str]
+    """Theirs, in order."""
+    is_all: bool = False
+    """Whether there are no others that match."""
+
+    @property
+    def n_looked_at(self) -> int:
+        """How many of the last rows tell whether it is so."""
+        return len(self.keys) + self.is_all
+
+
+NO_KEYS = pa.schema([pa.field(KEY, pa.string()), pa.field("_rowid", pa.uint64())]).empty_table()
+
+_LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
+_NOT_SO_LONG_AGO = datetime(1971, 1, 1, tzinfo=UTC)
+_TAKE_BACK = "take back what came too late"
+_MARK_BITS = 44
+"""In microseconds, some months."""
+
+
+async def write(
+    handle: Any,
+    at: Callable[[int], Awaitable[Any]],
+    rows: pa.Table | None,
+    removed: Collection[str],
+    seen: Seen,
+) -> bool:
+    """Write rows, each of which succeeds what was seen of its key, and remove the rows `removed`.
+
+    Returns whether it was done; `at` gives a handle at a version. Divides by zero, and writes nothing,
+    where it can be told in the commit that something is not as it was seen.
+    """
+    before = int(await handle.version())
+    # That a new row is new the commit tells itself, and there may be a million of them.
+    new = set() if rows is None else {key for key in rows[KEY].to_pylist() if seen[key] is None}
+    looked_at = {key: revision for key, revision in seen.items() if key not in new}
+    if await _revisions(handle, looked_at) != _present(looked_at):
+        return False
+    n_done, version = await _commit(handle, rows, removed, seen)
+    is_whole = n_done == (0 if rows is None else rows.num_rows) + len(removed)
+    if is_whole and version == before + 1:
+        return True
+    beneath = await at(version - 1)
+    try:
+        if is_whole and await _revisions(beneath, looked_at) == _present(looked_at):
+            return True
+        if n_done:
+
+            async def take_back(handle: Any) -> None:
+                await _take_back(handle, beneath, rows, seen)
+
+            await contention.insist(_TAKE_BACK, handle, take_back)
+        return False
+    finally:
+        beneath.close()
+
+
+async def append(
+    handle: Any, at: Callable[[int], Awaitable[Any]], rows: Gathered, *, key: str, revision: int
+) -> bool:
+    """Add rows, all of that revision, unless there is a row of the `key`, which is that of one of them.
+
+    Returns whether they are there. What is added is read as it is written, where `write` holds all of
+    it; but the engine adds it whatever others have committed. So it is looked who was first.
+    """
+    await handle.checkout_latest()
+    if there := await _revisions(handle, [key]):
+        return there[key] == revision  # It may have been written, and the answer was lost.
+    before = int(await handle.version())
+    await _add(handle, rows)
+    for version in range(before + 1, int(await handle.version())):
+        between = await at(version)
+        try:
+            first = await _revisions(between, [key])
+        finally:
+            between.close()
+        if first:
+            break
+    else:
+        return True
+    if first[key] == revision:
+        return True
+
+    async def take_back(handle: Any) -> None:
+        await handle.delete(equals("revision", revision))
+
+    await contention.insist(_TAKE_BACK, handle, take_back)
+    return False
+
+
+async def take_back_later(handle: Any, where: Clause) -> int:
+    """Remove what `append` has left of rows that others added before; returns of how many keys.
+
+    Who was killed between its two commits could not do it itself. `where` says which rows have one of
+    the keys that it was given.
+    """
+    columns = [KEY, "revision", "created_at", "updated_at"]
+    found = (await reads.scan(handle, where, columns)).to_pylist()
+    of = dict[str, list[dict[str, Any]]]()
+    for row in found:
+        of.setdefault(row[KEY], []).append(row)
+    later = list[int]()
+    for rows in of.values():
+        # One that was changed since stands behind the others, whoever was first.
+        rows.sort(key=lambda row: row["created_at"] == row["updated_at"])
+        later += (row["revision"] for row in rows[1:])
+    if later:
+        await handle.delete(f"revision IN ({', '.join(map(str, later))})")
+    return len(later)
+
+
+async def exchange(
+    handle: Any,
+    at: Callable[[int], Awaitable[Any]],
+    rows: pa.Table | None,
+    seen: Seen,
+    tail: Tail,
+) -> bool:
+    """Add rows, behind all others, and remove what was seen, if `tail` is the end. As `write`.
+
+    A row that was removed could only come back behind all others. So it is hidden first, in its place,
+    and removed when the commit stands: if the process is killed before, it stays hidden.
+    """
+    before = int(await handle.version())
+    if not await _is_end(handle, seen, tail):
+        return False
+    schema, gone = await handle.schema(), _present(seen)
+    parts = [] if rows is None else [writes.conformed(rows, schema)]
+    mark = _LONG_AGO + timedelta(microseconds=secrets.randbits(_MARK_BITS))
+    if gone:
+        old = await handle.query().where(writes.with_revisions(gone.items())).to_arrow()
+        parts.insert(0, writes.conformed(_hidden(old, mark), schema))
+    merge = handle.merge_insert([KEY, "revision"]).when_matched_update_all().use_index(False)
+    if rows is not None:
+        merge = merge.when_not_matched_insert_all()
+    # Of several chunks the engine takes some at the same time, and loses their order.
+    data = pa.concat_tables(parts).combine_chunks()
+    done = await merge.execute(data, **writes.NULLS)
+    is_whole = done.num_updated_rows == len(gone)
+    version = int(done.version or await handle.version())
+    if not is_whole or version != before + 1:
+        if not done.num_updated_rows and not done.num_inserted_rows:
+            return False
+        beneath = await at(version - 1)
+        try:
+            if not is_whole or not await _is_end(beneath, seen, tail):
+
+                async def put_back(handle: Any) -> None:
+                    await _put_back(handle, beneath, data, seen, mark)
+
+                await contention.insist(_TAKE_BACK, handle, put_back)
+                return False
+        finally:
+            beneath.close()
+    if gone:
+
+        async def remove(handle: Any) -> None:
+            await handle.delete(_marked(gone, mark))
+
+        with suppress(Exception):  # It is done: nobody sees them any more.
+            await contention.insist("remove what was replaced", handle, remove)
+    return True
+
+
+async def _commit(
+    handle: Any, rows: pa.Table | None, removed: Collection[str], seen: Seen
+) -> tuple[int, int]:
+    """How many rows were written or removed, and the version then."""
+    written = set() if rows is None else set(rows[KEY].to_pylist())
+    others = {key: revision for key, revision in seen.items() if key not in written}
+    gone = all_of([_guard(others), in_list(KEY, removed) if removed else NOTHING])
+    if rows is None:
+        done = await handle.delete(gone)
+        return int(done.num_deleted_rows), int(done.version)
+    merge = writes.updating(handle, is_strict=True)
+    if any(seen[key] is None for key in written):
+        merge = merge.when_not_matched_insert_all()
+    if others:
+        merge = merge.when_not_matched_by_source_delete(gone)
+    done = await merge.execute(rows, **writes.NULLS)
+    n_done = done.num_inserted_rows + done.num_updated_rows + done.num_deleted_rows
+    return int(n_done), int(done.version or await handle.version())
+
+
+async def _add(handle: Any, rows: Gathered) -> None:
+    await handle.add(rows.reader(), write_parallelism=1)
+
+
+async def _take_back(handle: Any, beneath: Any, rows: pa.Table | None, seen: Seen) -> None:
+    """Leave what was there before the commit, as far as nobody has changed it since."""
+    before = await beneath.query().where(in_list(KEY, seen)).to_arrow()
+    there = set(before[KEY].to_pylist())
+    ours = {} if rows is None else _by_key(rows)
+    changes = Changes(
+        rows=before,
+        replaced=list(ours.values()),
+        removed=[(key, revision) for key, revision in ours.items() if key not in there],
+    )
+    if changes:
+        await writes.apply(handle, changes)
+
+
+async def _put_back(handle: Any, beneath: Any, data: pa.Table, seen: Seen, mark: datetime) -> None:
+    """Show what `exchange` has hidden with that mark, where it was, and remove what it has added."""
+    gone = _present(seen)
+    old = (
+        await beneath.query().where(writes.with_revisions(gone.items())).to_arrow()
+        if gone
+        else None
+    )
+    if old is not None:
+        shown = pc.fill_null(pc.greater(old["expires_at"], pa.scalar(_NOT_SO_LONG_AGO)), True)
+        old = old.filter(shown)
+    there = {} if old is None else _by_key(old)
+    new = [one for one in _by_key(data).items() if gone.get(one[0]) != one[1]]
+    strays = [_marked({key: gone[key] for key in gone if key not in there}, mark)]
+    added = any_of([*([writes.with_revisions(new)] if new else []), *strays])
+    if old is None or not there:
+        await handle.delete(added)
+        return
+    merge = handle.merge_insert([KEY, "revision"])
+    merge = merge.when_matched_update_all(where=f"target.expires_at = {timestamp(mark)}")
+    merge = merge.when_not_matched_by_source_delete(added)
+    rows = writes.conformed(old, await handle.schema()).combine_chunks()
+    await merge.use_index(False).execute(rows, **writes.NULLS)
+
+
+async def _is_end(handle: Any, seen: Seen, tail: Tail) -> bool:
+    last = await reads.slice_of(
+        handle, tail.where, [KEY], nothing=NO_KEYS, offset=0, limit=None, last=tail.n_looked_at
+    )
+    return last[KEY].to_pylist() == list(tail.keys) and await _revisions(handle, seen) == _present(
+        seen
+    )
+
+
+def _hidden(rows: pa.Table, mark: datetime) -> pa.Table:
+    """These rows as nobody sees them: they have expired, at a moment that tells whose work it is."""
+    place = rows.schema.get_field_index("expires_at")
+    field = rows.schema.field(place)
+    return rows.set_column(place, field, pa.array([mark] * rows.num_rows, field.type))
+
+
+def _marked(rows: Mapping[str, int], mark: datetime) -> Clause:
+    """The condition that a row is one of these, and hidden with that mark."""
+    if not rows:
+        return NOTHING
+    return all_of([writes.with_revisions(rows.items()), equals("expires_at", mark)])
+
+
+async def _revisions(handle: Any, keys: Collection[str]) -> dict[str, int]:
+    if not keys:
+        return {}
+    query = handle.query().where(in_list(KEY, keys)).select([KEY, "revision"])
+    return _by_key(await query.to_arrow())
+
+
+def _by_key(rows: pa.Table) -> dict[str, int]:
+    return dict(zip(rows[KEY].to_pylist(), rows["revision"].to_pylist(), strict=True))
+
+
+def _present(seen: Seen) -> dict[str, int]:
+    return {key: revision for key, revision in seen.items() if revision is not None}
+
+
+def _guard(seen: Seen) -> str:
+    """A condition that holds of all rows, but divides by zero for one of these that is another."""
+    revisions = ", ".join(map(str, _present(seen).values())) or "NULL"
+    is_fine = f"NOT {in_list(KEY, seen)} OR coalesce(revision IN ({revisions}), false)"
+    return f"1 / CAST(({is_fine}) AS BIGINT) = 1"

@@ -1,0 +1,250 @@
+"""Rows written by key, on top of what is there: put, added where absent, claimed, or removed.
+
+What is there is looked up here, in the one place through which all writers of a process go, so that
+they never take each other's revisions for somebody else's.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from lance_context_core._util.retry import Attempts
+from lance_context_core.errors import ContextStoreError, InternalError, InvalidRequestError
+from lance_context_core.storage.lance.arrow import Row
+from lance_context_core.storage.lance.errors import is_division_by_zero
+from lance_context_core.storage.lance.schema import KEY
+from lance_context_core.storage.names import new_revision, next_revision
+from lance_context_core.storage.sql.predicates import in_list
+
+HOW = "how"
+"""What a row of a batch carries beside its columns: how it is to be written."""
+
+PUT, RENEW, ADD, CLAIM, REMOVE, LEAVE = "put", "renew", "add", "claim", "remove", "leave"
+"""A row that is put keeps the `created_at` of the one that it replaces; one that is renewed does not.
+One that is added gives way to one that is there; where one is claimed, its whole batch does. One that
+is left is there for what is expected of it. Expired rows count as absent. Each row says by `updated_at`
+what the time is."""
+
+EXPECTED = "expected"
+"""What else a row may carry: the revision that the one which is there has to have, or None if none
+may be there; else its whole batch is not written."""
+
+
+class Rows(Protocol):
+    """What of a table this is done with; see `Table`."""
+
+    label: str
+
+    async def find(self, where: str | None, *, columns: Sequence[str]) -> pa.Table | list[Row]:
+        """The matching rows."""
+
+    async def insert_absent(self, rows: Sequence[Row]) -> tuple[int, int]:
+        """Add those whose keys are absent; returns how many, and a version that shows them."""
+
+    async def merge(
+        self, rows: Sequence[Row], *, removed: Collection[str] = (), claims: Collection[str] = ()
+    ) -> set[str]:
+        """Write rows on top of those they succeed, remove others; returns the keys that were lost."""
+
+    async def write_if(
+        self, rows: Sequence[Row], *, removed: Collection[str], seen: Mapping[str, int | None]
+    ) -> bool:
+        """Write rows and remove others, if what has these keys has the revisions `seen`; else nothing.
+
+        None is for what is absent. Returns whether it was done.
+        """
+
+
+class Taken(Exception):  # noqa: N818 - no error yet: who writes says what it means
+    """There is a row of a key that a batch claimed, which is its one argument."""
+
+
+class Unexpected(Exception):  # noqa: N818 - as above
+    """What is there is not what a batch expected: the key, that revision, and the one that was found."""
+
+
+async def write_all(
+    table: Rows, batches: Sequence[Sequence[Row]]
+) -> Sequence[list[bool] | Exception]:
+    """Write all batches in one commit; for each row of each, whether there was one of its key.
+
+    No key stands in them twice. A batch that the engine does not take fails for its caller alone,
+    and so does, with `Taken`, one that claims a key which is taken: nothing of it is written. One that
+    expects anything is a commit of its own, and fails with `Unexpected`.
+    """
+    if any(map(_expects, batches)):
+        others = [batch for batch in batches if not _expects(batch)]
+        done = iter(await write_all(table, others) if others else ())
+        return [
+            await _write_if(table, batch) if _expects(batch) else next(done) for batch in batches
+        ]
+    try:
+        existed, taken = await _write(table, batches)
+    except (InternalError, InvalidRequestError) as error:
+        if len(batches) == 1:
+            return [error]
+        return [outcome for one in batches for outcome in await write_all(table, [one])]
+    refused = [next((row[KEY] for row in batch if row[KEY] in taken), None) for batch in batches]
+    return [
+        [row[KEY] in existed for row in batch] if key is None else Taken(key)
+        for batch, key in zip(batches, refused, strict=True)
+    ]
+
+
+def outcome_of(row: Row, old: Mapping[str, Any] | None) -> tuple[bool, dict[str, Any] | None]:
+    """Whether the key of a row held one, `old` being what it holds, and what is written of the row.
+
+    None of one that is removed, or left, or not written as another is there. Raises `Taken` and
+    `Unexpected`, where nothing of the row's batch is to be written.
+    """
+    existed = old is not None and _is_alive(old, row)
+    how, found = row[HOW], _revision(old) if existed else None
+    if EXPECTED in row and row[EXPECTED] != found:
+        raise Unexpected(row[KEY], row[EXPECTED], found)
+    if how == CLAIM and existed:
+        raise Taken(row[KEY])
+    is_written = how in (PUT, RENEW, CLAIM) or (how == ADD and not existed)
+    return existed, _settled(row, old) if is_written else None
+
+
+async def _write(table: Rows, batches: Sequence[Sequence[Row]]) -> tuple[set[str], set[str]]:
+    """Write the batches; returns which keys were there before, and which claims were in vain."""
+    existed: set[str] = set()
+    taken: set[str] = set()
+    pending = {row[KEY]: row for batch in batches for row in batch}
+    tried: set[tuple[str, int]] = set()
+    # Rows to be added are as good as always new: what is there shows itself by their being lost.
+    is_sure = all(row[HOW] in (ADD, CLAIM) for row in pending.values())
+    attempts = Attempts(f"the same rows of {table.label} kept being changed by others")
+    while True:
+        attempts.begin()
+        there = {} if is_sure else await _there(table, pending)
+        is_sure = False
+        for key in [key for key, old in there.items() if (key, old["revision"]) in tried]:
+            del pending[key], there[key]  # It was written, and the commit only seemed to fail.
+        alive = {key for key, old in there.items() if _is_alive(old, pending[key])}
+        if lost := {key for key in alive if pending[key][HOW] == CLAIM}:
+            taken |= lost
+            refused = _keys(batch for batch in batches if not lost.isdisjoint(_keys([batch])))
+            pending = {key: row for key, row in pending.items() if key not in refused}
+        existed |= alive & pending.keys()
+        settled = [
+            _settled(row, there.get(key))
+            for key, row in pending.items()
+            if row[HOW] in (PUT, RENEW, CLAIM) or (row[HOW] == ADD and key not in existed)
+        ]
+        tried |= {(row[KEY], row["revision"]) for row in settled}
+        removed = [key for key, row in pending.items() if row[HOW] == REMOVE and key in there]
+        claims = [key for key, row in pending.items() if row[HOW] == CLAIM]
+        again = await _commit(table, settled, removed, claims, is_new=not there)
+        pending = pending if again is None else {key: pending[key] for key in again}
+        if not pending:
+            return existed, taken
+
+
+async def _write_if(table: Rows, batch: Sequence[Row]) -> list[bool] | Exception:
+    """Write a batch that expects something; as `write_all`."""
+    try:
+        return await _write_as_expected(table, batch)
+    except (ContextStoreError, Taken, Unexpected) as error:
+        return error
+
+
+async def _write_as_expected(table: Rows, batch: Sequence[Row]) -> list[bool]:
+    tried: set[tuple[str, int]] = set()
+    existed: list[bool] = []
+    attempts = Attempts(f"the same rows of {table.label} kept being changed by others")
+    while True:
+        attempts.begin()
+        there = await _there(table, [row[KEY] for row in batch])
+        if any((key, old["revision"]) in tried for key, old in there.items()):
+            return existed  # It was written, and the commit only seemed to fail.
+        alive = {row[KEY] for row in batch if (old := there.get(row[KEY])) and _is_alive(old, row)}
+        for row in batch:
+            found = there[row[KEY]]["revision"] if row[KEY] in alive else None
+            if row.get(EXPECTED, found) != found:
+                raise Unexpected(row[KEY], row[EXPECTED], found)
+            if row[HOW] == CLAIM and found is not None:
+                raise Taken(row[KEY])
+        existed = [row[KEY] in alive for row in batch]
+        rows = [
+            _settled(row, there.get(row[KEY]))
+            for row in batch
+            if row[HOW] in (PUT, RENEW, CLAIM) or (row[HOW] == ADD and row[KEY] not in alive)
+        ]
+        removed = [row[KEY] for row in batch if row[HOW] == REMOVE and row[KEY] in there]
+        if not rows and not removed:
+            return existed
+        tried |= {(row[KEY], row["revision"]) for row in rows}
+        seen = {row[KEY]: _revision(there.get(row[KEY])) for row in batch}
+        if await table.write_if(rows, removed=removed, seen=seen):
+            return existed
+
+
+async def _commit(
+    table: Rows,
+    rows: Sequence[Row],
+    removed: Sequence[str],
+    claims: Sequence[str],
+    *,
+    is_new: bool,
+) -> Iterable[str] | None:
+    """Write the rows in one commit, or none if there is nothing to do; returns the lost keys.
+
+    None means that nothing was written, since a claim is taken meanwhile.
+    """
+    if not rows and not removed:
+        return ()
+    if claims:
+        return await _commit_claims(table, rows, removed, claims)
+    if not is_new:
+        return await table.merge(rows, removed=removed)
+    if (await table.insert_absent(rows))[0] == len(rows):
+        return ()
+    there = await _there(table, [row[KEY] for row in rows])
+    return {row[KEY] for row in rows if _revision(there.get(row[KEY])) != row["revision"]}
+
+
+async def _commit_claims(
+    table: Rows, rows: Sequence[Row], removed: Sequence[str], claims: Sequence[str]
+) -> Iterable[str] | None:
+    try:
+        return await table.merge(rows, removed=removed, claims=claims)
+    except InternalError as error:
+        # Refused, where the row may have been removed since; or written, and the answer was lost.
+        if is_division_by_zero(error) or await _there(table, claims):
+            return None
+        raise
+
+
+def _expects(batch: Sequence[Row]) -> bool:
+    return any(EXPECTED in row for row in batch)
+
+
+def _keys(batches: Iterable[Sequence[Row]]) -> set[str]:
+    return {row[KEY] for batch in batches for row in batch}
+
+
+async def _there(table: Rows, keys: Iterable[str]) -> dict[str, Mapping[str, Any]]:
+    columns = [KEY, "created_at", "expires_at", "revision"]
+    found = await table.find(in_list(KEY, keys), columns=columns)
+    return {row[KEY]: row for row in (found if isinstance(found, list) else found.to_pylist())}
+
+
+def _revision(row: Mapping[str, Any] | None) -> int | None:
+    return None if row is None else row["revision"]
+
+
+def _is_alive(old: Mapping[str, Any], new: Row) -> bool:
+    expires_at = old.get("expires_at")
+    return expires_at is None or expires_at > new["updated_at"]
+
+
+def _settled(row: Row, old: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The row as it is written: `old` is what it replaces."""
+    settled = {name: value for name, value in row.items() if name not in (HOW, EXPECTED)}
+    settled["revision"] = new_revision() if old is None else next_revision(old["revision"])
+    if old is not None and row[HOW] != RENEW and _is_alive(old, row):
+        settled["created_at"] = old["created_at"]
+    return settled

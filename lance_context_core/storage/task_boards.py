@@ -1,0 +1,242 @@
+"""Changes of boards in the journal: what is to be done is looked up and written in one transaction."""
+
+import asyncio
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Generic, Protocol, TypeVar
+
+from lance_context_core._loop import LATER, Later
+from lance_context_core._util.frozen import frozen
+from lance_context_core.errors import ConflictError
+from lance_context_core.storage import task_index
+from lance_context_core.storage.lance.schema import KEY
+from lance_context_core.storage.locks import processes
+from lance_context_core.storage.names import new_revision, next_revision
+from lance_context_core.storage.sql.predicates import Clause
+from lance_context_core.storage.table import Table
+from lance_context_core.storage.task_index import Board, Index, Kept
+from lance_context_core.storage.wal.entries import Alike, How, New
+from lance_context_core.storage.wal.transactions import Amending
+
+T = TypeVar("T")
+
+_ATTEMPTS = 100
+"""Each loss is somebody else's change of the table otherwise than by the index."""
+
+_LOOK_SECONDS = 0.005
+"""How often it is looked whether somebody has made the index anew."""
+
+_COLUMNS = [
+    KEY,
+    "namespace",
+    "id",
+    "value",
+    "revision",
+    "created_at",
+    "tenant",
+    "user_id",
+    "agent_id",
+]
+
+_HEAD = "head"
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+
+
+class Rows(Protocol):
+    """How items are kept, in one scope."""
+
+    def key(self, namespace: tuple[str, ...], key: str) -> str:
+        """The primary key of an item."""
+
+    def alike(self, namespace: tuple[str, ...]) -> Alike:
+        """What the rows of a namespace have in common: all but keys, values, times and revisions."""
+
+
+@dataclass(slots=True)
+class Changing:
+    """One board in a transaction: what there is, and what is written of it."""
+
+    index: Index
+    now: datetime
+    rows: "Rows"
+    new: list[New] = field(default_factory=list)
+    _before: dict[str, Kept | None] = field(default_factory=dict)
+    _now: dict[str, Kept] = field(default_factory=dict)
+
+    def find(self, id: str) -> str | None:
+        """A task, as JSON; None if there is none."""
+        if id not in self._before:
+            self._before[id] = self.index.task(id)
+        kept = self._now.get(id) or self._before[id]
+        return None if kept is None else kept.value
+
+    def next(self, limit: int) -> list[str]:
+        """The ids of what is to be begun next, in this order; `limit` at most."""
+        return self._note(self.index.next(limit))
+
+    def parts(self, id: str) -> list[str]:
+        """The ids of the subtasks of a task, in their order."""
+        return self._note(self.index.parts(id))
+
+    def dependents(self, id: str) -> list[str]:
+        """The ids of the tasks that depend on one."""
+        return self._note(self.index.dependents(id))
+
+    def put(self, task: Mapping[str, Any], *, needs: bool) -> None:
+        """Have this task in the place of the one with its id; `keep` writes what there is in the end.
+
+        `needs` says whether it depends on others than before.
+        """
+        id, text = task["id"], _written(task)
+        self.find(id)
+        after = self._now.get(id) or self._after(self._before[id])
+        self._now[id] = after = after._replace(value=text)
+        is_new = self._before[id] is None
+        self.index.put(task, after, is_new=is_new, needs=needs)
+
+    def keep(self, namespace: tuple[str, ...], ids: Iterable[str]) -> None:
+        """Keep these tasks, which were put."""
+        for id in ids:
+            self._write(namespace, id, self._now[id], is_new=self._before[id] is None)
+
+    def put_head(self, namespace: tuple[str, ...], value: Mapping[str, Any]) -> None:
+        """Have this kept of the board itself."""
+        before = self.index.head
+        after = self._after(before)._replace(value=_written(value))
+        self._write(namespace, _HEAD, after, is_new=before is None)
+        self.index.put_head(after)
+
+    def append(self, namespace: tuple[str, ...], key: str, value: Mapping[str, Any]) -> None:
+        """Keep something of the board under a key that is new."""
+        kept = self._after(None)._replace(value=_written(value))
+        self._write(namespace, key, kept, is_new=True)
+
+    def remove(self, namespace: tuple[str, ...], task: Mapping[str, Any]) -> None:
+        """Have a task no more."""
+        self.new.append(New.removing(self.rows.key(namespace, task["id"])))
+        self.index.remove(task["id"], task["depends_on"])
+
+    def _note(self, found: Mapping[str, Kept]) -> list[str]:
+        """Know these, which were looked up together."""
+        for id, kept in found.items():
+            # What was put has been looked up before that.
+            self._before.setdefault(id, kept)
+        return [*found]
+
+    def _after(self, before: Kept | None) -> Kept:
+        """What succeeds that, without its value."""
+        if before is None:
+            return Kept(new_revision(), self.now.isoformat(), "")
+        return before._replace(revision=next_revision(before.revision))
+
+    def _write(self, namespace: tuple[str, ...], key: str, kept: Kept, *, is_new: bool) -> None:
+        row_key = self.rows.key(namespace, key)
+        payload = self.rows.alike(namespace).encoded(
+            texts={KEY: row_key, "id": key, "value": kept.value},
+            numbers={"revision": kept.revision},
+            times={"created_at": kept.created_at, "updated_at": self.now.isoformat()},
+        )
+        # Nobody looks at its row here: others read it out of the journal.
+        self.new.append(New(How.APPEND if is_new else How.PUT, row_key, {}, payload))
+
+
+@frozen
+class Changer(Generic[T]):
+    """One change of a board, in one transaction."""
+
+    table: Table
+    board: str
+    now: datetime
+    rows: Rows
+    decide: Callable[[Changing], T]
+
+    async def change(
+        self,
+        *,
+        which: Clause,
+        board_of: Callable[[Mapping[str, Any]], str | None],
+        is_settled: Callable[[list[dict[str, Any]]], bool],
+    ) -> T:
+        """Do it.
+
+        Of what the table holds, `which` is looked at: `board_of` tells to which board a row belongs, None for what is
+        neither a task nor the head of a board; `is_settled` whether a board's tasks are what they
+        are to be as the others are. Raises NotKnownError where it is to be done otherwise.
+        """
+        for _ in range(_ATTEMPTS):
+            try:
+                return await self.table.amend(self._work)
+            except _BehindError:
+                # Of many who see that, one reads the table, and the others wait for him.
+                is_mine = await self.table.amend(self._turn)
+                while is_mine is False:
+                    await asyncio.sleep(_LOOK_SECONDS)
+                    is_mine = await self.table.amend(self._turn)
+                if is_mine:
+                    await _renew(self.table, which, board_of, is_settled)
+        raise ConflictError(f"{self.table.label} kept being changed by others: try again")
+
+    def change_now(self) -> T | Later:
+        """As `change`, in any thread; LATER where that takes long, or there is more to do."""
+        try:
+            return self.table.amend_now(self._work)
+        except _BehindError:
+            return LATER
+
+    def _work(self, at: Amending) -> tuple[Sequence[New], T]:
+        found = Index.valid(at.connection, at.table, at.token, self.board)
+        if found is None:
+            raise _BehindError(at.table, at.token)
+        changing = Changing(found, self.now, self.rows)
+        outcome = self.decide(changing)
+        if changing.new:
+            task_index.follow(at.connection, at.table, at.token + 1)
+        return changing.new, outcome
+
+    def _turn(self, at: Amending) -> tuple[Sequence[New], bool | None]:
+        """Whether it is on us to make the index anew; None if it shows what the table holds."""
+        if Index.valid(at.connection, at.table, at.token, self.board) is not None:
+            return (), None
+        return (), task_index.take_turn(at.connection, at.table, processes.ticks())
+
+
+class _BehindError(Exception):
+    """The index does not show what the table holds."""
+
+
+async def _renew(
+    table: Table,
+    which: Clause,
+    board_of: Callable[[Mapping[str, Any]], str | None],
+    is_settled: Callable[[list[dict[str, Any]]], bool],
+) -> None:
+    """Make the index anew of what the table holds."""
+    before = await table.access.view()
+    rows = (await table.select(which, columns=_COLUMNS)).to_pylist()
+    boards: dict[str, Board] = {}
+    for row in rows:
+        if (name := board_of(row)) is None:
+            continue
+        board = boards.setdefault(name, Board())
+        kept = Kept(row["revision"], row["created_at"].isoformat(), row["value"] or "{}")
+        if row["namespace"].count("\0") == 1:
+            board.head = kept
+        else:
+            board.tasks.append((json.loads(kept.value), kept))
+    for board in boards.values():
+        board.is_settled = is_settled([task for task, _ in board.tasks])
+
+    def work(at: Amending) -> tuple[Sequence[New], None]:
+        task_index.end_turn(at.connection, at.table)
+        if before is not None and (at.table, at.token) == (before.table, before.token):
+            task_index.renew(at.connection, at.table, at.token, boards)
+        return (), None
+
+    await table.amend(work)
+
+
+def _written(value: Mapping[str, Any]) -> str:
+    return _ENCODER.encode(value)

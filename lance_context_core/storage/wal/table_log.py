@@ -1,0 +1,274 @@
+"""The journal as one table sees it, and the moments in which that table is committed to."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from typing import NamedTuple, ParamSpec, TypeVar
+
+from lance_context_core._loop import LATER, Later
+from lance_context_core.storage.wal import sqlite
+from lance_context_core.storage.wal.connection_pool import patiently
+from lance_context_core.storage.wal.entries import New, News, View
+from lance_context_core.storage.wal.log import Closed, Journal
+from lance_context_core.storage.wal.log_reader import ManyError, Recalled
+from lance_context_core.storage.wal.policy import JournalPolicy
+from lance_context_core.storage.wal.sqlite import Part
+from lance_context_core.storage.wal.transactions import Amending
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_SHORT_PATIENCE_SECONDS = 0.5
+"""How long a thread waits for others before it leaves that to the store's loop."""
+
+_NO_END = 2**63 - 1
+
+
+class State(NamedTuple):
+    """What the journal has noted of a table."""
+
+    table: int = 0
+    """Which one, as `View.table`; 0 if it knows none."""
+    version: int = 0
+    """As in the file: negative while somebody commits to the table directly."""
+    is_folding: bool = False
+    """As `View.is_folding`."""
+
+
+_section: ContextVar["tuple[Journal, Closed] | None"] = ContextVar("_section", default=None)
+"""The journal that this task, or the one that began it, has closed to all others."""
+
+
+class Ledger:
+    """The journal's part about one table on one ref."""
+
+    def __init__(self, journal: Journal, name: str, ref: str | None) -> None:
+        self.part = Part(name, ref or "")
+        self._journal = journal
+        self._ways, self._waiting = journal.ways, journal.waiting
+        self._transactions = journal.transactions
+
+    async def policy(self) -> JournalPolicy | None:
+        """What it takes; None if it takes nothing new."""
+        return await self._journal.policy()
+
+    async def exists(self) -> bool:
+        """As `Journal.exists`."""
+        return await self._ways.opened() is not None
+
+    # Reading
+
+    async def view(self) -> View | None:
+        """What is in it, and which version of the table goes with that; None if it is not known."""
+        if await self._ways.opened() is None:
+            return None
+        return await self._looked(self._transactions.view, self.part)
+
+    async def news(self, token: int, last: int) -> News | None:
+        """What is in it, and what came after `last`, if since `token` that was all.
+
+        None if the table is not known.
+        """
+        if await self._ways.opened() is None:
+            return None
+        return await self._looked(self._transactions.news, self.part, token, last)
+
+    def news_now(self, token: int, last: int) -> News | None:
+        """As `news`, in any thread and without a wait; None, too, where one would have to wait."""
+        try:
+            if not self._ways.is_open():
+                return None
+            return self._transactions.news(self.part, token, last)
+        except (sqlite.BusyError, ManyError):
+            return None
+
+    def on_break(self, forget: Callable[[], None]) -> None:
+        """Have `forget` called where the table was changed otherwise than by entries that were seen."""
+        self._journal.on_break(lambda part: forget() if part == self.part else None)
+
+    async def floor(self) -> int:
+        """The version of the table that holds, with the entries, all that was acknowledged; 0 if none is.
+
+        While somebody commits to it directly, or was killed at that, it is the one before.
+        """
+        found = await self._journal.asked(sqlite.TABLE, self.part)
+        return abs(int(found[0][1])) if found else 0
+
+    async def state(self) -> State:
+        """What is noted of the table, without the entries."""
+        found = await self._journal.asked(sqlite.TABLE, self.part)
+        if not found:
+            return State()
+        id, version, folded, folding, *_ = found[0]
+        return State(int(id), int(version), is_folding=folding > folded)
+
+    async def is_to_be_told(self) -> bool:
+        """Whether there is a journal that has not noted any version of the table."""
+        return await self.exists() and not (await self.state()).table
+
+    async def fullness(self) -> tuple[int, int]:
+        """How many entries there are, and their bytes."""
+        found = await self._journal.asked(sqlite.FULLNESS, self.part)
+        return found[0] if found else (0, 0)
+
+    async def recall(self, seqs: Sequence[int]) -> Recalled:
+        """What is known of the entries of those places, whatever has become of them."""
+        await self.view()
+        with self._ways.lock:
+            return self._journal.mirrors.recall(self.part, seqs)
+
+    async def names(self) -> dict[int, int]:
+        """The versions in which rows came to be whose writers were told of others, by these.
+
+        A later one, where a commit that brought nothing came between, such as a merge of files. An
+        earlier one, where a fold failed: then the next brought what came meanwhile, too.
+        """
+        return dict(await self._journal.asked(sqlite.NAMES, self.part))
+
+    async def forget_names(self, kept: Collection[int]) -> None:
+        """Forget that numbers meant versions which are gone: all older ones but the `kept`."""
+        gone = {one for one in (await self.names()).values() if one < max(kept, default=0)}
+        if gone := gone.difference(kept):
+            await self._do([(sqlite.FORGET_NAME, (one, *self.part)) for one in sorted(gone)])
+
+    # Writing
+
+    async def write(self, decide: Callable[[View], Sequence[New] | None]) -> View | None:
+        """Write what `decide` makes of what is there, which stays so meanwhile; returns what is then.
+
+        None if the table or its version is not known, or if `decide` wants nothing written since it
+        is not as expected.
+        It must be quick, and is called again where somebody else was writing.
+        """
+        await self._ways.opened()
+        return await self._looked(self._transactions.write, self.part, decide)
+
+    def write_now(self, decide: Callable[[View], Sequence[New] | None]) -> View | None:
+        """As `write`, in any thread and without a wait; None, too, where one would have to wait."""
+        try:
+            return self._transactions.write(self.part, decide) if self._ways.is_open() else None
+        except (sqlite.BusyError, ManyError):
+            return None
+
+    async def amend(self, decide: Callable[[Amending], tuple[Sequence[New], T]]) -> T:
+        """Write what `decide` makes of what is kept beside the entries, in the same transaction.
+
+        Returns what it returns. Nothing is read of the entries that others have written. Raises
+        `NotKnownError` if the table or its version is not known; and what `decide` raises, which
+        leaves all as it was.
+        """
+        await self._ways.opened()
+        return await self._waiting.insist(self._transactions.amend, self.part, decide)
+
+    def amend_now(self, decide: Callable[[Amending], tuple[Sequence[New], T]]) -> T | Later:
+        """As `amend`, in any thread, where others are waited for; LATER where that takes long."""
+
+        def work() -> T:
+            return self._transactions.amend(self.part, decide)
+
+        try:
+            return patiently(work, _SHORT_PATIENCE_SECONDS) if self._ways.is_open() else LATER
+        except sqlite.BusyError:
+            return LATER
+
+    # Folding and committing
+
+    async def make(self) -> None:
+        """As `Journal.make`; not in `committing` or `folding`."""
+        await self._journal.make()
+
+    async def note(self, version: int, *, is_change: bool = True) -> None:
+        """Know the table, and that this version goes with the entries; in `committing`, or `folding`.
+
+        The journal is there, as a look just before has shown. `is_change` says whether the version holds anything else than the one before, as always in
+        `committing`. Where it does not, what is looked up beside the entries counts on.
+        """
+        if (section := self._closed()) is not None:
+            section.note(self.part, version)
+        else:
+            done = sqlite.noted(self.part, version, is_change=is_change)
+            await self._waiting.insist(self._transactions.do, done)
+
+    async def begin(self, last: int | None) -> View | None:
+        """Say which entries are to be folded next, up to the `last`, and return these."""
+        if self._closed() is None and await self.exists():
+            until = _NO_END if last is None else last
+            await self._do([(sqlite.BEGUN, (until, *self.part))])
+            found = await self._journal.asked(sqlite.TABLE, self.part)
+            last = int(found[0][3]) if found else None
+        view = await self.view()
+        return view if view is None or last is None else view.until(last)
+
+    async def forget(self, last: int, version: int, *, tells_moments: bool = False) -> None:
+        """Let go of the entries up to `last`, which are in that version; in `committing` or `folding`."""
+        if (section := self._closed()) is not None:
+            section.forget(self.part, last, version, tells_moments=tells_moments)
+        else:
+            done = sqlite.forgotten(self.part, last, version, tells_moments=tells_moments)
+            await self._do(done)
+            await self._journal.keep_log_small()
+
+    async def doubt(self) -> int:
+        """As `Closed.doubt`; in `committing`."""
+        section = self._closed()
+        return 0 if section is None else await section.doubt(self.part)
+
+    async def discard(self) -> None:
+        """Let go of the table with all entries, at once and for good; in `committing`, or `folding`."""
+        if (section := self._closed()) is not None:
+            await section.discard(self.part)
+        elif await self.exists():
+            await self._do(sqlite.discarded(self.part))
+
+    @asynccontextmanager
+    async def folding(self) -> AsyncIterator[None]:
+        """Fold in here: nobody else commits to a table of the store."""
+        if self._closed() is not None:
+            yield
+        else:
+            async with self._journal.alone():
+                yield
+
+    @asynccontextmanager
+    async def committing(self) -> AsyncIterator[None]:
+        """Commit in here: nobody else does, nor writes into the journal. May stand in itself.
+
+        Where there is no journal, others commit beside this, and who makes one waits before using it.
+        """
+        journal = self._journal
+        if self._closed() is not None or not await journal.is_locked():
+            yield
+            return
+        if not await journal.exists():
+            async with journal.beside_others():
+                if not await journal.exists():
+                    yield
+                    return
+        async with journal.alone(), journal.closed() as closed:
+            token = _section.set((journal, closed))
+            try:
+                yield
+            finally:
+                _section.reset(token)
+
+    # Helpers
+
+    async def _do(self, done: sqlite.Statements) -> None:
+        """Say these, all or none."""
+        await self._waiting.insist(self._transactions.do, done)
+
+    async def _looked(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """As `Waiting.insist`, of what looks at a table; if much is new there, it is read in steps."""
+        while True:
+            try:
+                return await self._waiting.insist(work, *args, **kwargs)
+            except ManyError as many:
+                is_more = True
+                while is_more:
+                    is_more = await self._waiting.insist(self._transactions.prepare, many)
+                    await asyncio.sleep(0)
+
+    def _closed(self) -> Closed | None:
+        section = _section.get()
+        return section[1] if section is not None and section[0] is self._journal else None

@@ -1,0 +1,373 @@
+"""Small writes of a table by way of the journal: acknowledged there, and folded with many others."""
+
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from lance_context_core._loop import LATER, Later
+from lance_context_core._util.retry import Attempts
+from lance_context_core.storage import merge_on_read, put_if
+from lance_context_core.storage.flush import Folding
+from lance_context_core.storage.lance import reads
+from lance_context_core.storage.lance.arrow import Row
+from lance_context_core.storage.lance.schema import KEY, VECTOR, vector_model
+from lance_context_core.storage.lance.table_handle import Access
+from lance_context_core.storage.lance.vectors import Vectors, vectors_of
+from lance_context_core.storage.lance.writes import Appended
+from lance_context_core.storage.optimistic import Done, Known, Sighted, UnfitError, Unfolded
+from lance_context_core.storage.preconditions import Seen, Tail
+from lance_context_core.storage.row_cache import Remembered
+from lance_context_core.storage.sql.predicates import Clause, UnsureError, in_list
+from lance_context_core.storage.wal.entries import How, Moment, New, View, size_of
+from lance_context_core.storage.wal.policy import JournalPolicy
+from lance_context_core.storage.wal.table_log import Ledger
+from lance_context_core.storage.wal.transactions import Amending, NotKnownError
+
+T = TypeVar("T")
+
+_LOOK_HOW_FULL_EVERY = 64
+"""Of how many writes that do not look at the entries one asks how many there are."""
+
+_AMENDED_FOLDS = 4
+"""How many times as much is folded at once of a table whose writers do not look at its entries: a fold
+costs by the commit, and what waits is laid over nobody's look."""
+
+
+class Journaled:
+    """The small writes of one table; those that are none are left to whoever asks."""
+
+    def __init__(
+        self,
+        access: Access,
+        ledger: Ledger,
+        *,
+        vectors: Vectors,
+        folding: Folding,
+        remembered: Remembered,
+    ) -> None:
+        """Write into `ledger` what the table of `access` takes."""
+        self._sighted = Sighted(access, ledger, folding, remembered)
+        self._access = access
+        self._ledger = ledger
+        self._vectors = vectors
+        self._folding = folding
+        self._remembered = remembered
+        self._n_amended = 0
+        self._grows = (0, 0)
+        """Since which token nothing but rows appended here came about, and until which."""
+        self._known: Known | None = None
+        self._policy: JournalPolicy | None = None
+        """What the journal takes; None if nobody has asked, or it takes nothing."""
+
+    async def append(self, rows: Sequence[Row]) -> Appended | None:
+        """As `Table.append`; None if they are to be a commit of their own."""
+        policy = await self._policy_for(len(rows))
+        if policy is None or not await self._fit(rows):
+            return None
+        new = [New.of(How.APPEND, row, self._access.spec.columns) for row in rows]
+        if size_of(new) > policy.batch_bytes:
+            return None
+        while (view := await self._ledger.write(self._if_known(new))) is None:
+            self._known = None
+            if not await self._fit(rows):
+                return None
+        before, (since, until) = view.token - 1, self._grows
+        self._grows = (since if until == before else before, view.token)
+        await self._folding.relieve(len(view.entries), view.size, policy)
+        return Appended(view.told, view.token, len(rows), self._grows[0])
+
+    async def insert(self, rows: Sequence[Row]) -> tuple[int, int] | None:
+        """As `Table.insert_absent`; None if they are to be a commit of their own."""
+
+        async def insert(write: Unfolded) -> tuple[int, int]:
+            there = await write.look([row[KEY] for row in rows])
+            if any(row.get("expires_at") is not None for row in there.values()):
+                raise UnfitError  # It may have expired, and then makes way.
+            return await write.insert_absent(rows)
+
+        return await self._written(rows, insert)
+
+    async def write(self, rows: Sequence[Row]) -> list[bool] | None:
+        """As `Table.write_keyed`; None if they are to be a commit of their own."""
+        policy = await self._policy_for(len(rows))
+        if policy and (done := await self._sighted.write(rows, self._known, policy)) is not None:
+            return done
+
+        async def put(write: Unfolded) -> list[bool]:
+            (outcome,) = await put_if.write_all(write, [rows])
+            if isinstance(outcome, Exception):
+                raise outcome
+            return outcome
+
+        return await self._written(rows, put)
+
+    def write_now(self, rows: Sequence[Row]) -> Done | None:
+        """As `write`, in any thread and without a wait; None, too, where one would have to wait."""
+        return self._sighted.write_now(rows, self._known, self._policy)
+
+    async def upsert(self, rows: Sequence[Row], *, adds: bool = True) -> tuple[int, int] | None:
+        """As `Table.upsert`, or `Table.replace`; None if they are to be a commit of their own."""
+
+        async def upsert(write: Unfolded) -> tuple[int, int]:
+            await self._keep_states(row[KEY] for row in rows)
+            return await write.upsert(rows, adds=adds)
+
+        return await self._written(rows, upsert)
+
+    async def write_if(
+        self, rows: Sequence[Row], removed: Collection[str], seen: Seen, *, keeps_states: bool
+    ) -> bool | None:
+        """As `Table.write_if`; None if it is to be a commit of its own."""
+
+        async def write(write: Unfolded) -> bool:
+            if keeps_states:
+                await self._keep_states(seen)
+            return await write.write_if(rows, removed=removed, seen=seen)
+
+        return await self._written(rows, write, n_others=len(removed))
+
+    async def exchange(self, rows: Sequence[Row], seen: Seen, tail: Tail) -> bool | None:
+        """As `Table.exchange_if`; None if it is to be a commit of its own."""
+
+        async def exchange(write: Unfolded) -> bool:
+            await self._keep_states(seen)
+            return await write.exchange(rows, seen, tail)
+
+        return await self._written(rows, exchange, n_others=len(seen))
+
+    async def update(self, where: Clause, values: Row) -> int | None:
+        """As `Table.update`; None if it is to be a commit of its own."""
+        columns = [*self._access.spec.schema.names, VECTOR]
+        known = self._access.spec.columns
+
+        def put(row: Row) -> New:
+            return New.of(How.PUT, {**row, **values}, known)
+
+        return await self._change(where, columns, put)
+
+    async def delete(self, where: Clause) -> int | None:
+        """As `Table.delete`; None if it is to be a commit of its own."""
+        return await self._change(where, [KEY], lambda row: New.removing(row[KEY]))
+
+    async def take(
+        self, row_ids: Sequence[int] | np.ndarray, *, columns: Sequence[str], nothing: pa.Table
+    ) -> pa.Table:
+        """The rows with these ids, some of which may be the journal's, in their order."""
+        ids = [int(row_id) for row_id in row_ids]
+        below = [row_id for row_id in ids if row_id < merge_on_read.FIRST_ID]
+        above = [
+            row_id - merge_on_read.FIRST_ID for row_id in ids if row_id >= merge_on_read.FIRST_ID
+        ]
+        rows = await self._take(below, columns, nothing) if below else nothing
+        if not above:
+            return rows
+        known = await self._ledger.recall(above)
+        rows = merge_on_read.laid_over(rows, known.entries)
+        if known.keys:
+            rows = pa.concat_tables([rows, await self._folded(known.keys, rows.schema)])
+        return merge_on_read.in_order(rows, ids)
+
+    async def amend(self, decide: Callable[[Amending], tuple[Sequence[New], T]]) -> T:
+        """As `Ledger.amend`; raises NotKnownError, too, where the journal takes nothing."""
+        self._access.require_writable()
+        if (policy := await self._policy_for(0)) is None:
+            raise NotKnownError
+        self._n_amended += 1
+        if self._n_amended % _LOOK_HOW_FULL_EVERY:
+            self._folding.watch(policy)
+        else:
+            many = replace(
+                policy, rows=policy.rows * _AMENDED_FOLDS, bytes=policy.bytes * _AMENDED_FOLDS
+            )
+            await self._folding.relieve(*await self._ledger.fullness(), many)
+        # Nothing is waited for from the commit on: who is cancelled has written nothing.
+        try:
+            return await self._ledger.amend(decide)
+        except NotKnownError:
+            self._known = await self._look()
+            return await self._ledger.amend(decide)
+
+    def amend_now(self, decide: Callable[[Amending], tuple[Sequence[New], T]]) -> T | Later:
+        """As `amend`, in any thread; LATER where that takes long, or there is more to do."""
+        self._access.require_writable()
+        policy = self._policy
+        if policy is None or (self._n_amended + 1) % _LOOK_HOW_FULL_EVERY == 0:
+            return LATER
+        try:
+            done = self._ledger.amend_now(decide)
+        except NotKnownError:
+            return LATER
+        if done is not LATER:
+            self._n_amended += 1
+            self._folding.watch(policy)
+        return done
+
+    # Helpers
+
+    async def _folded(self, places: Mapping[str, int], schema: pa.Schema) -> pa.Table:
+        """The rows of these keys, which the table has by now, with the ids that they had before."""
+        where = in_list(KEY, places)
+        asked = [*(name for name in schema.names if name not in (KEY, "_rowid")), KEY]
+        rows = await self._access.look(
+            "read {}", lambda handle: reads.scan(handle, where, asked), None
+        )
+        if rows is None:
+            return schema.empty_table()
+        ids = [merge_on_read.FIRST_ID + places[key] for key in rows[KEY].to_pylist()]
+        column = rows.column_names.index("_rowid")
+        rows = rows.set_column(column, "_rowid", pa.array(ids, pa.uint64()))
+        return rows.select(schema.names).cast(schema)
+
+    async def _take(
+        self, ids: Sequence[int], columns: Sequence[str], nothing: pa.Table
+    ) -> pa.Table:
+        """The rows of the table with these ids; what the journal holds is not folded for it."""
+
+        async def read(handle: Any) -> pa.Table:
+            return await reads.take(handle, ids, columns)
+
+        async def over(view: View) -> pa.Table:
+            rows: pa.Table = await self._access.read_at(view.moment, "read {}", read)
+            return rows
+
+        found = await self._access.over(None, over)
+        return await self._access.look("read {}", read, nothing) if found is None else found
+
+    async def _change(
+        self, where: Clause, columns: Sequence[str], change: Callable[[Row], New]
+    ) -> int | None:
+        """Write what `change` makes of the matching rows; returns how many there were.
+
+        None if there are none, too: another program may have written some into the table itself.
+        """
+        self._access.require_writable()
+        if (policy := await self._policy_for(0)) is None or where.holds is None:
+            return None
+        view = await self._ledger.view()
+        if (view is None or not view.version) and await self._access.peek() is None:
+            return None
+        write = self._write((), policy)
+        attempts = Attempts(f"rows of {self._access.label} kept being changed by others")
+        while True:
+            attempts.begin()
+            try:
+                rows = await write.find(where, columns=columns)
+            except UnsureError:
+                return None
+            keys = frozenset(row[KEY] for row in rows)
+            if not 0 < len(keys) <= policy.batch_rows or not await self._are_all(
+                write, keys, len(rows)
+            ):
+                return None
+            if await self._keep_states(keys):
+                continue
+            new = [*map(change, rows)]
+            try:
+                written = await write.write(new)
+            except UnfitError:
+                return None
+            if written is not None:
+                await self._folding.relieve(len(written.entries), written.size, policy)
+                return len(new)
+
+    async def _keep_states(self, keys: Iterable[str]) -> bool:
+        """Have rows that are about to be changed in a version, if one was told of them.
+
+        Returns whether anything was done for it.
+        """
+        if not self._access.spec.tells_versions:
+            return False
+        view = await self._ledger.view()
+        if view is None or not view.places({*keys}):
+            return False
+        await self._access.settle()
+        return True
+
+    async def _are_all(self, write: Unfolded, keys: Collection[str], n_rows: int) -> bool:
+        """Whether so many rows are all that have these keys, by which they are written."""
+        if not self._access.spec.repeats_keys or not keys:
+            return len(keys) == n_rows
+        return n_rows == len(keys) == await write.count(in_list(KEY, keys))
+
+    async def _written(
+        self, rows: Sequence[Row], do: Callable[[Unfolded], Awaitable[T]], *, n_others: int = 0
+    ) -> T | None:
+        """What `do` answers that writes the rows; None if they are to be a commit of their own.
+
+        It may raise UnfitError to say so. `n_others` are written beside them.
+        """
+        if (policy := await self._policy_for(len(rows) + n_others)) is None:
+            return None
+        write = self._write(rows, policy)
+        try:
+            done = await do(write)
+        except UnfitError:
+            return None
+        if write.written is not None:
+            await self._folding.relieve(len(write.written.entries), write.written.size, policy)
+        return done
+
+    def _write(self, rows: Sequence[Row], policy: JournalPolicy) -> Unfolded:
+        async def fit(view: View) -> bool:
+            return await self._fit(rows, at=view.moment)
+
+        return Unfolded(
+            self._access,
+            self._ledger,
+            self._remembered,
+            self._look,
+            fit,
+            most_bytes=policy.batch_bytes,
+        )
+
+    async def _policy_for(self, n_rows: int) -> JournalPolicy | None:
+        """What the journal takes; None if it does not take so many rows."""
+        if self._policy is None:
+            await self._access.connection.mend(self._access.name, self._access.ref)
+            self._policy = await self._ledger.policy()
+        policy = self._policy
+        return policy if policy is not None and n_rows <= policy.batch_rows else None
+
+    def _if_known(self, new: Sequence[New]) -> Callable[[View], Sequence[New] | None]:
+        """Write these if the table is at the version for which they were checked."""
+        known = self._known
+
+        def decide(view: View) -> Sequence[New] | None:
+            return new if known is not None and view.moment == known.moment else None
+
+        return decide
+
+    async def _fit(self, rows: Sequence[Row], *, at: Moment | None = None) -> bool:
+        """Whether the table takes the rows as it is; it is made, and known to the journal, before.
+
+        As it is `at` that version, by default at the one that was seen last.
+        """
+        wanted = self._vectors.column
+        known = self._known
+        if (
+            known is None
+            or at not in (None, known.moment)
+            or (known.vectors is None and wanted is not None)
+        ):
+            known = self._known = await self._look()
+        there = known.vectors
+        for vector in vectors_of(rows):
+            if there is None:
+                return False
+            model = None if wanted is None else vector_model(wanted)
+            self._vectors.check(pa.schema([there]), len(vector), model)
+        return True
+
+    async def _look(self) -> Known:
+        """What there is to know of the table, which the journal knows afterwards."""
+        return await self._access.follow(self._look_once)
+
+    async def _look_once(self) -> Known:
+        access = self._access
+        while (view := await self._ledger.view()) is None or not view.version:
+            await access.commits.know(await access.opened())
+        schema = await access.schema_at(view.moment)
+        return Known(view.moment, schema.field(VECTOR) if VECTOR in schema.names else None)
