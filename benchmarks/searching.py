@@ -32,10 +32,10 @@ import numpy as np
 import pyarrow as pa
 
 from lance_context_core import AsyncContextStore, Document
-from lance_context_core.hot.block import Block
-from lance_context_core.hot.cache import Table, blocks_of
-from lance_context_core.hot.masks import Condition
-from lance_context_core.hot.words import words_of
+from lance_context_core.memory_index.bm25 import words_of
+from lance_context_core.memory_index.cache import Table, blocks_of
+from lance_context_core.memory_index.columns import Condition
+from lance_context_core.memory_index.segment import Block
 from lance_context_core.settings import SearchCache, SearchOptions
 from lance_context_core.storage.changes import State
 from lance_context_core.storage.lance.indexes import TextIndex

@@ -11,13 +11,13 @@ from lance_context_core._util.calls import check_options
 from lance_context_core._util.checks import check_name, shown
 from lance_context_core.auditing import keeping
 from lance_context_core.auditing.log import Log
+from lance_context_core.codecs.sources import DOCUMENT
 from lance_context_core.embedders import as_embedder
 from lance_context_core.embedders._service import EmbeddingService
 from lance_context_core.errors import InvalidRequestError
-from lance_context_core.hot.cache import DEFAULT_SEARCH_CACHE, SearchCache
-from lance_context_core.hot.scopes import HotScopes
+from lance_context_core.memory_index.cache import DEFAULT_SEARCH_CACHE, SearchCache
+from lance_context_core.memory_index.scopes import HotScopes
 from lance_context_core.protocols import Clock
-from lance_context_core.rows.sources import DOCUMENT
 from lance_context_core.storage import sql
 from lance_context_core.storage.database import DOCUMENTS_TABLE, Database
 from lance_context_core.storage.lance import purge

@@ -11,7 +11,7 @@ from lance_context_core._util.lru import forget_all
 from lance_context_core.embedders import as_embedder
 from lance_context_core.embedders._service import EmbeddingService
 from lance_context_core.errors import ReadOnlyError
-from lance_context_core.hot.scopes import HotScopes
+from lance_context_core.memory_index.scopes import HotScopes
 from lance_context_core.protocols import Clock
 from lance_context_core.storage.database import BranchDatabase, Database, PinnedDatabase
 from lance_context_core.storage.lance import versions

@@ -31,10 +31,10 @@ from lance_context_core.coordination.templates.templates import AsyncTemplates
 from lance_context_core.coordination.templates.values import Template
 from lance_context_core.graph.graph import AsyncGraph
 from lance_context_core.graph.statements import AsyncStatements
-from lance_context_core.hot.scopes import SearchCacheStats
 from lance_context_core.information.tables import AsyncInformationTables
 from lance_context_core.jobs.jobs import AsyncJobs, AsyncJobWorker
 from lance_context_core.media.images import AsyncImages
+from lance_context_core.memory_index.scopes import SearchCacheStats
 from lance_context_core.replaying.replaying import Replay, ReplayedQuestion
 from lance_context_core.storage.lance.fragments import CompactionMetrics
 from lance_context_core.storage.lance.retention import Reason

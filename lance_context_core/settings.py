@@ -2,7 +2,7 @@
 
 from lance_context_core._opening import OpenOptions
 from lance_context_core.coordination.conflicts import STANDARD_CONFLICTS, Conflicts
-from lance_context_core.hot.cache import SearchCache
+from lance_context_core.memory_index.cache import SearchCache
 from lance_context_core.search.boosts import Boost, Candidate, Period, Recency, Role, Turn
 from lance_context_core.search.fusion import Convex, Fusion, ReciprocalRank
 from lance_context_core.search.options import SearchOptions

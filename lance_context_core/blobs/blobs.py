@@ -15,9 +15,9 @@ from lance_context_core._util.retry import Attempts
 from lance_context_core.blobs.holding import holders
 from lance_context_core.blobs.scoped import BlobRef, ScopedBlobs, is_over
 from lance_context_core.blobs.spooling import BlobSource, spooled
+from lance_context_core.codecs import blobs as blobrows
+from lance_context_core.codecs.blobs import PIECE
 from lance_context_core.errors import InvalidRequestError, StorageError
-from lance_context_core.rows import blobs as blobrows
-from lance_context_core.rows.blobs import PIECE
 from lance_context_core.scope import SCOPE_PARTS
 from lance_context_core.storage import sql
 from lance_context_core.storage.lance.schema import KEY

@@ -6,7 +6,7 @@ from typing import Protocol
 from lance_context_core._util.frozen import frozen
 from lance_context_core.blobs.scoped import ScopedBlobs
 from lance_context_core.blobs.spooling import Spooled
-from lance_context_core.rows import blobs as blobrows
+from lance_context_core.codecs import blobs as blobrows
 
 
 class Bytes(Protocol):

@@ -11,9 +11,9 @@ from lance_context_core._util.frozen import frozen
 from lance_context_core._util.retry import Attempts
 from lance_context_core.blobs.holding import holders
 from lance_context_core.blobs.spooling import Spooled
+from lance_context_core.codecs import blobs as blobrows
+from lance_context_core.codecs.blobs import BLOB, MOST_INLINE, PIECE_BYTES
 from lance_context_core.errors import NotFoundError
-from lance_context_core.rows import blobs as blobrows
-from lance_context_core.rows.blobs import BLOB, MOST_INLINE, PIECE_BYTES
 from lance_context_core.scope import SCOPE_PARTS, Scope
 from lance_context_core.storage import sql
 from lance_context_core.storage.database import BLOBS_TABLE

@@ -12,8 +12,8 @@ from tempfile import TemporaryFile
 from typing import IO, Any
 
 from lance_context_core._util.checks import shown
+from lance_context_core.codecs.blobs import PIECE_BYTES
 from lance_context_core.errors import InvalidRequestError
-from lance_context_core.rows.blobs import PIECE_BYTES
 
 BlobSource = bytes | Path | IO[bytes]
 """Bytes, the path of a file, or an open one."""

@@ -14,6 +14,8 @@ from lance_context_core._util.checks import check_json_object, check_name, check
 from lance_context_core._util.retry import Attempts
 from lance_context_core.blobs.blobs import AsyncBlobs
 from lance_context_core.blobs.keeping import Keeping, let_go
+from lance_context_core.codecs import sources
+from lance_context_core.codecs.sources import CHUNK, Source
 from lance_context_core.documents import loading
 from lance_context_core.documents.conditions import Scopes, among, in_scopes, place_of
 from lance_context_core.documents.loading import DEFAULTS, DocumentSource, Loaded, ReadingArguments
@@ -22,8 +24,6 @@ from lance_context_core.documents.writing import Chunking, gone_of, inserted, ke
 from lance_context_core.erasure import erase, target
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import CHUNK_FIELDS, FilterLike
-from lance_context_core.rows import sources
-from lance_context_core.rows.sources import CHUNK, Source
 from lance_context_core.scope import SCOPE_PARTS, Scope
 from lance_context_core.search import query as searching
 from lance_context_core.search.options import SearchArguments

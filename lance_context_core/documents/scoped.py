@@ -9,12 +9,12 @@ from lance_context_core._util import cooperative as steps
 from lance_context_core._util.checks import check_name, shown
 from lance_context_core._util.frozen import frozen
 from lance_context_core.blobs.scoped import ScopedBlobs
+from lance_context_core.codecs import sources
+from lance_context_core.codecs.sources import CHUNK, DOCUMENT, TEXT, Text
 from lance_context_core.documents.conditions import Scopes, among, in_scopes
 from lance_context_core.documents.texts import SpooledText
 from lance_context_core.errors import NotFoundError
 from lance_context_core.filters import SOURCE_FIELDS, FilterLike
-from lance_context_core.rows import sources
-from lance_context_core.rows.sources import CHUNK, DOCUMENT, TEXT, Text
 from lance_context_core.scope import SCOPE_PARTS, Scope
 from lance_context_core.storage import sql
 from lance_context_core.storage.database import DOCUMENTS_TABLE

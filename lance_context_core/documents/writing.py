@@ -14,8 +14,8 @@ from lance_context_core._progress import tell
 from lance_context_core._resources import Resources
 from lance_context_core._util import cooperative as steps
 from lance_context_core._util.frozen import frozen, frozen_by_name
-from lance_context_core.rows import sources
-from lance_context_core.rows.sources import CHUNK, Source, Text
+from lance_context_core.codecs import sources
+from lance_context_core.codecs.sources import CHUNK, Source, Text
 from lance_context_core.scope import Scope
 from lance_context_core.storage import sql
 from lance_context_core.storage.lance.arrow import Row

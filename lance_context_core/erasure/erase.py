@@ -11,12 +11,12 @@ from dataclasses import replace
 from lance_context_core._progress import tell
 from lance_context_core.auditing import keeping
 from lance_context_core.auditing.log import AUDIT_TABLE, Log
+from lance_context_core.codecs.blobs import is_whole
+from lance_context_core.codecs.sources import is_chunk_id
 from lance_context_core.erasure.plan import Plan
 from lance_context_core.erasure.planning import IMAGES, due_plans, is_collection, is_items
 from lance_context_core.erasure.target import Target
 from lance_context_core.errors import ConflictError, NotFoundError
-from lance_context_core.rows.blobs import is_whole
-from lance_context_core.rows.sources import is_chunk_id
 from lance_context_core.storage import database as db
 from lance_context_core.storage.lance import branches
 from lance_context_core.storage.lance.schema import KEY

@@ -3,8 +3,8 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from lance_context_core.codecs import blobs
 from lance_context_core.erasure.references import State
-from lance_context_core.rows import blobs
 from lance_context_core.scope import SCOPE_PARTS
 from lance_context_core.storage import sql
 from lance_context_core.storage.database import COLD_TABLE, DOCUMENTS_TABLE, RECORDS_TABLE, Database

@@ -6,8 +6,8 @@ from typing import Any
 import pyarrow as pa
 
 from lance_context_core._util.retry import Attempts
+from lance_context_core.codecs.graph import LEADING, without_sources
 from lance_context_core.erasure.references import Names, scrubbed_revision
-from lance_context_core.rows.graph import LEADING, without_sources
 from lance_context_core.scope import SCOPE_PARTS
 from lance_context_core.storage import sql
 from lance_context_core.storage.lance import purge

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from lance_context_core.codecs.records import is_media
 from lance_context_core.erasure import holding, of_graph
 from lance_context_core.erasure import references as traces
 from lance_context_core.erasure.plan import GraphPlan, Plan
 from lance_context_core.erasure.references import Names, State
 from lance_context_core.erasure.target import Target
-from lance_context_core.rows.records import is_media
 from lance_context_core.storage import database as db
 from lance_context_core.storage import sql
 from lance_context_core.storage.lance import purge

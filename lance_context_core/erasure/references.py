@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from lance_context_core._util.frozen import frozen
 from lance_context_core._util.retry import Attempts
-from lance_context_core.rows import visibility
-from lance_context_core.rows.records import JOB, KNOWLEDGE, OF_ALL, SUMMARIES, with_values
+from lance_context_core.codecs import records
+from lance_context_core.codecs.records import JOB, KNOWLEDGE, OF_ALL, SUMMARIES, with_values
 from lance_context_core.scope import SCOPE_PARTS
 from lance_context_core.storage import sql
 from lance_context_core.storage.lance import purge
@@ -211,9 +211,9 @@ def _scrubbed(
         return id is not None and names.mean([id], within)
 
     changes: dict[str, Any] = {name: None for name in _POINTERS if means(row.get(name))}
-    if "superseded_by_id" in changes and row["lifecycle_status"] in visibility.VISIBLE_STATUSES:
+    if "superseded_by_id" in changes and row["lifecycle_status"] in records.VISIBLE_STATUSES:
         # What is outdated stays hidden, though nothing names any more what took its place.
-        changes["lifecycle_status"] = visibility.SUPERSEDED
+        changes["lifecycle_status"] = records.SUPERSEDED
     edges = row.get("relationships") or []
     if any(means(edge["target_id"]) for edge in edges):
         changes["relationships"] = [edge for edge in edges if not means(edge["target_id"])] or None

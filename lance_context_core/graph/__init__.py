@@ -4,6 +4,7 @@ What is here is for who makes entities and relations, or reads on in what a walk
 itself is in `ContextStore.graph`.
 """
 
+from lance_context_core.codecs.graph import entity_id
 from lance_context_core.graph.asking import Types
 from lance_context_core.graph.cypher import Parameter
 from lance_context_core.graph.drawing import draw
@@ -21,7 +22,6 @@ from lance_context_core.graph.rules import RuleEntityExtractor
 from lance_context_core.graph.statements import Policy
 from lance_context_core.graph.walking import Direction
 from lance_context_core.graph.whole import Centrality, Grouping
-from lance_context_core.rows.graph import entity_id
 from lance_context_core.types.graph import (
     Contradiction,
     Entity,

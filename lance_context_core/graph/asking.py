@@ -6,11 +6,11 @@ from datetime import datetime
 
 from lance_context_core._handle import handle
 from lance_context_core._util.checks import check_name
+from lance_context_core.codecs.graph import MENTION
 from lance_context_core.graph import walking, whole
 from lance_context_core.graph.scoped import Moment, ScopedGraph
 from lance_context_core.graph.walking import Direction, Walk
 from lance_context_core.graph.whole import Centrality, Grouping
-from lance_context_core.rows.graph import MENTION
 from lance_context_core.storage import sql
 from lance_context_core.types.graph import Entity, Impact, Path, Ranked, SubGraph
 

@@ -12,9 +12,9 @@ from lance_context_core._util import cooperative as steps
 from lance_context_core._util.checks import check_count, check_text, dumps, loads, shown
 from lance_context_core._util.extras import importing
 from lance_context_core._util.frozen import frozen
+from lance_context_core.codecs.graph import ENTITY, RELATION
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.graph.scoped import Moment, ScopedGraph
-from lance_context_core.rows.graph import ENTITY, RELATION
 from lance_context_core.storage import sql
 from lance_context_core.storage.lance.schema import TIMESTAMP
 

@@ -7,6 +7,7 @@ from typing import Any
 from lance_context_core._progress import tell
 from lance_context_core._util.calls import called
 from lance_context_core._util.checks import check_name, check_text, shown
+from lance_context_core.codecs.graph import entity_id, name_key
 from lance_context_core.documents.documents import AsyncDocuments
 from lance_context_core.documents.scoped import ScopedDocuments
 from lance_context_core.errors import InvalidRequestError, NotFoundError
@@ -14,7 +15,6 @@ from lance_context_core.graph.found import EntityExtractor, Extracted, GraphExtr
 from lance_context_core.graph.rules import RuleEntityExtractor
 from lance_context_core.graph.scoped import ScopedGraph
 from lance_context_core.graph.writing import Batch
-from lance_context_core.rows.graph import entity_id, name_key
 from lance_context_core.storage import sql
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.types import Progress

@@ -9,6 +9,8 @@ from lance_context_core._handle import handle
 from lance_context_core._progress import check_progress, tell_written
 from lance_context_core._util import cooperative as steps
 from lance_context_core._util.checks import check_name, check_span
+from lance_context_core.codecs import graph as rows
+from lance_context_core.codecs.graph import ENTITY, MENTION, RELATION, STATEMENT
 from lance_context_core.errors import NotFoundError
 from lance_context_core.graph import cypher, extracting, merging, writing
 from lance_context_core.graph.asking import AsyncWalks, Types, within
@@ -17,8 +19,6 @@ from lance_context_core.graph.found import EntityExtractor, GraphExtraction, Sou
 from lance_context_core.graph.scoped import Moment, entity_of, mention_of, of_types, relation_of
 from lance_context_core.graph.statements import AsyncStatements
 from lance_context_core.graph.writing import Batch
-from lance_context_core.rows import graph as rows
-from lance_context_core.rows.graph import ENTITY, MENTION, RELATION, STATEMENT
 from lance_context_core.storage import sql
 from lance_context_core.types import Progress
 from lance_context_core.types.graph import Entity, Mention, Merger, Relation

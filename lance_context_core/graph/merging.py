@@ -7,11 +7,11 @@ from typing import Any
 
 from lance_context_core._util.checks import check_name, check_names, check_text, loads, shown
 from lance_context_core._util.retry import Attempts
+from lance_context_core.codecs import graph as rows
+from lance_context_core.codecs.graph import ENTITY, MERGED, scope_of
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.graph.scoped import Row, ScopedGraph, entity_of
 from lance_context_core.graph.writing import leading, moved, succeeding, with_end
-from lance_context_core.rows import graph as rows
-from lance_context_core.rows.graph import ENTITY, MERGED, scope_of
 from lance_context_core.storage import sql
 from lance_context_core.storage.lance.schema import KEY
 from lance_context_core.types.graph import Entity, Merger

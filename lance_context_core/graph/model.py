@@ -8,6 +8,7 @@ from typing import Any
 
 from lance_context_core._util.checks import dumps
 from lance_context_core._util.frozen import frozen
+from lance_context_core.codecs.graph import name_key
 from lance_context_core.graph.found import (
     Extracted,
     FoundEntity,
@@ -18,7 +19,6 @@ from lance_context_core.graph.found import (
 from lance_context_core.knowledge.extracting import Asking, asked, moment_of, place_of
 from lance_context_core.messages import Message
 from lance_context_core.models import ModelRequest, problem_of
-from lance_context_core.rows.graph import name_key
 
 _TEXT: Mapping[str, Any] = {"type": "string"}
 _MAYBE: Mapping[str, Any] = {"type": ["string", "null"]}

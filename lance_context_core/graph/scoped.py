@@ -7,9 +7,9 @@ from typing import Any
 from lance_context_core._util import cooperative as steps
 from lance_context_core._util.checks import check_name, check_time, loads, shown
 from lance_context_core._util.frozen import frozen
+from lance_context_core.codecs import graph as rows
+from lance_context_core.codecs.graph import COLUMNS, ENTITY, MERGED
 from lance_context_core.errors import InvalidRequestError, NotFoundError
-from lance_context_core.rows import graph as rows
-from lance_context_core.rows.graph import COLUMNS, ENTITY, MERGED
 from lance_context_core.storage import sql
 from lance_context_core.storage.database import GRAPH_TABLE
 from lance_context_core.storage.lance.schema import GRAPH

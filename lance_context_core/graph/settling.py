@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from itertools import combinations
 
 from lance_context_core._util.frozen import frozen
-from lance_context_core.rows.graph import name_key, node, scope_of
+from lance_context_core.codecs.graph import name_key, node, scope_of
 from lance_context_core.types.graph import Statement
 
 LATER = "valid from later"

@@ -9,13 +9,13 @@ from lance_context_core._handle import handle
 from lance_context_core._util.calls import called
 from lance_context_core._util.checks import check_name, check_text, loads, shown
 from lance_context_core._util.retry import Attempts
+from lance_context_core.codecs import graph as rows
+from lance_context_core.codecs.graph import COLUMNS, STATEMENT, name_key
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.graph import settling, writing
 from lance_context_core.graph.scoped import Moment, Row, ScopedGraph
 from lance_context_core.graph.settling import Decision
 from lance_context_core.graph.writing import Batch
-from lance_context_core.rows import graph as rows
-from lance_context_core.rows.graph import COLUMNS, STATEMENT, name_key
 from lance_context_core.storage import sql
 from lance_context_core.storage.lance.schema import KEY
 from lance_context_core.storage.names import next_revision

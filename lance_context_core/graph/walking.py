@@ -8,9 +8,9 @@ from typing import Any, Literal, NamedTuple, NoReturn, get_args
 from lance_context_core._util import cooperative as steps
 from lance_context_core._util.checks import check_count, shown
 from lance_context_core._util.frozen import frozen
+from lance_context_core.codecs.graph import COLUMNS
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.graph.scoped import Moment, Row, ScopedGraph, chunked, of_types, relation_of
-from lance_context_core.rows.graph import COLUMNS
 from lance_context_core.storage import sql
 from lance_context_core.storage.lance.schema import KEY
 from lance_context_core.types.graph import Entity, Impact, Path, Relation, SubGraph

@@ -12,9 +12,9 @@ import numpy as np
 from lance_context_core._util.checks import check_count, shown
 from lance_context_core._util.extras import importing
 from lance_context_core._util.frozen import frozen
+from lance_context_core.codecs.graph import ENTITY, MENTION, RELATION
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.graph.scoped import Moment, ScopedGraph, of_types
-from lance_context_core.rows.graph import ENTITY, MENTION, RELATION
 from lance_context_core.storage import sql
 from lance_context_core.types.graph import Entity, Ranked
 

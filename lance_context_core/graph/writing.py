@@ -8,11 +8,11 @@ from lance_context_core._progress import tell
 from lance_context_core._util import cooperative as steps
 from lance_context_core._util.checks import check_name, check_names, listed, loads, shown
 from lance_context_core._util.retry import Attempts
+from lance_context_core.codecs import graph as rows
+from lance_context_core.codecs.graph import ENTITY, KINDS, LEADING, MERGED, REPLACED, Thing
+from lance_context_core.codecs.records import key_of
 from lance_context_core.errors import NotFoundError
 from lance_context_core.graph.scoped import Row, ScopedGraph, chunked
-from lance_context_core.rows import graph as rows
-from lance_context_core.rows.graph import ENTITY, KINDS, LEADING, MERGED, REPLACED, Thing
-from lance_context_core.rows.records import key_of
 from lance_context_core.scope import Scope
 from lance_context_core.storage import sql
 from lance_context_core.storage.lance.schema import KEY

@@ -3,12 +3,12 @@
 from typing import Any
 
 from lance_context_core._util.checks import dumps
+from lance_context_core.codecs.records import COLUMNS
 from lance_context_core.graph.graph import AsyncGraph
 from lance_context_core.graph.scoped import ScopedGraph
 from lance_context_core.information.source import OfRecords
 from lance_context_core.knowledge import kept
 from lance_context_core.messages import ToolCallPart, ToolResultPart, parts_text
-from lance_context_core.rows.records import COLUMNS
 from lance_context_core.storage import sql
 from lance_context_core.storage.lance.schema import VECTOR
 from lance_context_core.stores.records.scoped import WITHOUT_BLOB

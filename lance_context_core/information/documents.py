@@ -4,9 +4,9 @@ from typing import Any
 
 from lance_context_core._util.checks import dumps
 from lance_context_core._util.frozen import frozen
+from lance_context_core.codecs.sources import CHUNK
 from lance_context_core.documents.documents import AsyncDocuments
 from lance_context_core.documents.scoped import ScopedDocuments
-from lance_context_core.rows.sources import CHUNK
 from lance_context_core.storage import sql
 from lance_context_core.storage.lance.schema import VECTOR
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from lance_context_core._embedding import embedded
 from lance_context_core._util.frozen import frozen
+from lance_context_core.codecs.records import from_row, key_of, to_row
 from lance_context_core.jobs.values import JobState
-from lance_context_core.rows.records import from_row, key_of, to_row
 from lance_context_core.scope import Scope
 from lance_context_core.storage import sql
 from lance_context_core.storage.lance.schema import KEY, LINK, VECTOR

@@ -7,8 +7,8 @@ from typing import Any
 
 from lance_context_core._util.checks import dumps
 from lance_context_core._util.lru import remembered
+from lance_context_core.codecs.records import JOB
 from lance_context_core.jobs.values import Job
-from lance_context_core.rows.records import JOB
 from lance_context_core.scope import Scope
 from lance_context_core.types import ContextRecord
 

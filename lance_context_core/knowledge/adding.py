@@ -9,6 +9,7 @@ from typing import Any
 from lance_context_core._progress import tell
 from lance_context_core._util.checks import check_json_object, dumps, shown
 from lance_context_core._util.frozen import frozen
+from lance_context_core.codecs.records import new_id
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.jobs.implied import owing
 from lance_context_core.jobs.queue import Queue, begun
@@ -20,7 +21,6 @@ from lance_context_core.knowledge.turns import Conversation
 from lance_context_core.knowledge.values import Added, Infer
 from lance_context_core.messages import FilePart, Message, parts_to_json
 from lance_context_core.messages.message import text_message
-from lance_context_core.rows.records import new_id
 from lance_context_core.stores.history import drafting
 from lance_context_core.stores.records import writing
 from lance_context_core.stores.records.scoped import Records

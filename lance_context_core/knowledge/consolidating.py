@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from lance_context_core.codecs.records import SUPERSEDED, VISIBLE_STATUSES
 from lance_context_core.jobs.commits import Held
 from lance_context_core.knowledge import kept
 from lance_context_core.knowledge.values import Evidence
-from lance_context_core.rows.visibility import SUPERSEDED, VISIBLE_STATUSES
 from lance_context_core.types import ContextRecord
 
 CONTRADICTED = "contradicted"

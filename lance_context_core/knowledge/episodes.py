@@ -6,12 +6,12 @@ from datetime import UTC, datetime, timedelta
 
 from lance_context_core._util.checks import check_time, shown
 from lance_context_core._util.frozen import frozen_by_name
+from lance_context_core.codecs.records import COLUMNS
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.knowledge import kept, turns
 from lance_context_core.knowledge.quoting import quotes, said
 from lance_context_core.knowledge.turns import Conversation
 from lance_context_core.knowledge.values import Quote
-from lance_context_core.rows.records import COLUMNS
 from lance_context_core.scope import SCOPE_PARTS
 from lance_context_core.storage import sql
 from lance_context_core.stores.records.scoped import Records

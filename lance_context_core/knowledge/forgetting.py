@@ -8,6 +8,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from lance_context_core._util.retry import Attempts
+from lance_context_core.codecs.records import COLUMNS
 from lance_context_core.erasure.target import Target
 from lance_context_core.jobs import commits
 from lance_context_core.jobs.queue import Queue
@@ -17,7 +18,6 @@ from lance_context_core.knowledge.distilling import Distiller
 from lance_context_core.knowledge.makers import Makers
 from lance_context_core.knowledge.proposals import PROPOSALS
 from lance_context_core.knowledge.remaining import Erased, Remaining
-from lance_context_core.rows.records import COLUMNS
 from lance_context_core.scope import SCOPE_PARTS, Scope
 from lance_context_core.storage import sql
 from lance_context_core.storage.lance import branches as refs

@@ -8,10 +8,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from lance_context_core._util.checks import dumps
+from lance_context_core.codecs.records import KNOWLEDGE, SUPERSEDED
 from lance_context_core.knowledge.turns import Conversation
 from lance_context_core.knowledge.values import Evidence, FactCandidate, SpokenTurn
-from lance_context_core.rows.records import KNOWLEDGE
-from lance_context_core.rows.visibility import SUPERSEDED
 from lance_context_core.types import ContextRecord
 
 CONTEXT = KNOWLEDGE

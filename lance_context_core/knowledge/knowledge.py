@@ -10,6 +10,7 @@ from typing import Any, Literal, Self
 from lance_context_core._handle import handle
 from lance_context_core._progress import check_progress
 from lance_context_core._util.checks import check_name, check_span, check_text, check_time, shown
+from lance_context_core.codecs.records import new_id
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.filters import FilterLike
 from lance_context_core.jobs.jobs import AsyncJobs
@@ -42,7 +43,6 @@ from lance_context_core.knowledge.values import (
     Undone,
 )
 from lance_context_core.knowledge.worth import CandidateWeights, ScoredFact, candidates
-from lance_context_core.rows.records import new_id
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.types import ContextRecord, Diff, MergeReport, Progress
 from lance_context_core.versioning.conflicts import MergePolicy

@@ -6,12 +6,11 @@ from datetime import datetime
 from typing import Any
 
 from lance_context_core._util.frozen import frozen_by_name
+from lance_context_core.codecs.records import COLUMNS, SUPERSEDED, VISIBLE_STATUSES
 from lance_context_core.knowledge import kept
 from lance_context_core.knowledge.quoting import Place, quotes, said
 from lance_context_core.knowledge.schemas import ProfileSchema, instance, wanted
 from lance_context_core.knowledge.values import Quote
-from lance_context_core.rows.records import COLUMNS
-from lance_context_core.rows.visibility import SUPERSEDED, VISIBLE_STATUSES
 from lance_context_core.storage import sql
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.types import ContextRecord

@@ -7,6 +7,7 @@ from dataclasses import replace
 from lance_context_core._progress import tell
 from lance_context_core._util.frozen import frozen
 from lance_context_core.auditing import keeping
+from lance_context_core.codecs.records import COLUMNS
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.jobs.commits import Outcome
 from lance_context_core.jobs.queue import Decide, Queue
@@ -19,7 +20,6 @@ from lance_context_core.knowledge.distilling import EXTRACT, Distiller
 from lance_context_core.knowledge.turns import Conversation
 from lance_context_core.knowledge.undoing import UNDO, Undoing
 from lance_context_core.knowledge.values import Proposal
-from lance_context_core.rows.records import COLUMNS
 from lance_context_core.storage import sql
 from lance_context_core.types import Conflict, ContextRecord, Diff, MergeReport, Progress
 from lance_context_core.types.versions import Stored

@@ -7,6 +7,7 @@ from typing import Any, get_args
 
 from lance_context_core._util.checks import check_name, check_time, shown
 from lance_context_core._util.frozen import frozen
+from lance_context_core.codecs.records import COLUMNS
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import FilterLike
 from lance_context_core.knowledge import kept, turns
@@ -22,7 +23,6 @@ from lance_context_core.knowledge.fusing import (
 )
 from lance_context_core.knowledge.quoting import Place, place_of, quotes, said
 from lance_context_core.knowledge.values import KnowledgeHit, SearchType
-from lance_context_core.rows.records import COLUMNS
 from lance_context_core.search.options import ALONE, CONVERSATION
 from lance_context_core.storage import sql
 from lance_context_core.stores.records.scoped import Records

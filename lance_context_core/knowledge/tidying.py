@@ -11,6 +11,7 @@ from typing import Any
 
 from lance_context_core._util.checks import shown
 from lance_context_core._util.frozen import frozen
+from lance_context_core.codecs.records import is_visible
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.jobs import commits
 from lance_context_core.jobs.commits import Held, Outcome
@@ -21,7 +22,6 @@ from lance_context_core.jobs.values import Job
 from lance_context_core.knowledge import kept, states, turns
 from lance_context_core.knowledge.undoing import ARCHIVE, PRUNE
 from lance_context_core.knowledge.values import Prune
-from lance_context_core.rows.visibility import is_visible
 from lance_context_core.scope import Scope
 from lance_context_core.storage import sql
 from lance_context_core.stores.records import cold

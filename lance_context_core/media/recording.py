@@ -6,8 +6,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from lance_context_core.codecs.records import MEDIA_PREFIX
 from lance_context_core.media.looking import ImageAnalysis, Seen
-from lance_context_core.rows.records import MEDIA_PREFIX
 from lance_context_core.types import ContextRecord, ImageRecord
 
 KINDS = ("image", "audio", "video")

@@ -10,6 +10,8 @@ import pyarrow as pa
 from lance_context_core._resources import Resources
 from lance_context_core._util.checks import dumps
 from lance_context_core._util.frozen import frozen
+from lance_context_core.codecs import sources
+from lance_context_core.codecs.records import alive, conditions
 from lance_context_core.documents.scoped import ScopedDocuments
 from lance_context_core.graph.graph import AsyncGraph
 from lance_context_core.graph.scoped import ScopedGraph
@@ -21,8 +23,6 @@ from lance_context_core.knowledge import kept
 from lance_context_core.querying.dataset import View
 from lance_context_core.querying.statements import DIFF, Source
 from lance_context_core.querying.stored import Part, view_of
-from lance_context_core.rows import sources
-from lance_context_core.rows.visibility import alive, conditions
 from lance_context_core.scope import Scope
 from lance_context_core.storage import sql
 from lance_context_core.storage.database import spec_of

@@ -12,9 +12,9 @@ from lance_context_core._util import cooperative as steps
 from lance_context_core._util.calls import check_options
 from lance_context_core._util.checks import check_name, check_text, listed, shown
 from lance_context_core._util.frozen import frozen, frozen_by_name
+from lance_context_core.codecs.records import COLUMNS, from_row, to_row
 from lance_context_core.embedders import as_embedder
 from lance_context_core.errors import InvalidRequestError, NotFoundError
-from lance_context_core.rows.records import COLUMNS, from_row, to_row
 from lance_context_core.search import query as searching
 from lance_context_core.storage import sql
 from lance_context_core.storage.lance.schema import KEY, VECTOR

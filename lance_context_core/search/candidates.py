@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lance_context_core.errors import InvalidRequestError
-from lance_context_core.hot.answering import joined
+from lance_context_core.memory_index.segment_search import joined
 from lance_context_core.search.boosts import (
     Boost,
     Candidate,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from lance_context_core.rows.sessions import from_row
+from lance_context_core.codecs.sessions import from_row
 from lance_context_core.scope import SCOPE_PARTS
 from lance_context_core.storage import sql
 from lance_context_core.types import Session

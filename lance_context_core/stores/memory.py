@@ -20,10 +20,10 @@ from lance_context_core._util.checks import (
     check_time,
     listed,
 )
+from lance_context_core.codecs.records import COLUMNS, from_row
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import FilterLike
 from lance_context_core.messages import Message, TextPart
-from lance_context_core.rows.records import COLUMNS, from_row
 from lance_context_core.search import query as searching
 from lance_context_core.search.options import ALONE, SearchArguments
 from lance_context_core.storage import sql

@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 from lance_context_core._handle import handle
 from lance_context_core._util.checks import check_name, check_span, shown
 from lance_context_core._util.retry import Attempts
+from lance_context_core.codecs.records import key_of, new_id
+from lance_context_core.codecs.sessions import COLUMNS, checked, from_row, to_row
 from lance_context_core.errors import InvalidRequestError, NotFoundError
-from lance_context_core.rows.records import key_of, new_id
-from lance_context_core.rows.sessions import COLUMNS, checked, from_row, to_row
 from lance_context_core.scope import SCOPE_PARTS
 from lance_context_core.storage import sql
 from lance_context_core.storage.lance import reads

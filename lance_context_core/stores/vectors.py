@@ -13,10 +13,7 @@ from lance_context_core._util import cooperative as steps
 from lance_context_core._util.calls import takes
 from lance_context_core._util.checks import check_names, check_span, listed
 from lance_context_core._util.retry import Attempts
-from lance_context_core.erasure import erase, target
-from lance_context_core.errors import AlreadyExistsError, InvalidRequestError
-from lance_context_core.filters import DOCUMENT_FIELDS, FilterLike
-from lance_context_core.rows.documents import (
+from lance_context_core.codecs.documents import (
     COLUMNS,
     REPLACED,
     as_record,
@@ -24,7 +21,10 @@ from lance_context_core.rows.documents import (
     from_row,
     to_row,
 )
-from lance_context_core.rows.records import refuse_duplicates
+from lance_context_core.codecs.records import refuse_duplicates
+from lance_context_core.erasure import erase, target
+from lance_context_core.errors import AlreadyExistsError, InvalidRequestError
+from lance_context_core.filters import DOCUMENT_FIELDS, FilterLike
 from lance_context_core.scope import Scope
 from lance_context_core.search import query as searching
 from lance_context_core.search.options import SearchArguments

@@ -6,8 +6,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from lance_context_core.codecs.records import TIERS
 from lance_context_core.errors import InvalidRequestError
-from lance_context_core.rows.records import TIERS
 from lance_context_core.tiers.values import Authority, Tier, TierEntry
 from lance_context_core.types import ContextRecord
 

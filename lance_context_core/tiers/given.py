@@ -11,9 +11,9 @@ from lance_context_core._util.checks import (
     check_time,
     shown,
 )
+from lance_context_core.codecs.records import new_id
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.messages import Message
-from lance_context_core.rows.records import new_id
 from lance_context_core.scope import SCOPE_PARTS
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.tiers import entries

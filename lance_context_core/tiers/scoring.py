@@ -4,7 +4,7 @@ import math
 import re
 from datetime import datetime, timedelta
 
-from lance_context_core.hot.words import words_of
+from lance_context_core.memory_index.bm25 import words_of
 from lance_context_core.storage.lance.indexes import TextIndex
 from lance_context_core.text.analysis import index_words, query_words
 from lance_context_core.tiers.values import TierConfig, TierEntry, Weights

@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 from lance_context_core._progress import check_progress, tell
 from lance_context_core._resources import Resources
 from lance_context_core._util.checks import dumps, shown
+from lance_context_core.codecs.records import from_rows
 from lance_context_core.errors import AlreadyExistsError, InvalidRequestError
-from lance_context_core.rows.records import from_rows
 from lance_context_core.scope import Scope
 from lance_context_core.storage import sql
 from lance_context_core.storage.lance.locations import require_local

@@ -10,8 +10,8 @@ import pyarrow as pa
 from lance_context_core._resources import Resources
 from lance_context_core._util.checks import dumps, loads, shown
 from lance_context_core._util.frozen import frozen
+from lance_context_core.codecs.records import NO_CONTEXT, OF_ALL, checked, from_row, to_row
 from lance_context_core.errors import InvalidRequestError
-from lance_context_core.rows.records import NO_CONTEXT, OF_ALL, checked, from_row, to_row
 from lance_context_core.scope import SCOPE_PARTS, Scope
 from lance_context_core.storage import sql
 from lance_context_core.storage.database import COLD_TABLE, RECORDS_TABLE, spec_of

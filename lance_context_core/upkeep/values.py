@@ -7,7 +7,7 @@ from typing import Any
 
 from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.errors import InvalidRequestError
-from lance_context_core.hot.scopes import SearchCacheStats
+from lance_context_core.memory_index.scopes import SearchCacheStats
 from lance_context_core.storage.lance.fragments import FragmentPolicy, Survey
 from lance_context_core.storage.lance.indexes import IndexPolicy
 from lance_context_core.upkeep.fragments import check_hours

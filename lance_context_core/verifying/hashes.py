@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lance_context_core.rows.blobs import BLOB, n_pieces
+from lance_context_core.codecs.blobs import BLOB, n_pieces
 from lance_context_core.scope import SCOPE_PARTS
 
 _COLUMNS = (*SCOPE_PARTS, "id", "hash", "kind", "position", "size", "data")

@@ -5,13 +5,13 @@ from datetime import datetime
 from typing import Any
 
 from lance_context_core._util.retry import FEW_ATTEMPTS, retried
+from lance_context_core.codecs.records import NO_CONTEXT, to_row
 from lance_context_core.errors import (
     AlreadyExistsError,
     ContextStoreError,
     InvalidRequestError,
     NotFoundError,
 )
-from lance_context_core.rows.records import NO_CONTEXT, to_row
 from lance_context_core.storage.database import RECORDS_TABLE
 from lance_context_core.storage.lance import branches as refs
 from lance_context_core.storage.lance import orphaned_refs

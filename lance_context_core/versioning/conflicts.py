@@ -9,8 +9,8 @@ from lance_context_core._embedding import embedded
 from lance_context_core._resources import Resources
 from lance_context_core._util.calls import called
 from lance_context_core._util.checks import dumps, shown
+from lance_context_core.codecs import blobs, documents, graph, items, records, sessions, sources
 from lance_context_core.errors import InvalidRequestError
-from lance_context_core.rows import blobs, documents, graph, items, records, sessions, sources
 from lance_context_core.storage.database import (
     BLOBS_TABLE,
     DOCUMENTS_TABLE,

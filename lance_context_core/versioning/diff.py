@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_context_core.rows.records import COLUMNS, from_row
+from lance_context_core.codecs.records import COLUMNS, from_row
 from lance_context_core.storage.lance import diff as comparing
 from lance_context_core.storage.lance.schema import KEY, VECTOR
 from lance_context_core.storage.table import Table

@@ -6,8 +6,8 @@ from dataclasses import field
 import pyarrow as pa
 
 from lance_context_core._util.frozen import frozen
-from lance_context_core.rows import blobs
-from lance_context_core.rows.blobs import BLOB
+from lance_context_core.codecs import blobs
+from lance_context_core.codecs.blobs import BLOB
 from lance_context_core.scope import SCOPE_PARTS
 from lance_context_core.storage.lance.schema import KEY
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_context_core._util.frozen import frozen_by_name
-from lance_context_core.hot.scopes import HotScopes
+from lance_context_core.memory_index.scopes import HotScopes
 from lance_context_core.messages import Message
 from lance_context_core.storage import changes, sql
 from lance_context_core.storage.changes import NEVER, Since, State

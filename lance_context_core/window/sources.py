@@ -7,13 +7,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from lance_context_core.codecs.records import from_row
 from lance_context_core.errors import NotFoundError
 from lance_context_core.knowledge.knowledge import AsyncKnowledge
 from lance_context_core.knowledge.values import KnowledgeHit
 from lance_context_core.messages import Message
-from lance_context_core.rows.records import from_row
 from lance_context_core.search.options import SearchOptions
-from lance_context_core.search.turns import order
+from lance_context_core.search.previous_turns import order
 from lance_context_core.storage import sql
 from lance_context_core.storage.lance.schema import KEY
 from lance_context_core.stores.history import AsyncHistory

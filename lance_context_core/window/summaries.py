@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from lance_context_core._util.frozen import frozen_by_name
+from lance_context_core.codecs.records import SUMMARIES
 from lance_context_core.errors import InvalidRequestError
-from lance_context_core.rows.records import SUMMARIES
 from lance_context_core.types import ContextRecord
 from lance_context_core.window import summary_records
 from lance_context_core.window.compaction.summarising import (

@@ -8,10 +8,10 @@ since: so it is erased with any of what it is of. One that is of what is no long
 import hashlib
 from collections.abc import Sequence
 
+from lance_context_core.codecs.records import SUMMARIES
 from lance_context_core.errors import ReadOnlyError
 from lance_context_core.jobs import commits
 from lance_context_core.messages import Message
-from lance_context_core.rows.records import SUMMARIES
 from lance_context_core.storage import sql
 from lance_context_core.stores.records.scoped import WITHOUT_BLOB, Records
 from lance_context_core.types import ContextRecord

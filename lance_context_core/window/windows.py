@@ -8,9 +8,9 @@ from typing import Any
 
 from lance_context_core._handle import handle
 from lance_context_core._util.checks import check_name, check_span, check_text, shown
+from lance_context_core.codecs.records import KNOWLEDGE, SUMMARIES
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.jobs.jobs import AsyncJobs
-from lance_context_core.rows.records import KNOWLEDGE, SUMMARIES
 from lance_context_core.storage import sql
 from lance_context_core.stores.records.context import AsyncContext
 from lance_context_core.stores.records.scoped import WITHOUT_BLOB, Records

@@ -30,7 +30,10 @@ WITHOUT_TEXTS = {
         "_ANY": "nothing, for ever",
         "_of_time": "16 moments",
     },
-    "lance_context_core/hot/words.py": {"words_of": "settings of indexes", "_plain": "letters"},
+    "lance_context_core/memory_index/bm25.py": {
+        "words_of": "settings of indexes",
+        "_plain": "letters",
+    },
     "lance_context_core/search/options.py": {"boosts": "settings of searches"},
     "lance_context_core/coordination/templates/rendering.py": {"_jinja": "one environment"},
     "lance_context_core/text/analysis.py": {

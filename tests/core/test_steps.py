@@ -7,8 +7,8 @@ from core.conformance.rounds import MOST_IN_A_ROUND, Rounds
 
 from lance_context_core import Document, Item, Message
 from lance_context_core._util import cooperative as steps
-from lance_context_core.hot.block import Block
-from lance_context_core.rows import items as itemrows
+from lance_context_core.codecs import items as itemrows
+from lance_context_core.memory_index.segment import Block
 from lance_context_core.stores import history, vectors
 from lance_context_core.stores.records import changing, context, mappings, scoped, writing
 

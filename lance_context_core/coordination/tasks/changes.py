@@ -16,13 +16,13 @@ from lance_context_core._loop import Later
 from lance_context_core._resources import Resources
 from lance_context_core._util.frozen import frozen
 from lance_context_core._util.lru import remembered
+from lance_context_core.codecs import items as itemrows
 from lance_context_core.coordination.changing import Written, changed
 from lance_context_core.coordination.tasks import stored
 from lance_context_core.coordination.tasks.graph import Graph
 from lance_context_core.coordination.tasks.indexed import Indexed
 from lance_context_core.coordination.tasks.kept import Listed
 from lance_context_core.errors import ContextStoreError
-from lance_context_core.rows import items as itemrows
 from lance_context_core.scope import SCOPE_PARTS, Scope
 from lance_context_core.storage import sql
 from lance_context_core.storage.lance.schema import KEY, KEY_VALUES

@@ -16,19 +16,19 @@ from lance_context_core._util import cooperative as steps
 from lance_context_core._util.calls import takes
 from lance_context_core._util.checks import check_span, check_time
 from lance_context_core._util.lru import remembered
+from lance_context_core.codecs import items as itemrows
+from lance_context_core.codecs.records import alive
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import ITEM_FIELDS
 from lance_context_core.protocols import CONDITIONS, LISTING, ItemConditions, ItemKey, ItemListing
-from lance_context_core.rows import items as itemrows
-from lance_context_core.rows.selection import Selection
-from lance_context_core.rows.visibility import alive
 from lance_context_core.scope import Scope
 from lance_context_core.search import query as searching
 from lance_context_core.storage import sql
 from lance_context_core.storage.lance.schema import KEY, KEY_VALUES
 from lance_context_core.storage.names import kv_of, kv_table_of
 from lance_context_core.storage.table import Table
-from lance_context_core.stores.keyvalues import writing as itemwriting
+from lance_context_core.stores import key_value_writes as itemwriting
+from lance_context_core.stores.key_value_writes import Selection
 from lance_context_core.types import Item, ItemsAppended, ItemsWritten, Progress, SearchHit
 
 T = TypeVar("T")

@@ -8,7 +8,7 @@ from typing import Any
 from lance_context_core._embedding import embedded
 from lance_context_core._util import cooperative as steps
 from lance_context_core._util.retry import Attempts
-from lance_context_core.rows.records import from_row
+from lance_context_core.codecs.records import from_row
 from lance_context_core.storage import sql
 from lance_context_core.storage.lance.schema import KEY
 from lance_context_core.stores.records import superseding

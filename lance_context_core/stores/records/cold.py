@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from lance_context_core._util.retry import Attempts
-from lance_context_core.rows.records import from_row
+from lance_context_core.codecs.records import from_row
 from lance_context_core.scope import Scope
 from lance_context_core.storage import sql
 from lance_context_core.storage.database import COLD_TABLE

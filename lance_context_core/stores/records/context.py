@@ -8,10 +8,10 @@ from lance_context_core._progress import check_progress, tell_written
 from lance_context_core._util import cooperative as steps
 from lance_context_core._util.calls import takes
 from lance_context_core._util.checks import check_name, listed
+from lance_context_core.codecs.records import COLUMNS, edge
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import FilterLike
 from lance_context_core.protocols import SearchMode
-from lance_context_core.rows.records import COLUMNS, edge
 from lance_context_core.search.fusion import DEFAULT_FUSION, Fusion, ReciprocalRank
 from lance_context_core.search.options import ALONE, SearchOptions
 from lance_context_core.storage import sql

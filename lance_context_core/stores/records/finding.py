@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import TypedDict
 
 from lance_context_core._util.calls import defaults_of
+from lance_context_core.codecs.records import COLUMNS
 from lance_context_core.filters import FilterLike
 from lance_context_core.protocols import SearchMode
-from lance_context_core.rows.records import COLUMNS
 from lance_context_core.search.options import CONVERSATION, Room, SearchOptions
 from lance_context_core.storage.lance.schema import VECTOR
 from lance_context_core.stores.records.mappings import RecordDict, hit_dict

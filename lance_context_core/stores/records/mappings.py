@@ -6,9 +6,9 @@ from datetime import datetime
 from typing import Any, TypedDict
 
 from lance_context_core._util.checks import check_name, shown
+from lance_context_core.codecs.records import checked, new_id, relationships_of
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.messages import Message
-from lance_context_core.rows.records import checked, new_id, relationships_of
 from lance_context_core.scope import Scope
 from lance_context_core.stores.history import CHAT_ROLES
 from lance_context_core.stores.records.content import content_of

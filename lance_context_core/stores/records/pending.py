@@ -9,6 +9,8 @@ from lance_context_core._progress import check_progress, tell
 from lance_context_core._resources import Resources
 from lance_context_core._util.checks import check_span
 from lance_context_core._util.frozen import frozen
+from lance_context_core.codecs import documents, sources
+from lance_context_core.codecs.records import from_row
 from lance_context_core.embedders._service import EmbeddingService
 from lance_context_core.errors import (
     DimensionMismatchError,
@@ -16,8 +18,6 @@ from lance_context_core.errors import (
     InvalidRequestError,
 )
 from lance_context_core.filters import DOCUMENT_FIELDS, RECORD_FIELDS, FilterLike
-from lance_context_core.rows import documents, sources
-from lance_context_core.rows.records import from_row
 from lance_context_core.storage import sql
 from lance_context_core.storage.database import COLD_TABLE, DOCUMENTS_TABLE
 from lance_context_core.storage.lance.schema import (

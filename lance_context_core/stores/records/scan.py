@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+from lance_context_core.codecs.records import COLUMNS, from_rows
 from lance_context_core.errors import InvalidRequestError
-from lance_context_core.rows.records import COLUMNS, from_rows
 from lance_context_core.storage import sql
 from lance_context_core.storage.database import PinnedDatabase
 from lance_context_core.storage.lance import reads

@@ -16,10 +16,8 @@ from lance_context_core._util import cooperative as steps
 from lance_context_core._util.checks import check_name, check_span
 from lance_context_core._util.frozen import frozen
 from lance_context_core._util.lru import remembered
-from lance_context_core.filters import RECORD_FIELDS, FilterLike
-from lance_context_core.hot.block import UnsureError
-from lance_context_core.rows import visibility
-from lance_context_core.rows.records import (
+from lance_context_core.codecs import records
+from lance_context_core.codecs.records import (
     COLUMNS,
     NO_CONTEXT,
     OF_ALL,
@@ -28,6 +26,8 @@ from lance_context_core.rows.records import (
     to_row,
     values_of,
 )
+from lance_context_core.filters import RECORD_FIELDS, FilterLike
+from lance_context_core.memory_index.segment import UnsureError
 from lance_context_core.scope import Scope
 from lance_context_core.search import query as searching
 from lance_context_core.search.options import CONVERSATION, Room, SearchArguments, SearchOptions
@@ -77,7 +77,7 @@ class Records:
         include_retired: bool = False,
     ) -> sql.Clause:
         """The condition that a row is one of these, is visible, and satisfies all that is given."""
-        shown = visibility.conditions(
+        shown = records.conditions(
             self.now(), include_expired=include_expired, include_retired=include_retired
         )
         named = sql.filtered(filter, columns=RECORD_FIELDS)
@@ -140,7 +140,7 @@ class Records:
         """
         rows = await self.table.find(self.own(condition), columns=[*COLUMNS, VECTOR])
         found, now = await steps.each_row(from_row, rows), self.now()
-        return next((one for one in found if visibility.is_visible(one, now)), None)
+        return next((one for one in found if records.is_visible(one, now)), None)
 
     async def search(
         self,
@@ -194,7 +194,7 @@ class Records:
             table=self.table,
             resources=self.resources,
             where=which.standing,
-            moments=visibility.moments(
+            moments=records.moments(
                 self.now(), include_expired=include_expired, include_retired=include_retired
             ),
             filterable=RECORD_FIELDS,
@@ -335,7 +335,7 @@ def _which(
     include_retired: bool,  # noqa: FBT001 - a key is made of places
 ) -> _Which:
     mine = sql.all_of([_mine(scope, context), _inside(scope, dict(within))])
-    shown = visibility.standing(include_retired=include_retired)
+    shown = records.standing(include_retired=include_retired)
     return _Which(mine, sql.all_of([mine, *conditions, *shown]))
 
 

@@ -5,8 +5,8 @@ from typing import Any, TypeVar
 
 from lance_context_core._util.checks import shown
 from lance_context_core._util.retry import Attempts
+from lance_context_core.codecs.records import refuse_duplicates
 from lance_context_core.errors import AlreadyExistsError, ConflictError, NotFoundError
-from lance_context_core.rows.records import refuse_duplicates
 from lance_context_core.storage import sql
 from lance_context_core.storage.lance.schema import KEY
 from lance_context_core.storage.preconditions import Tail

@@ -10,8 +10,7 @@ from lance_context_core._progress import tell_written
 from lance_context_core._util import cooperative as steps
 from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core._util.retry import ATTEMPTS, Attempts
-from lance_context_core.messages import Message
-from lance_context_core.rows.records import (
+from lance_context_core.codecs.records import (
     from_row,
     key_of,
     new_id,
@@ -19,6 +18,7 @@ from lance_context_core.rows.records import (
     to_row,
     with_values,
 )
+from lance_context_core.messages import Message
 from lance_context_core.storage import sql
 from lance_context_core.storage.lance.schema import KEY, OWES, VECTOR
 from lance_context_core.storage.table import Table

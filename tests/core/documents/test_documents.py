@@ -15,9 +15,9 @@ from lance_context_core import (
     NotFoundError,
     ReadOnlyError,
 )
+from lance_context_core.codecs import sources
 from lance_context_core.documents import Passage, TextChunker, writing
 from lance_context_core.errors import EmbeddingModelMismatchError, UnreadableDocumentError
-from lance_context_core.rows import sources
 
 ADA, BOB = DocumentScope(conversation_id="ada"), DocumentScope(conversation_id="bob")
 HOUSE = DocumentScope(project_id="it's a house")

@@ -11,8 +11,8 @@ from core.conformance.interrupting import before
 
 from lance_context_core import AsyncContextStore, ContextStore
 from lance_context_core._loop import block_on
+from lance_context_core.codecs import sources
 from lance_context_core.documents import TextChunker, writing
-from lance_context_core.rows import sources
 from lance_context_core.storage import preconditions
 from lance_context_core.storage.lance import fragments
 
@@ -160,7 +160,7 @@ from lance_context_core import ContextStore
 from lance_context_core.documents import TextChunker, writing
 from lance_context_core.storage import conditional
 from lance_context_core.storage.spooled_batch import Gathered
-from lance_context_core.rows import sources
+from lance_context_core.codecs import sources
 
 place, when, text = sys.argv[1:]
 writing.STEP, sources.PIECE = 5, 100
@@ -218,7 +218,7 @@ from core.conformance.doubles import WordVectors
 from lance_context_core import AsyncContextStore, ContextStore
 from lance_context_core.documents import TextChunker, writing
 from lance_context_core.storage import conditional
-from lance_context_core.rows import sources
+from lance_context_core.codecs import sources
 
 place, text = sys.argv[1:]
 writing.STEP, sources.PIECE = 5, 100

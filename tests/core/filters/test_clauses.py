@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 from lancedb.index import Bitmap, BTree, LabelList
 
 from lance_context_core._loop import store_loop
+from lance_context_core.codecs import records
+from lance_context_core.codecs.items import encoded
 from lance_context_core.filters import Columns, ColumnType, Field, parse
 from lance_context_core.protocols import LISTING
-from lance_context_core.rows import visibility
-from lance_context_core.rows.items import encoded
-from lance_context_core.rows.selection import Selection
 from lance_context_core.storage import sql
 from lance_context_core.storage.lance.open_table import STABLE_ROW_IDS
 from lance_context_core.storage.lance.schema import KEY, TIMESTAMP
 from lance_context_core.storage.sql import predicates
+from lance_context_core.stores.key_value_writes import Selection
 
 NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)
 TICK = timedelta(microseconds=1)
@@ -290,7 +290,7 @@ selections = st.fixed_dictionaries(
     },
 ).map(lambda which: sql.all_of(Selection.of(which, LISTING).clauses))
 shown = st.builds(
-    lambda **given: sql.all_of(visibility.conditions(**given)),
+    lambda **given: sql.all_of(records.conditions(**given)),
     now=moments,
     include_expired=st.booleans(),
     include_retired=st.booleans(),

@@ -10,9 +10,9 @@ from core.conformance.doubles import WordVectors
 from core.engine.journaling import SMALL
 
 from lance_context_core import AsyncContextStore
-from lance_context_core.hot import cache
-from lance_context_core.hot.block import Block
-from lance_context_core.hot.cache import blocks_of
+from lance_context_core.memory_index import cache
+from lance_context_core.memory_index.cache import blocks_of
+from lance_context_core.memory_index.segment import Block
 from lance_context_core.settings import SearchCache
 from lance_context_core.storage.changes import State
 

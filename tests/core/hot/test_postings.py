@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from core.search.corpus import WORDS
 
-from lance_context_core.hot.postings import Postings
+from lance_context_core.memory_index.bm25 import Postings
 
 
 @pytest.mark.parametrize("n_first", [0, 1, 200])

@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lance_context_core import AsyncContextStore, Message
-from lance_context_core.hot import scopes
+from lance_context_core.memory_index import scopes
 from lance_context_core.settings import FragmentPolicy, IndexPolicy, SearchCache
 from lance_context_core.storage.lance import fragments
 from lance_context_core.storage.lance.fragments import FragmentMerges

@@ -13,9 +13,9 @@ from core.conformance.doubles import ManualClock, WordVectors
 from core.engine.journaling import SMALL, opened
 
 from lance_context_core import AsyncContextStore, Document, InvalidRequestError, Message
-from lance_context_core.hot.cache import blocks_of
-from lance_context_core.hot.masks import Condition
-from lance_context_core.hot.words import words_of
+from lance_context_core.memory_index.bm25 import words_of
+from lance_context_core.memory_index.cache import blocks_of
+from lance_context_core.memory_index.columns import Condition
 from lance_context_core.settings import IndexPolicy, SearchCache, SearchOptions, TextIndex
 from lance_context_core.storage import changes
 from lance_context_core.storage.lance.table_handle import Access

@@ -9,8 +9,7 @@ import pyarrow as pa
 import pytest
 from lancedb.query import MatchQuery
 
-from lance_context_core.hot.postings import Postings
-from lance_context_core.hot.words import are_sure, words_of
+from lance_context_core.memory_index.bm25 import Postings, are_sure, words_of
 from lance_context_core.settings import TextIndex
 from lance_context_core.text.analysis import index_words
 

@@ -8,10 +8,9 @@ from core.conformance.doubles import WordVectors
 from core.engine.journaling import SMALL
 
 from lance_context_core import AsyncContextStore
-from lance_context_core.hot import block, scopes
-from lance_context_core.hot.cache import blocks_of
-from lance_context_core.hot.postings import Postings
-from lance_context_core.hot.words import words_of
+from lance_context_core.memory_index import scopes, segment
+from lance_context_core.memory_index.bm25 import Postings, words_of
+from lance_context_core.memory_index.cache import blocks_of
 from lance_context_core.settings import SearchCache
 
 TEXTS = ("a red kite", "a blue vase", "a red rose")
@@ -93,7 +92,7 @@ async def test_what_is_written_and_removed_while_words_are_made_is_found_and_is_
             asyncio.run_coroutine_threadsafe(change(), loop).result(timeout=300)
         return Postings(texts)
 
-    monkeypatch.setattr(block, "Postings", slowly)
+    monkeypatch.setattr(segment, "Postings", slowly)
     assert sorted(await found(store, "red kite", mode="text")) == ["a grey kite", "a red rose"]
     assert "a red kite" not in seen
     assert sorted(await found(store, "red kite", mode="text")) == ["a grey kite", "a red rose"]

@@ -6,7 +6,7 @@ import pytest
 from core.conformance.doubles import WordVectors
 
 from lance_context_core import Message
-from lance_context_core.hot.block import Block
+from lance_context_core.memory_index.segment import Block
 from lance_context_core.settings import Composer, SearchCache, SearchOptions, query_words
 
 TURNS = [("Will", "where is the boat"), ("May", "in the harbour"), ("Will", "may I take it")]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lance_context_core.errors import InvalidRequestError
-from lance_context_core.search.variety import mmr
+from lance_context_core.search.mmr import mmr
 
 UNIT = st.sampled_from([0, 0.25, 0.3, 0.5, 1]) | st.floats(0, 1)
 

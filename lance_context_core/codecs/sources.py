@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from lance_context_core._util.checks import dumps, loads
 from lance_context_core._util.frozen import frozen_by_name
-from lance_context_core.rows.records import key_of
+from lance_context_core.codecs.records import key_of
 from lance_context_core.scope import SCOPE_PARTS, Scope
 from lance_context_core.storage.lance.schema import KEY
 from lance_context_core.storage.names import new_revision, next_revision

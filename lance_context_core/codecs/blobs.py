@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from lance_context_core._util.checks import shown
+from lance_context_core.codecs.records import key_of
 from lance_context_core.errors import InvalidRequestError
-from lance_context_core.rows.records import key_of
 from lance_context_core.scope import SCOPE_PARTS, Scope
 from lance_context_core.storage.lance.schema import KEY
 from lance_context_core.storage.names import new_revision, next_revision

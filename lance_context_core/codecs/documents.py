@@ -5,8 +5,8 @@ from datetime import datetime
 from typing import Any
 
 from lance_context_core._util.checks import check_json_object, check_name, check_text, dumps, loads
+from lance_context_core.codecs.records import key_of, new_id
 from lance_context_core.errors import InvalidRequestError
-from lance_context_core.rows.records import key_of, new_id
 from lance_context_core.scope import Scope
 from lance_context_core.storage.lance.schema import KEY, VECTOR
 from lance_context_core.storage.names import new_revision, next_revision

@@ -9,12 +9,12 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from lance_context_core._util.frozen import frozen_by_name
-from lance_context_core.hot.answering import HotTable
-from lance_context_core.hot.block import LARGE, Block, OutdatedError
-from lance_context_core.hot.cache import Held, Kept, NotKept, SearchCache, blocks_of
-from lance_context_core.hot.cache import Table as CachedTable
-from lance_context_core.hot.masks import Condition
-from lance_context_core.hot.words import words_of
+from lance_context_core.memory_index.bm25 import words_of
+from lance_context_core.memory_index.cache import Held, Kept, NotKept, SearchCache, blocks_of
+from lance_context_core.memory_index.cache import Table as CachedTable
+from lance_context_core.memory_index.columns import Condition
+from lance_context_core.memory_index.segment import LARGE, Block, OutdatedError
+from lance_context_core.memory_index.segment_search import HotTable
 from lance_context_core.storage import changes, sql
 from lance_context_core.storage.changes import NEVER, Part, Since, State
 from lance_context_core.storage.lance.schema import SEARCH_TEXT, VECTOR

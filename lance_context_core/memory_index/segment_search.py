@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from lance_context_core._util import cooperative as steps
-from lance_context_core.hot.block import LARGE, Block, Joined, UnsureError
-from lance_context_core.hot.masks import Condition
+from lance_context_core.memory_index.columns import Condition
+from lance_context_core.memory_index.segment import LARGE, Block, Joined, UnsureError
 from lance_context_core.storage import sql
 from lance_context_core.storage.lance.arrow import Row, column_of
 from lance_context_core.storage.lance.reads import Found

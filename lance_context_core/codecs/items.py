@@ -14,9 +14,9 @@ from lance_context_core._util.checks import (
     shown,
     written_json_object,
 )
+from lance_context_core.codecs.records import key_of
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.protocols import ItemKey
-from lance_context_core.rows.records import key_of
 from lance_context_core.scope import SCOPE_PARTS, Scope
 from lance_context_core.storage.lance.schema import KEY, VECTOR
 from lance_context_core.types import Item, ItemVector
