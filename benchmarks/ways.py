@@ -25,7 +25,7 @@ from lance_context_core import AsyncContextStore, Item, Message
 
 _OURS = re.compile(r".*/((?:lance_context_core|\w+_lance_context)/.*)")
 _LAYERS = dict.fromkeys(("storage",), 0) | dict.fromkeys(
-    ("codecs", "erasure", "search", "stores", "upkeep", "versioning"), 1
+    ("codecs", "erasure", "maintenance", "search", "stores", "versioning"), 1
 )
 _LAYERS |= dict.fromkeys(("store", "sync"), 2)
 """From the ground up. What stands beside them is used by all: no call to it or from it is a climb."""

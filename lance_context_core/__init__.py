@@ -34,7 +34,7 @@ from lance_context_core.messages import (
 )
 from lance_context_core.store.store import AsyncContextStore
 from lance_context_core.stores.history import AsyncHistory
-from lance_context_core.stores.keyvalues.items import AsyncKeyValues
+from lance_context_core.stores.key_values import AsyncKeyValues
 from lance_context_core.stores.memory import AsyncMemory
 from lance_context_core.stores.records.context import AsyncContext
 from lance_context_core.stores.sessions import AsyncSessions

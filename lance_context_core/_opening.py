@@ -9,12 +9,15 @@ from typing import Any, TypedDict
 from lance_context_core._resources import Resources, SystemClock
 from lance_context_core._util.calls import check_options
 from lance_context_core._util.checks import check_name, shown
-from lance_context_core.auditing import keeping
-from lance_context_core.auditing.log import Log
+from lance_context_core.audit import derive_events
+from lance_context_core.audit.log import Log
 from lance_context_core.codecs.sources import DOCUMENT
 from lance_context_core.embedders import as_embedder
 from lance_context_core.embedders._service import EmbeddingService
 from lance_context_core.errors import InvalidRequestError
+from lance_context_core.maintenance.compaction import RecordCompaction
+from lance_context_core.maintenance.maintenance import Upkeep
+from lance_context_core.maintenance.types import DEFAULT_MAINTENANCE, Maintenance
 from lance_context_core.memory_index.cache import DEFAULT_SEARCH_CACHE, SearchCache
 from lance_context_core.memory_index.scopes import HotScopes
 from lance_context_core.protocols import Clock
@@ -28,10 +31,7 @@ from lance_context_core.storage.lance.retention import VersionRetention
 from lance_context_core.storage.table import Table
 from lance_context_core.storage.wal.policy import DEFAULT_JOURNAL, JournalPolicy
 from lance_context_core.text.composer import DEFAULT_COMPOSER, Composer
-from lance_context_core.upkeep.fragments import RecordCompaction
-from lance_context_core.upkeep.upkeep import Upkeep
-from lance_context_core.upkeep.values import DEFAULT_MAINTENANCE, Maintenance
-from lance_context_core.versioning.thin import thin_if_due
+from lance_context_core.versioning.prune import thin_if_due
 
 
 class OpenOptions(TypedDict, total=False):
@@ -173,7 +173,7 @@ async def _mend(table: Table) -> None:
 async def _thin(table: Table, *, resources: Resources) -> int:
     """Thin a table if that pays; what its versions brought is noted before, where that is wanted."""
     if await Log(resources.database).is_begun():
-        await keeping.seal(resources, only=(table.name,))
+        await derive_events.seal(resources, only=(table.name,))
     return await thin_if_due(table, resources=resources, retention=resources.retention)
 
 

@@ -11,6 +11,8 @@ from lance_context_core._util.lru import forget_all
 from lance_context_core.embedders import as_embedder
 from lance_context_core.embedders._service import EmbeddingService
 from lance_context_core.errors import ReadOnlyError
+from lance_context_core.maintenance.compaction import RecordCompaction
+from lance_context_core.maintenance.maintenance import Upkeep
 from lance_context_core.memory_index.scopes import HotScopes
 from lance_context_core.protocols import Clock
 from lance_context_core.storage.database import BranchDatabase, Database, PinnedDatabase
@@ -18,8 +20,6 @@ from lance_context_core.storage.lance import versions
 from lance_context_core.storage.lance.retention import VersionRetention
 from lance_context_core.storage.table import Table
 from lance_context_core.text.composer import Composer
-from lance_context_core.upkeep.fragments import RecordCompaction
-from lance_context_core.upkeep.upkeep import Upkeep
 
 
 class SystemClock:

@@ -1,19 +1,19 @@
 """The types of what calls take, for the annotations of whoever wraps them."""
 
-from lance_context_core.blobs.scoped import BlobRef
-from lance_context_core.blobs.spooling import BlobSource
+from lance_context_core.blobs.blobs import BlobRef
+from lance_context_core.blobs.spool import BlobSource
 from lance_context_core.coordination.tasks.board import TaskOutcome
 from lance_context_core.coordination.templates.rendering import TemplateSyntax
 from lance_context_core.documents.conditions import Scopes
 from lance_context_core.documents.loading import DocumentSource, Kept, ReadingArguments
-from lance_context_core.erasure.target import Derived
+from lance_context_core.erasure.selector import Derived
 from lance_context_core.filters import FilterLike
 from lance_context_core.information.layouts import Family
 from lance_context_core.messages import Content
 from lance_context_core.protocols import ItemConditions, ItemKey, ItemListing, ItemOrder, SearchMode
 from lance_context_core.search.options import SearchArguments
 from lance_context_core.storage.lance.versions import Ref
-from lance_context_core.stores.records.finding import HitArguments
+from lance_context_core.stores.records.lookup import HitArguments
 from lance_context_core.stores.records.mappings import RecordChanges, RecordDict, RecordFields
 from lance_context_core.transfer.values import ExportFormat
 from lance_context_core.types.versions import Stored

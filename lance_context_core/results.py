@@ -1,7 +1,7 @@
 """What calls return, beside the things that were kept."""
 
-from lance_context_core.auditing.audit import AsyncAudit
-from lance_context_core.auditing.values import (
+from lance_context_core.audit.audit import AsyncAudit
+from lance_context_core.audit.types import (
     AuditAction,
     AuditEntry,
     AuditHead,
@@ -33,9 +33,11 @@ from lance_context_core.graph.graph import AsyncGraph
 from lance_context_core.graph.statements import AsyncStatements
 from lance_context_core.information.tables import AsyncInformationTables
 from lance_context_core.jobs.jobs import AsyncJobs, AsyncJobWorker
+from lance_context_core.maintenance.compaction import CompactionStats
+from lance_context_core.maintenance.types import StoreStats, TableStats, TableUpkeep
 from lance_context_core.media.images import AsyncImages
 from lance_context_core.memory_index.scopes import SearchCacheStats
-from lance_context_core.replaying.replaying import Replay, ReplayedQuestion
+from lance_context_core.replay import Replay, ReplayedQuestion
 from lance_context_core.storage.lance.fragments import CompactionMetrics
 from lance_context_core.storage.lance.retention import Reason
 from lance_context_core.sync.audit import Audit
@@ -79,10 +81,8 @@ from lance_context_core.types import (
     Version,
     WriteResult,
 )
-from lance_context_core.upkeep.fragments import CompactionStats
-from lance_context_core.upkeep.values import StoreStats, TableStats, TableUpkeep
-from lance_context_core.verifying.verifying import Problem, Verification
-from lance_context_core.versioning.thin import Thinned, ThinnedTable
+from lance_context_core.verify import Problem, Verification
+from lance_context_core.versioning.prune import Thinned, ThinnedTable
 from lance_context_core.window.windows import AsyncWindows
 
 __all__ = [  # noqa: RUF022 - in the order in which the reference shows them

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any, Self, TypeAlias
 
 from lance_context_core.errors import InvalidRequestError
+from lance_context_core.maintenance.types import TableUpkeep
 from lance_context_core.scope import Scope
 from lance_context_core.storage.lance.indexes import IndexPolicy
 from lance_context_core.store.store import AsyncContextStore
 from lance_context_core.sync import ContextStore
-from lance_context_core.upkeep.values import TableUpkeep
 
 StoreLike: TypeAlias = ContextStore | AsyncContextStore | str | Path
 """An open store, or a scope, branch or version of one; or where there is one: a directory or URI."""

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeVar
 from lance_context_core._util.retry import retried
 from lance_context_core.errors import ConflictError
 from lance_context_core.protocols import ItemKey
-from lance_context_core.stores.keyvalues.items import AsyncKeyValues
+from lance_context_core.stores.key_values import AsyncKeyValues
 from lance_context_core.types import Item
 
 T = TypeVar("T")

@@ -20,7 +20,7 @@ from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core._util.retry import retried
 from lance_context_core.errors import AlreadyExistsError, InvalidRequestError
 from lance_context_core.scope import Scope
-from lance_context_core.stores.keyvalues.items import AsyncKeyValues
+from lance_context_core.stores.key_values import AsyncKeyValues
 from lance_context_core.types import Item
 
 NAME = "lance_context.checkpoints"

@@ -10,7 +10,7 @@ from lance_context_core._util.checks import check_json_object, check_name, shown
 from lance_context_core.coordination.changing import Written, changed
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.scope import Scope
-from lance_context_core.stores.keyvalues.items import AsyncKeyValues
+from lance_context_core.stores.key_values import AsyncKeyValues
 from lance_context_core.types import Item
 
 NAME = "lance_context.state"

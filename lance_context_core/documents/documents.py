@@ -12,8 +12,7 @@ from lance_context_core._util import cooperative as steps
 from lance_context_core._util.calls import takes
 from lance_context_core._util.checks import check_json_object, check_name, check_span, loads, shown
 from lance_context_core._util.retry import Attempts
-from lance_context_core.blobs.blobs import AsyncBlobs
-from lance_context_core.blobs.keeping import Keeping, let_go
+from lance_context_core.blobs.blobs import AsyncBlobs, Keeping, let_go
 from lance_context_core.codecs import sources
 from lance_context_core.codecs.sources import CHUNK, Source
 from lance_context_core.documents import loading
@@ -21,7 +20,7 @@ from lance_context_core.documents.conditions import Scopes, among, in_scopes, pl
 from lance_context_core.documents.loading import DEFAULTS, DocumentSource, Loaded, ReadingArguments
 from lance_context_core.documents.scoped import ScopedDocuments
 from lance_context_core.documents.writing import Chunking, gone_of, inserted, keys_of, unchanged
-from lance_context_core.erasure import erase, target
+from lance_context_core.erasure import erase, selector
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import CHUNK_FIELDS, FilterLike
 from lance_context_core.scope import SCOPE_PARTS, Scope
@@ -41,7 +40,7 @@ from lance_context_core.types import (
     SearchHit,
     SourceDocument,
 )
-from lance_context_core.versioning.places import Whole
+from lance_context_core.versioning.locations import Whole
 
 _NO_MORE: Any = object()
 
@@ -333,7 +332,7 @@ class AsyncDocuments:
     ) -> Erasure:
         """Remove a document from every file of the store. See `AsyncContextStore.erase`."""
         where = self._documents.all_of(document_id)
-        meant = target.of_table(self._documents.scope, DOCUMENTS_TABLE, where)
+        meant = selector.of_table(self._documents.scope, DOCUMENTS_TABLE, where)
         check_progress(progress)
         whole = Whole(self._documents.resources, self._documents.scope)
         return await erase.erase(

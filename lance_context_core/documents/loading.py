@@ -9,7 +9,7 @@ from typing import IO, Any, Literal, TypedDict
 
 from lance_context_core._util.checks import check_json_object, check_name, check_text, listed, shown
 from lance_context_core._util.frozen import frozen_by_name
-from lance_context_core.blobs.spooling import Spooled, spool
+from lance_context_core.blobs.spool import Spooled, spool
 from lance_context_core.codecs.sources import Source, Text
 from lance_context_core.documents.chunking import DEFAULT_CHUNKS, Chunker, StreamingChunker
 from lance_context_core.documents.readers.choosing import check_reader, reader_of, type_of

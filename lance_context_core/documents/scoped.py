@@ -8,7 +8,7 @@ import pyarrow as pa
 from lance_context_core._util import cooperative as steps
 from lance_context_core._util.checks import check_name, shown
 from lance_context_core._util.frozen import frozen
-from lance_context_core.blobs.scoped import ScopedBlobs
+from lance_context_core.blobs.blobs import ScopedBlobs
 from lance_context_core.codecs import sources
 from lance_context_core.codecs.sources import CHUNK, DOCUMENT, TEXT, Text
 from lance_context_core.documents.conditions import Scopes, among, in_scopes

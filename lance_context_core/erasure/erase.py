@@ -9,20 +9,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from lance_context_core._progress import tell
-from lance_context_core.auditing import keeping
-from lance_context_core.auditing.log import AUDIT_TABLE, Log
+from lance_context_core.audit import derive_events
+from lance_context_core.audit.log import AUDIT_TABLE, Log
 from lance_context_core.codecs.blobs import is_whole
 from lance_context_core.codecs.sources import is_chunk_id
-from lance_context_core.erasure.plan import Plan
-from lance_context_core.erasure.planning import IMAGES, due_plans, is_collection, is_items
-from lance_context_core.erasure.target import Target
+from lance_context_core.erasure.planner import IMAGES, Plan, due_plans, is_collection, is_items
+from lance_context_core.erasure.selector import Target
 from lance_context_core.errors import ConflictError, NotFoundError
 from lance_context_core.storage import database as db
 from lance_context_core.storage.lance import branches
 from lance_context_core.storage.lance.schema import KEY
 from lance_context_core.types import Erasure, Progress
 from lance_context_core.versioning import branches as branching
-from lance_context_core.versioning.places import Whole
+from lance_context_core.versioning.locations import Whole
 
 
 async def erase(
@@ -74,7 +73,7 @@ async def _erase(
     if not dry_run:
         await branching.finish_deletions(main, tables)
         if is_noted:
-            await keeping.seal(main.resources)
+            await derive_events.seal(main.resources)
     plans = await due_plans(database, tables, target)
     told.append(_report(plans, may_linger=bool(plans) and not sole_writer))
     report = told[0]
@@ -100,7 +99,7 @@ async def _erase(
         journal = database.connection.journal
         is_wiped = journal is None or await journal.wipe()
     if is_noted:
-        await keeping.forget(
+        await derive_events.forget(
             whole.resources,
             target.scope,
             keys={plan.name: await _gone(database, plan) for plan in plans},

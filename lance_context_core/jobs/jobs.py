@@ -11,9 +11,9 @@ from lance_context_core._handle import handle
 from lance_context_core._util.checks import check_span, check_time, listed, shown
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.jobs.queue import Queue
-from lance_context_core.jobs.values import Job, JobBudget, JobState
+from lance_context_core.jobs.types import Job, JobBudget, JobState
+from lance_context_core.maintenance.compaction import check_hours, is_within
 from lance_context_core.types import Progress
-from lance_context_core.upkeep.fragments import check_hours, is_within
 
 
 @handle

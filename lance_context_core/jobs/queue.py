@@ -17,11 +17,20 @@ from lance_context_core._util.retry import Attempts
 from lance_context_core.errors import InvalidRequestError, NotFoundError, StoreClosedError
 from lance_context_core.filters import RECORD_FIELDS
 from lance_context_core.jobs import commits
-from lance_context_core.jobs.commits import Held, Outcome
-from lance_context_core.jobs.implied import implied
-from lance_context_core.jobs.rows import KIND, from_record, to_record
-from lance_context_core.jobs.spending import SPENDING, OverBudget, Spending, Stopped
-from lance_context_core.jobs.values import JOB_STATES, Job, JobBudget, JobState
+from lance_context_core.jobs.commits import Held, Outcome, implied
+from lance_context_core.jobs.types import (
+    JOB_STATES,
+    KIND,
+    SPENDING,
+    Job,
+    JobBudget,
+    JobState,
+    OverBudget,
+    Spending,
+    Stopped,
+    from_record,
+    to_record,
+)
 from lance_context_core.scope import Scope
 from lance_context_core.storage import sql
 from lance_context_core.storage.locks.renewal import keep_renewed

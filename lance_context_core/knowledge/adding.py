@@ -11,10 +11,9 @@ from lance_context_core._util.checks import check_json_object, dumps, shown
 from lance_context_core._util.frozen import frozen
 from lance_context_core.codecs.records import new_id
 from lance_context_core.errors import InvalidRequestError
-from lance_context_core.jobs.implied import owing
+from lance_context_core.jobs.commits import owing
 from lance_context_core.jobs.queue import Queue, begun
-from lance_context_core.jobs.rows import job_id
-from lance_context_core.jobs.values import Job
+from lance_context_core.jobs.types import Job, job_id
 from lance_context_core.knowledge.distilling import EXTRACT, MOST_TURNS, Distiller
 from lance_context_core.knowledge.makers import Makers
 from lance_context_core.knowledge.turns import Conversation
@@ -22,7 +21,7 @@ from lance_context_core.knowledge.values import Added, Infer
 from lance_context_core.messages import FilePart, Message, parts_to_json
 from lance_context_core.messages.message import text_message
 from lance_context_core.stores.history import drafting
-from lance_context_core.stores.records import writing
+from lance_context_core.stores.records import writes
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.types import Progress
 
@@ -67,7 +66,7 @@ class Adding:
 
         draft, within = drafting(spoken, spoken.scope.agent_id or "", session_id, "")
         beside = begin if infer == "auto" else None
-        written = await writing.insert(spoken, draft, given, within=within, beside=beside)
+        written = await writes.insert(spoken, draft, given, within=within, beside=beside)
         if infer == "never":
             return Added(session_id=session_id, ids=written.ids, job_id=None)
         jobs = noted or self._jobs(session_id, written.ids)
@@ -132,7 +131,7 @@ async def keep(
             jobs.append(job)
     agent = spoken.scope.agent_id or ""
     draft, within = drafting(spoken, agent, session_id, "", of_each=of_each)
-    written = await writing.insert(spoken, draft, given, within=within)
+    written = await writes.insert(spoken, draft, given, within=within)
     first = jobs[0] if jobs else None
     return Added(session_id=session_id, ids=written.ids, job_id=first, job_ids=tuple(jobs))
 

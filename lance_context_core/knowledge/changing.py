@@ -6,15 +6,14 @@ from datetime import datetime
 from lance_context_core._util.checks import check_name
 from lance_context_core.errors import NotFoundError
 from lance_context_core.filters import RECORD_FIELDS
-from lance_context_core.jobs.rows import KIND as JOB
-from lance_context_core.jobs.rows import from_record
-from lance_context_core.jobs.values import Job
+from lance_context_core.jobs.types import KIND as JOB
+from lance_context_core.jobs.types import Job, from_record
 from lance_context_core.knowledge import kept
 from lance_context_core.knowledge.distilling import EXTRACT
 from lance_context_core.knowledge.undoing import ARCHIVE, PRUNE, UNDO
 from lance_context_core.knowledge.values import FactChange
 from lance_context_core.storage import sql
-from lance_context_core.stores.records import cold
+from lance_context_core.stores.records import archive
 from lance_context_core.stores.records.scoped import WITHOUT_BLOB, Records
 from lance_context_core.types import ContextRecord
 
@@ -23,7 +22,7 @@ async def history(made: Records, id: str) -> list[FactChange]:
     """All that became of a fact, the first first. Raises NotFoundError if there is none."""
     named = sql.all_of([sql.equals("kind", kept.FACT), sql.equals("id", check_name(id, "id"))])
     found = await made.read(made.own(named), columns=WITHOUT_BLOB)
-    found = found or await cold.read(made, named, columns=WITHOUT_BLOB)
+    found = found or await archive.read(made, named, columns=WITHOUT_BLOB)
     if not found:
         raise NotFoundError(f"{id!r} is no fact of this store")
     fact = found[0]

@@ -7,7 +7,7 @@ from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.jobs.commits import held
 from lance_context_core.knowledge import kept, states
 from lance_context_core.storage import sql
-from lance_context_core.stores.records import changing, cold
+from lance_context_core.stores.records import archive, changes
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.types import ContextRecord
 
@@ -47,13 +47,13 @@ async def pin(made: Records, id: str, *, pinned: bool) -> ContextRecord:
     )
 
 
-async def _changed(made: Records, id: str, change: changing.Change) -> ContextRecord:
+async def _changed(made: Records, id: str, change: changes.Change) -> ContextRecord:
     named = sql.all_of([_MADE, sql.equals("id", check_name(id, "id"))])
     is_there = bool(await held(made, named))
-    if not is_there and await cold.are_any(made):
-        is_there = bool(await cold.bring_back(made, named))
+    if not is_there and await archive.are_any(made):
+        is_there = bool(await archive.bring_back(made, named))
     if not is_there:
         raise NotFoundError(f"{id!r} is no fact, chunk or summary of this store")
-    record = await changing.patch(made, made.own(named), change)
+    record = await changes.patch(made, made.own(named), change)
     assert record is not None
     return record

@@ -13,12 +13,10 @@ from lance_context_core._util.frozen import frozen
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import RECORD_FIELDS
 from lance_context_core.jobs import commits
-from lance_context_core.jobs.commits import Held, Outcome
-from lance_context_core.jobs.implied import implied
+from lance_context_core.jobs.commits import Held, Outcome, implied
 from lance_context_core.jobs.queue import Decide
-from lance_context_core.jobs.rows import KIND as JOB
-from lance_context_core.jobs.rows import job_id, owner_of, scheduled
-from lance_context_core.jobs.values import Job
+from lance_context_core.jobs.types import KIND as JOB
+from lance_context_core.jobs.types import Job, job_id, owner_of, scheduled
 from lance_context_core.knowledge import kept, summaries, turns
 from lance_context_core.knowledge.chunks import chunks
 from lance_context_core.knowledge.consolidating import Known

@@ -6,16 +6,15 @@ from typing import Literal
 from lance_context_core._util.checks import check_name, shown
 from lance_context_core._util.frozen import frozen
 from lance_context_core.errors import InvalidRequestError, NotFoundError
-from lance_context_core.jobs.implied import implied
-from lance_context_core.jobs.rows import KIND as JOB
-from lance_context_core.jobs.rows import from_record
-from lance_context_core.jobs.values import Job
+from lance_context_core.jobs.commits import implied
+from lance_context_core.jobs.types import KIND as JOB
+from lance_context_core.jobs.types import Job, from_record
 from lance_context_core.knowledge import kept, turns
 from lance_context_core.knowledge.quoting import quotes, said
 from lance_context_core.knowledge.values import Explanation, Link, TraceEvent
 from lance_context_core.messages import ToolCallPart, ToolResultPart
 from lance_context_core.storage import sql
-from lance_context_core.stores.records import cold
+from lance_context_core.stores.records import archive
 from lance_context_core.stores.records.scoped import WITHOUT_BLOB, Records
 from lance_context_core.types import ContextRecord
 
@@ -120,7 +119,7 @@ class Explaining:
     async def _all(self, records: Records, *conditions: sql.Clause) -> builtins.list[ContextRecord]:
         """The matching records, those of archived sessions too."""
         found = await records.read(records.own(*conditions), columns=WITHOUT_BLOB)
-        return found + await cold.read(records, *conditions, columns=WITHOUT_BLOB)
+        return found + await archive.read(records, *conditions, columns=WITHOUT_BLOB)
 
 
 def _of_turn(turn: ContextRecord) -> builtins.list[TraceEvent]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from lance_context_core._util.checks import check_count, check_names
 from lance_context_core._util.frozen import frozen, frozen_by_name
-from lance_context_core.jobs.spending import spend, tokens_of
+from lance_context_core.jobs.types import spend, tokens_of
 from lance_context_core.knowledge import prompts
 from lance_context_core.knowledge.chunks import Span
 from lance_context_core.knowledge.rules import is_heard

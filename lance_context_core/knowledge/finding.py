@@ -10,7 +10,7 @@ from lance_context_core._util.calls import called
 from lance_context_core._util.checks import shown
 from lance_context_core._util.frozen import frozen
 from lance_context_core.errors import InvalidRequestError
-from lance_context_core.jobs.spending import spend, tokens_of
+from lance_context_core.jobs.types import spend, tokens_of
 from lance_context_core.knowledge.protocols import AsyncParaphraser, Extractor, Paraphraser
 from lance_context_core.knowledge.sentences import fault_of
 from lance_context_core.knowledge.values import Extraction, FactCandidate, SpokenTurn

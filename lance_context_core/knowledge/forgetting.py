@@ -9,10 +9,10 @@ from dataclasses import replace
 
 from lance_context_core._util.retry import Attempts
 from lance_context_core.codecs.records import COLUMNS
-from lance_context_core.erasure.target import Target
+from lance_context_core.erasure.selector import Target
 from lance_context_core.jobs import commits
 from lance_context_core.jobs.queue import Queue
-from lance_context_core.jobs.rows import KIND as JOB
+from lance_context_core.jobs.types import KIND as JOB
 from lance_context_core.knowledge import kept, turns
 from lance_context_core.knowledge.distilling import Distiller
 from lance_context_core.knowledge.makers import Makers
@@ -25,7 +25,7 @@ from lance_context_core.storage.lance.schema import KEY
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.types import ContextRecord
 from lance_context_core.versioning import branches
-from lance_context_core.versioning.places import Whole
+from lance_context_core.versioning.locations import Whole
 
 _KNOWLEDGE = sql.in_list("kind", [kept.FACT, kept.CHUNK, kept.SUMMARY, JOB])
 

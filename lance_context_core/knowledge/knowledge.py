@@ -15,7 +15,7 @@ from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.filters import FilterLike
 from lance_context_core.jobs.jobs import AsyncJobs
 from lance_context_core.jobs.queue import Queue
-from lance_context_core.jobs.values import Job
+from lance_context_core.jobs.types import Job
 from lance_context_core.knowledge import changing as changing_facts
 from lance_context_core.knowledge import curating, episodes, profiles
 from lance_context_core.knowledge.adding import Adding, Told, keep, messages_of

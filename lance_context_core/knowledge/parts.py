@@ -6,8 +6,7 @@ from typing import Any
 from lance_context_core._util.frozen import frozen
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.jobs.queue import Queue
-from lance_context_core.jobs.spending import Stopped
-from lance_context_core.jobs.values import Job
+from lance_context_core.jobs.types import Job, Stopped
 from lance_context_core.knowledge import kept
 from lance_context_core.knowledge.distilling import EXTRACT, Distiller
 from lance_context_core.knowledge.makers import Makers

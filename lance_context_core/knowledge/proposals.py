@@ -6,15 +6,13 @@ from dataclasses import replace
 
 from lance_context_core._progress import tell
 from lance_context_core._util.frozen import frozen
-from lance_context_core.auditing import keeping
+from lance_context_core.audit import derive_events
 from lance_context_core.codecs.records import COLUMNS
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.jobs.commits import Outcome
 from lance_context_core.jobs.queue import Decide, Queue
-from lance_context_core.jobs.rows import KIND as JOB
-from lance_context_core.jobs.rows import job_id, owner_of, scheduled
-from lance_context_core.jobs.spending import Stopped
-from lance_context_core.jobs.values import Job
+from lance_context_core.jobs.types import KIND as JOB
+from lance_context_core.jobs.types import Job, Stopped, job_id, owner_of, scheduled
 from lance_context_core.knowledge import kept, slots
 from lance_context_core.knowledge.distilling import EXTRACT, Distiller
 from lance_context_core.knowledge.turns import Conversation
@@ -23,9 +21,9 @@ from lance_context_core.knowledge.values import Proposal
 from lance_context_core.storage import sql
 from lance_context_core.types import Conflict, ContextRecord, Diff, MergeReport, Progress
 from lance_context_core.types.versions import Stored
-from lance_context_core.versioning import branches, diff, merge
+from lance_context_core.versioning import branches, locations, merge
 from lance_context_core.versioning.conflicts import MergePolicy
-from lance_context_core.versioning.places import Whole
+from lance_context_core.versioning.locations import Whole
 
 DISTILL, REPLAY = "distill", "replay"
 PROPOSALS = (DISTILL, REPLAY)
@@ -146,7 +144,7 @@ class Proposing:
         resources = self.distiller.made.resources
         before = await resources.at(forked_at)
         after = self._on(job.branch)[0].made
-        found = await diff.diff(before.records, after.table, after.own())
+        found = await locations.diff(before.records, after.table, after.own())
         return Proposal(
             job_id=job.id,
             branch=job.branch,
@@ -176,7 +174,7 @@ class Proposing:
             if not is_there:
                 raise NotFoundError(f"branch {name!r} was deleted: discard the proposal")
             report = await merge.merge(whole, name, policy=policy or people_first, is_dry_run=False)
-            await keeping.note(whole.resources, "merge", name)
+            await derive_events.note(whole.resources, "merge", name)
             await slots.put_in_order(self.distiller.made, await self._slots(job))
             await self.jobs.change(job.id, state="succeeded")
         if is_there:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from lance_context_core.knowledge import kept, turns
 from lance_context_core.knowledge.values import Evidence, Quote
 from lance_context_core.storage import sql
-from lance_context_core.stores.records import cold
+from lance_context_core.stores.records import archive
 from lance_context_core.stores.records.scoped import WITHOUT_BLOB, Records
 from lance_context_core.types import ContextRecord
 
@@ -21,7 +21,7 @@ async def said(records: Records, made: Iterable[ContextRecord]) -> dict[Place, C
     which = (turns.MESSAGES, sql.in_list("id", sorted(ids)))
     found = await records.read(records.own(*which), columns=WITHOUT_BLOB)
     if ids - {one.id for one in found}:
-        found += await cold.read(records, *which, columns=WITHOUT_BLOB)
+        found += await archive.read(records, *which, columns=WITHOUT_BLOB)
     return {place_of(one): one for one in found}
 
 

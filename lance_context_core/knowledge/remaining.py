@@ -9,9 +9,8 @@ from typing import Any
 
 from lance_context_core.jobs import commits
 from lance_context_core.jobs.commits import Held
-from lance_context_core.jobs.rows import KIND as JOB
-from lance_context_core.jobs.rows import from_record, owner_of, to_record
-from lance_context_core.jobs.values import SUMMARISE, Job
+from lance_context_core.jobs.types import KIND as JOB
+from lance_context_core.jobs.types import SUMMARISE, Job, from_record, owner_of, to_record
 from lance_context_core.knowledge import kept, slots, states, turns
 from lance_context_core.knowledge.consolidating import Known
 from lance_context_core.knowledge.distilling import EXTRACT

@@ -14,17 +14,15 @@ from lance_context_core._util.frozen import frozen
 from lance_context_core.codecs.records import is_visible
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.jobs import commits
-from lance_context_core.jobs.commits import Held, Outcome
-from lance_context_core.jobs.implied import implied
+from lance_context_core.jobs.commits import Held, Outcome, implied
 from lance_context_core.jobs.queue import Decide, Queue
-from lance_context_core.jobs.rows import job_id, owner_of, scheduled
-from lance_context_core.jobs.values import Job
+from lance_context_core.jobs.types import Job, job_id, owner_of, scheduled
 from lance_context_core.knowledge import kept, states, turns
 from lance_context_core.knowledge.undoing import ARCHIVE, PRUNE
 from lance_context_core.knowledge.values import Prune
 from lance_context_core.scope import Scope
 from lance_context_core.storage import sql
-from lance_context_core.stores.records import cold
+from lance_context_core.stores.records import archive
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.types import ContextRecord
 
@@ -115,8 +113,8 @@ class Tidying:
         """Take what an archive has hidden out of the table that reads go over."""
         here, hidden = sql.equals("session_id", job.session_id), sql.is_present("retired_at")
         spoken, made = (replace(one, scope=owner_of(job)) for one in (self.spoken, self.made))
-        await cold.put_away(spoken, turns.MESSAGES, here, hidden)
-        await cold.put_away(made, KNOWLEDGE, here, hidden)
+        await archive.put_away(spoken, turns.MESSAGES, here, hidden)
+        await archive.put_away(made, KNOWLEDGE, here, hidden)
 
     async def put_all_away(self) -> None:
         """As `put_away`, of all sessions that are archived: what is done already costs a look."""

@@ -11,7 +11,7 @@ from lance_context_core.codecs.records import COLUMNS
 from lance_context_core.knowledge.values import SpokenTurn
 from lance_context_core.scope import SCOPE_PARTS, Scope
 from lance_context_core.storage import sql
-from lance_context_core.stores.records import cold
+from lance_context_core.stores.records import archive
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.types import ContextRecord
 
@@ -94,7 +94,7 @@ async def session_records(
     which = (MESSAGES, sql.equals("session_id", session_id), *owner)
     where = records.where(*which, include_retired=hidden, include_expired=hidden)
     found = await records.read(where, columns=COLUMNS)
-    return [*(await cold.read(records, *which, columns=COLUMNS) if hidden else []), *found]
+    return [*(await archive.read(records, *which, columns=COLUMNS) if hidden else []), *found]
 
 
 def conversation_of(row: Mapping[str, Any]) -> Conversation:

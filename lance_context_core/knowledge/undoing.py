@@ -9,15 +9,14 @@ from lance_context_core.errors import InvalidRequestError
 from lance_context_core.jobs import commits
 from lance_context_core.jobs.commits import Held, Outcome
 from lance_context_core.jobs.queue import Decide, Queue
-from lance_context_core.jobs.rows import job_id, owner_of, scheduled
-from lance_context_core.jobs.values import SUMMARISE, Job
+from lance_context_core.jobs.types import SUMMARISE, Job, job_id, owner_of, scheduled
 from lance_context_core.knowledge import kept, slots, states, turns
 from lance_context_core.knowledge.distilling import AWAY, EXTRACT, Distiller
 from lance_context_core.knowledge.turns import Conversation
 from lance_context_core.knowledge.values import Undone
 from lance_context_core.storage import sql
 from lance_context_core.storage.lance.schema import KEY
-from lance_context_core.stores.records import cold
+from lance_context_core.stores.records import archive
 from lance_context_core.types import ContextRecord
 
 UNDO = kept.UNDONE
@@ -85,15 +84,15 @@ class Undoing:
             replace(one, scope=owner_of(target))
             for one in (self.distiller.spoken, self.distiller.made)
         )
-        if not await cold.are_any(made):
+        if not await archive.are_any(made):
             return
         if target.kind != ARCHIVE:
-            await cold.bring_back(made)
+            await archive.bring_back(made)
             return
         here = sql.equals("session_id", target.session_id)
-        await cold.bring_back(made, here)
-        if await cold.bring_back(spoken, turns.MESSAGES, here):
-            await cold.put_last(spoken, spoken.where(turns.MESSAGES, here))
+        await archive.bring_back(made, here)
+        if await archive.bring_back(spoken, turns.MESSAGES, here):
+            await archive.put_last(spoken, spoken.where(turns.MESSAGES, here))
 
     # What was made of turns
 

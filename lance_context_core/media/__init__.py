@@ -4,7 +4,7 @@ What is here is for who brings something that looks at pictures; the pictures th
 `ContextStore.images`.
 """
 
-from lance_context_core.media.looking import ImageAnalysis, ImageAnalyzer
+from lance_context_core.media.captioning import ImageAnalysis, ImageAnalyzer
 
 __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     # Looking at pictures

@@ -4,7 +4,7 @@ import asyncio
 import builtins
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 from lance_context_core._handle import handle
 from lance_context_core._util.calls import takes
@@ -16,17 +16,15 @@ from lance_context_core._util.checks import (
     check_text,
     shown,
 )
-from lance_context_core.blobs.blobs import AsyncBlobs
-from lance_context_core.blobs.keeping import Keeping, let_go
-from lance_context_core.blobs.scoped import ScopedBlobs
+from lance_context_core.blobs.blobs import AsyncBlobs, Keeping, ScopedBlobs, let_go
 from lance_context_core.documents.loading import DocumentSource, load
-from lance_context_core.errors import NotFoundError
+from lance_context_core.errors import NotFoundError, UnreadableDocumentError
 from lance_context_core.filters import FilterLike
-from lance_context_core.media import looking
-from lance_context_core.media.kinds import kind_of, type_of
-from lance_context_core.media.looking import ImageAnalysis, ImageAnalyzer
-from lance_context_core.media.recording import (
+from lance_context_core.media import captioning
+from lance_context_core.media.captioning import (
     KINDS,
+    ImageAnalysis,
+    ImageAnalyzer,
     from_record,
     image_id,
     said_of,
@@ -38,12 +36,62 @@ from lance_context_core.search import query as searching
 from lance_context_core.search.options import ALONE, SearchArguments
 from lance_context_core.storage import sql
 from lance_context_core.storage.lance.schema import IMAGES_COLLECTION
-from lance_context_core.stores.records import changing, writing
+from lance_context_core.stores.records import changes, writes
 from lance_context_core.stores.records.scoped import WITHOUT_BLOB, Records
-from lance_context_core.stores.records.writing import Draft
+from lance_context_core.stores.records.writes import Draft
 from lance_context_core.stores.vectors import AsyncVectors
 from lance_context_core.types import ContextRecord, Document, ImageRecord, SearchHit
 from lance_context_core.types.media import SCHEME
+
+# What a file of pictures, sound or film is, by what it begins with: names and claims are not believed.
+
+MediaKind = Literal["image", "audio", "video"]
+
+_MARKS = {
+    b"\x89PNG\r\n\x1a\n": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF87a": "image/gif",
+    b"GIF89a": "image/gif",
+    b"BM": "image/bmp",
+    b"II*\0": "image/tiff",
+    b"MM\0*": "image/tiff",
+    b"ID3": "audio/mpeg",
+    b"fLaC": "audio/flac",
+    b"OggS": "audio/ogg",
+    b"\x1aE\xdf\xa3": "video/webm",
+}
+_FORMS = {b"WEBP": "image/webp", b"WAVE": "audio/wav", b"AVI ": "video/x-msvideo"}
+"""Of what begins with `RIFF`."""
+_FRAMES = {b"\xff\xfb", b"\xff\xf3", b"\xff\xf2"}
+"""What an MP3 without a tag begins with."""
+
+
+def type_of(content: bytes, name: str) -> str:
+    """The media type of a file. Raises UnreadableDocumentError for what is none of these."""
+    head = content[:1024]
+    for mark, type in _MARKS.items():
+        if head.startswith(mark):
+            return type
+    if head.startswith(b"RIFF") and (type := _FORMS.get(head[8:12], "")):
+        return type
+    if head[4:8] == b"ftyp":
+        return "audio/mp4" if head[8:11] == b"M4A" else "video/mp4"
+    if head[:2] in _FRAMES:
+        return "audio/mpeg"
+    start = head.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    if start.startswith(b"<svg") or (start.startswith((b"<?xml", b"<!")) and b"<svg" in start):
+        return "image/svg+xml"
+    if not content:
+        raise UnreadableDocumentError(f"{name!r} is empty: it has no byte")
+    raise UnreadableDocumentError(
+        f"{name!r} is no picture, sound or film that is known here: put it into store.blobs"
+    )
+
+
+def kind_of(content_type: str) -> str:
+    """`image`, `audio` or `video`."""
+    return content_type.partition("/")[0]
+
 
 _MEDIA = sql.in_list("kind", KINDS)
 
@@ -90,12 +138,12 @@ class AsyncImages:
         given = ImageAnalysis(
             caption=_text(caption, "caption"),
             text=_text(text, "text"),
-            tags=looking.check_tags(tags),
+            tags=captioning.check_tags(tags),
             vector=vector,
         )
         about = check_json_object(metadata or {}, "metadata")
         session = check_name(session_id, "session_id") if session_id else None
-        analyzer = looking.check_analyzer(analyzer)
+        analyzer = captioning.check_analyzer(analyzer)
         max_pixels = check_count(max_pixels, "max_pixels")
         loaded = await asyncio.to_thread(
             load, source, name=name, uri=None, max_bytes=check_count(max_bytes, "max_bytes")
@@ -107,8 +155,8 @@ class AsyncImages:
         def made() -> tuple[ContextRecord, ImageAnalysis]:
             content = spooled.content()
             content_type = type_of(content, loaded.name)
-            seen = looking.look(content, content_type, name=loaded.name, max_pixels=max_pixels)
-            said = _joined(given, looking.analyzed(analyzer, content, content_type))
+            seen = captioning.look(content, content_type, name=loaded.name, max_pixels=max_pixels)
+            said = _joined(given, captioning.analyzed(analyzer, content, content_type))
             record = to_record(
                 seen,
                 said,
@@ -129,7 +177,7 @@ class AsyncImages:
         await keeping.before()
         await self._place(record.id, said.vector)
         draft = Draft(record=record, identity=("id", record.id))
-        await writing.insert(self._records, lambda _, one: one, [draft], keep_existing=True)
+        await writes.insert(self._records, lambda _, one: one, [draft], keep_existing=True)
         await keeping.after()
         return await self._required(record.id)
 
@@ -246,13 +294,15 @@ class AsyncImages:
         given = ImageAnalysis(
             caption=_text(caption, "caption"),
             text=_text(text, "text"),
-            tags=() if tags is None else looking.check_tags(tags),
+            tags=() if tags is None else captioning.check_tags(tags),
             vector=vector,
         )
         about = None if metadata is None else check_json_object(metadata, "metadata")
-        if (analyzer := looking.check_analyzer(analyzer)) is not None:
+        if (analyzer := captioning.check_analyzer(analyzer)) is not None:
             content = await self.content(image_id)
-            seen = await asyncio.to_thread(looking.analyzed, analyzer, content, found.content_type)
+            seen = await asyncio.to_thread(
+                captioning.analyzed, analyzer, content, found.content_type
+            )
             given = _joined(given, seen)
 
         def change(record: ContextRecord) -> ContextRecord:
@@ -268,7 +318,7 @@ class AsyncImages:
 
         await self._place(image_id, given.vector)
         where = self._records.where(_MEDIA, sql.equals("id", image_id))
-        if await changing.patch(self._records, where, change) is None:
+        if await changes.patch(self._records, where, change) is None:
             raise NotFoundError(f"image_id={shown(image_id)}: there is no such picture")
         return await self._required(image_id)
 
@@ -321,7 +371,7 @@ def _joined(one: ImageAnalysis, other: ImageAnalysis) -> ImageAnalysis:
     return ImageAnalysis(
         caption=one.caption if one.caption is not None else _text(other.caption, "caption"),
         text=one.text if one.text is not None else _text(other.text, "text"),
-        tags=one.tags or looking.check_tags(other.tags),
+        tags=one.tags or captioning.check_tags(other.tags),
         vector=one.vector if one.vector is not None else other.vector,
     )
 

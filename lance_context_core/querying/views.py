@@ -18,7 +18,7 @@ from lance_context_core.graph.scoped import ScopedGraph
 from lance_context_core.information.layouts import LAYOUTS
 from lance_context_core.information.tables import AsyncInformationTables
 from lance_context_core.jobs.queue import Queue
-from lance_context_core.jobs.values import Job
+from lance_context_core.jobs.types import Job
 from lance_context_core.knowledge import kept
 from lance_context_core.querying.dataset import View
 from lance_context_core.querying.statements import DIFF, Source
@@ -41,7 +41,7 @@ from lance_context_core.stores.records.scoped import Records
 from lance_context_core.stores.sessions import AsyncSessions
 from lance_context_core.types import ContextRecord, Session, Version
 from lance_context_core.types.graph import Entity, Mention, Relation, Statement
-from lance_context_core.versioning import diff
+from lance_context_core.versioning import locations
 
 Rows = builtins.list[dict[str, Any]]
 
@@ -208,7 +208,7 @@ class Views:
         old = await self.resources.at(before)
         new = self.resources if after is None else await self.resources.at(after)
         await new.settle()
-        found = await diff.diff(old.records, new.records, self._records().everything())
+        found = await locations.diff(old.records, new.records, self._records().everything())
         rows = [_change("removed", one, None) for one in found.removed]
         rows += [_change("changed", one.before, one.after, one.fields) for one in found.changed]
         rows += [_change("added", None, one) for one in found.added]

@@ -6,11 +6,11 @@ from typing import Any, Unpack
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_context_core import replay
 from lance_context_core._util.calls import takes
-from lance_context_core.auditing.audit import AsyncAudit
+from lance_context_core.audit.audit import AsyncAudit
 from lance_context_core.querying import running as querying
-from lance_context_core.replaying import replaying
-from lance_context_core.replaying.replaying import Replay
+from lance_context_core.replay import Replay
 from lance_context_core.search import query as searching
 from lance_context_core.search.options import SearchArguments
 from lance_context_core.storage.lance.versions import Ref
@@ -130,7 +130,7 @@ class AsyncAnswers(AsyncMoments):
         Nothing is written. Raises NotFoundError if there was no such moment or session,
         InvalidRequestError for what is no argument of a search.
         """
-        return await replaying.replay(
+        return await replay.replay(
             self._whole(),
             questions,
             session_id=session_id,

@@ -5,8 +5,7 @@ from typing import Any, Self
 
 from lance_context_core._resources import Resources
 from lance_context_core._util.checks import check_name
-from lance_context_core.blobs.blobs import AsyncBlobs
-from lance_context_core.blobs.scoped import ScopedBlobs
+from lance_context_core.blobs.blobs import AsyncBlobs, ScopedBlobs
 from lance_context_core.coordination.checkpoints import AsyncCheckpoints
 from lance_context_core.coordination.locks import AsyncLocks
 from lance_context_core.coordination.plans.plans import AsyncPlans
@@ -22,7 +21,7 @@ from lance_context_core.knowledge.knowledge import AsyncKnowledge
 from lance_context_core.media.images import AsyncImages
 from lance_context_core.scope import Scope
 from lance_context_core.stores.history import AsyncHistory
-from lance_context_core.stores.keyvalues.items import AsyncKeyValues
+from lance_context_core.stores.key_values import AsyncKeyValues
 from lance_context_core.stores.memory import AsyncMemory
 from lance_context_core.stores.records.context import AsyncContext
 from lance_context_core.stores.records.mappings import one_agent
@@ -31,7 +30,7 @@ from lance_context_core.stores.sessions import AsyncSessions
 from lance_context_core.stores.vectors import AsyncVectors
 from lance_context_core.tiers import entries as in_tiers
 from lance_context_core.tiers.tiers import AsyncTieredMemory
-from lance_context_core.versioning.places import Whole
+from lance_context_core.versioning.locations import Whole
 from lance_context_core.window.windows import AsyncWindows
 
 DEFAULT_CONTEXT = "default"

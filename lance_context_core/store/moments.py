@@ -3,14 +3,14 @@
 from collections.abc import Callable
 from typing import Self
 
-from lance_context_core.auditing import keeping
-from lance_context_core.auditing.log import Log
-from lance_context_core.auditing.values import AuditAction
+from lance_context_core.audit import derive_events
+from lance_context_core.audit.log import Log
+from lance_context_core.audit.types import AuditAction
 from lance_context_core.storage.lance import versions
 from lance_context_core.storage.lance.versions import Ref
 from lance_context_core.store.handles import AsyncStores
 from lance_context_core.types import Branch, Diff, MergeReport, Progress, Version
-from lance_context_core.versioning import branches, diff, merge
+from lance_context_core.versioning import branches, locations, merge
 from lance_context_core.versioning.conflicts import MergePolicy
 
 
@@ -63,7 +63,7 @@ class AsyncMoments(AsyncStores):
         """
         old = await self._resources.at(before)
         new = self._resources if after is None else await self._resources.at(after)
-        return await diff.diff(old.records, new.records, self._records().everything())
+        return await locations.diff(old.records, new.records, self._records().everything())
 
     async def tag(self, name: str, *, version: Ref | None = None) -> int:
         """Name the current version, or another one; returns its number.
@@ -158,9 +158,9 @@ class AsyncMoments(AsyncStores):
 
     async def _note(self, action: AuditAction, *names: str) -> None:
         """Note in the audit, if there is one, what was done, and what was written till now."""
-        await keeping.note(self._resources, action, *names)
+        await derive_events.note(self._resources, action, *names)
 
     async def _note_writes(self) -> None:
         """Note in the audit, if there is one, what was written till now."""
         if await Log(self._resources.database).is_begun():
-            await keeping.seal(self._resources)
+            await derive_events.seal(self._resources)

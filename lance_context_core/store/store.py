@@ -6,30 +6,30 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Self, Unpack
 
+from lance_context_core import verify
 from lance_context_core._handle import Opened, place_and_scope
 from lance_context_core._opening import DEFAULTS, OpenOptions, opened
 from lance_context_core._progress import check_progress
 from lance_context_core._util.calls import takes
-from lance_context_core.erasure import erase, target
-from lance_context_core.erasure.target import Derived
+from lance_context_core.erasure import erase, selector
+from lance_context_core.erasure.selector import Derived
 from lance_context_core.filters import FilterLike
 from lance_context_core.knowledge import forgetting
 from lance_context_core.knowledge.makers import RULES
 from lance_context_core.knowledge.parts import Parts
+from lance_context_core.maintenance.types import StoreStats, TableUpkeep
 from lance_context_core.protocols import Clock
 from lance_context_core.storage.lance.indexes import IndexPolicy
 from lance_context_core.storage.lance.retention import VersionRetention
 from lance_context_core.store.answers import AsyncAnswers
-from lance_context_core.stores.records import cold, pending
+from lance_context_core.stores.records import archive, embedding_backlog
 from lance_context_core.transfer import copying, exporting, importing
 from lance_context_core.transfer.copying import Copied
 from lance_context_core.transfer.values import Exported, ExportFormat, Imported
 from lance_context_core.types import Erasure, Progress
-from lance_context_core.upkeep.values import StoreStats, TableUpkeep
-from lance_context_core.verifying import accepting, verifying
-from lance_context_core.verifying.verifying import Problem, Verification
-from lance_context_core.versioning import thin
-from lance_context_core.versioning.thin import Thinned
+from lance_context_core.verify import Problem, Verification
+from lance_context_core.versioning import prune
+from lance_context_core.versioning.prune import Thinned
 
 
 class AsyncContextStore(AsyncAnswers, Opened):
@@ -101,10 +101,10 @@ class AsyncContextStore(AsyncAnswers, Opened):
         in the way for ten minutes, or keep changing the same records.
         """
         check_progress(progress)
-        meant = target.records(self._scope, ids=ids, filter=filter, derived=derived)
+        meant = selector.records(self._scope, ids=ids, filter=filter, derived=derived)
         is_of_some = not meant.is_whole_scope and not meant.is_nothing
         if is_of_some:
-            await cold.bring_all_back(self._records())
+            await archive.bring_all_back(self._records())
         if derived == "rebuild" and is_of_some:
             staying = await forgetting.forget(self._records(), meant, dry_run=dry_run)
             meant = replace(meant, staying=staying)
@@ -193,7 +193,7 @@ class AsyncContextStore(AsyncAnswers, Opened):
         `progress` is told of the rows that were looked at. Raises InvalidRequestError
         in a scope, and ReadOnlyError at an earlier version.
         """
-        return await verifying.verify(self._whole(), progress=progress)
+        return await verify.verify(self._whole(), progress=progress)
 
     async def accept_loss(self) -> tuple[Problem, ...]:
         """Go on with what is left of a store that lacks what it has acknowledged; returns what is lost.
@@ -205,7 +205,7 @@ class AsyncContextStore(AsyncAnswers, Opened):
         another name, with `.lost-` in it. Nothing is done to a store that lacks nothing. Raises
         InvalidRequestError in a scope, and ReadOnlyError at an earlier version.
         """
-        return await accepting.accept_loss(self._whole())
+        return await verify.accept_loss(self._whole())
 
     # Upkeep
 
@@ -223,7 +223,7 @@ class AsyncContextStore(AsyncAnswers, Opened):
         repeated, stopped in between, and done by several processes at once, each with a `filter` of
         its own; `progress` is called after each commit. Raises InvalidRequestError without an embedder.
         """
-        return await pending.embed_all(
+        return await embedding_backlog.embed_all(
             self._records(), filter=filter, limit=limit, progress=progress
         )
 
@@ -238,7 +238,7 @@ class AsyncContextStore(AsyncAnswers, Opened):
         embedder, and where a vector belongs to something that has no text. `progress` is called after
         each table; what was ended between two of them is completed by another call.
         """
-        await pending.change_model(self._whole(), progress=progress)
+        await embedding_backlog.change_model(self._whole(), progress=progress)
 
     async def maintain(
         self,
@@ -296,7 +296,7 @@ class AsyncContextStore(AsyncAnswers, Opened):
         check_progress(progress)
         if not dry_run:
             await self._note_writes()
-        thinned = await thin.thin(
+        thinned = await prune.thin(
             self._whole(),
             retention=retention or self._resources.retention,
             dry_run=dry_run,

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, Unpack
+from typing import Any, TypeVar, Unpack
 
 import pyarrow.compute as pc
 
@@ -20,17 +20,129 @@ from lance_context_core._util.checks import (
     loads,
     shown,
 )
-from lance_context_core.errors import ConflictError, InvalidRequestError, NotFoundError
+from lance_context_core._util.retry import Attempts
+from lance_context_core.codecs.records import refuse_duplicates
+from lance_context_core.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    InvalidRequestError,
+    NotFoundError,
+)
 from lance_context_core.filters import RECORD_FIELDS, FilterLike
 from lance_context_core.messages import Message, TextPart, parts_from_json
 from lance_context_core.messages.message import stored_message
 from lance_context_core.search import query as searching
 from lance_context_core.search.options import SearchArguments
 from lance_context_core.storage import sql
-from lance_context_core.stores.records import changing, cold, tails, writing
+from lance_context_core.storage.lance.schema import KEY
+from lance_context_core.storage.preconditions import Tail
+from lance_context_core.stores.records import archive, changes, writes
 from lance_context_core.stores.records.scoped import Records
-from lance_context_core.stores.records.writing import Draft
+from lance_context_core.stores.records.writes import Draft
 from lance_context_core.types import ContextRecord, Progress, SearchHit
+
+# The end of a conversation, changed if it is still what was read.
+
+T = TypeVar("T")
+
+_BUSY = "the end of the session kept being changed by others"
+
+
+async def remove_last(
+    records: Records, where: sql.Clause, *, expected_id: str | None, columns: Sequence[str]
+) -> Mapping[str, Any] | None:
+    """Remove the last matching row, and return it, with these columns; None if there is none."""
+    records.resources.writable()
+    asked = [*dict.fromkeys([*columns, KEY, "id", "revision"])]
+    attempts = Attempts(_BUSY)
+    while True:
+        attempts.begin()
+        found = await records.table.slice(where, columns=asked, last=1)
+        rows: list[dict[str, Any]] = found.to_pylist()
+        id = rows[0]["id"] if rows else None
+        if expected_id is not None and id != expected_id:
+            raise ConflictError(
+                f"expected_id={shown(expected_id)} is not the last message, which is "
+                f"{shown(id)}: nothing was done. Read the end again, and decide anew"
+            )
+        if not rows:
+            return None
+        key = rows[0][KEY]
+        tail = Tail(where, [key])
+        if await records.table.exchange_if([], seen={key: rows[0]["revision"]}, tail=tail):
+            return rows[0]
+
+
+async def replace_tail(
+    records: Records,
+    where: sql.Clause,
+    draft: Callable[[int, T], Draft],
+    given: Sequence[T],
+    *,
+    within: writes.Within,
+    after: str | None,
+    expected: Sequence[str] | None,
+) -> list[str]:
+    """Put new records in the place of the matching rows behind one; see `AsyncHistory`."""
+    records.resources.writable()
+    new = await writes.prepare(records, records.table, draft, given, within)
+    if expected is not None:
+        refuse_duplicates(("id", id) for id in expected)
+    attempts = Attempts(_BUSY)
+    while True:
+        attempts.begin()
+        before, tail = await _end(records, where, after, expected)
+        going = {row[KEY]: row["revision"] for row in tail}
+        keys = [one.row[KEY] for one in new]
+        staying = sql.in_list(KEY, [key for key in keys if key not in going])
+        there = (await records.table.select(staying, columns=[KEY, "id", "expires_at"])).to_pylist()
+        now = records.now()
+        gone = [row[KEY] for row in there if row["expires_at"] and row["expires_at"] <= now]
+        if taken := [row["id"] for row in there if row[KEY] not in gone]:
+            raise AlreadyExistsError(
+                f"id={taken[0]!r} is taken by a message that stays: nothing was done. Choose another "
+                "id, or replace what is after an earlier message"
+            )
+        if not going and not new:
+            return []
+        await writes.complete(records, records.table, new)
+        if gone:
+            await writes.clear_away(records, gone)
+        ends = [before, *tail] if before else tail
+        if await records.table.exchange_if(
+            [one.row for one in new],
+            seen={**dict.fromkeys(keys), **going},
+            tail=Tail(where, [row[KEY] for row in ends], is_all=before is None),
+        ):
+            return [one.record.id for one in new]
+
+
+async def _end(
+    records: Records, where: sql.Clause, after: str | None, expected: Sequence[str] | None
+) -> tuple[Mapping[str, Any] | None, list[dict[str, Any]]]:
+    """The row of that id, and those behind it, which are all if there is to be none before."""
+    # One more than expected tells whether there are others.
+    last = None if expected is None else len(expected) + 1
+    found = await records.table.slice(where, columns=[KEY, "id", "revision"], last=last)
+    rows = found.to_pylist()
+    ids = [row["id"] for row in rows]
+    if after is None:
+        before, tail = None, rows
+    elif after in ids:
+        place = len(ids) - 1 - ids[::-1].index(after)
+        before, tail = rows[place], rows[place + 1 :]
+    elif await records.table.count(sql.all_of([where, sql.equals("id", after)])):
+        before, tail = None, rows
+    else:
+        raise NotFoundError(f"after={shown(after)}: the session has no such message")
+    ids = [row["id"] for row in tail]
+    if expected is not None and ids != [*expected]:
+        raise ConflictError(
+            f"expected_tail={shown(list(expected))} is not what comes after {shown(after)}, where "
+            f"the last ones are {shown(ids)}: nothing was done. Read the end again, and decide anew"
+        )
+    return before, tail
+
 
 CHAT_ROLES = ("user", "assistant", "system", "tool", "developer")
 """The roles whose records count as messages of a conversation."""
@@ -57,7 +169,7 @@ class AsyncHistory:
     ) -> str:
         """Add one message at the end of a session; returns its id. See `append_many`."""
         draft, within = drafting(self._records, agent_id, session_id, run_id, expires_at=expires_at)
-        result = await writing.insert(
+        result = await writes.insert(
             self._records, draft, [message], within=within, keep_existing=keep_existing
         )
         return result.ids[0]
@@ -89,7 +201,7 @@ class AsyncHistory:
         check_progress(progress)
         draft, within = drafting(self._records, agent_id, session_id, run_id, expires_at=expires_at)
         given = listed(messages, "messages")
-        return await writing.insert_said(
+        return await writes.insert_said(
             self._records, draft, given, within, keep_existing=keep_existing, progress=progress
         )
 
@@ -114,10 +226,10 @@ class AsyncHistory:
         where = self._where(agent_id, session_id, filter=filter, hidden=True)
         draft, within = drafting(self._records, agent_id, session_id, run_id)
         if not (given := listed(messages, "messages")):
-            await cold.delete(self._records, where)
+            await archive.delete(self._records, where)
             return []
-        await cold.forget(self._records, where)
-        return await writing.exchange(
+        await archive.forget(self._records, where)
+        return await writes.exchange(
             self._records, where, draft, given, within=within, keep_existing=keep_existing
         )
 
@@ -129,7 +241,7 @@ class AsyncHistory:
         Of two who do so at the same time each gets another one. With `expected_id`, ConflictError
         is raised, and nothing done, if another one is the last, or none.
         """
-        last = await tails.pop(
+        last = await remove_last(
             self._records,
             self._where(agent_id, session_id),
             expected_id=expected_id,
@@ -156,7 +268,7 @@ class AsyncHistory:
         AlreadyExistsError for the id of one that stays; nothing is done then, either.
         """
         draft, within = drafting(self._records, agent_id, session_id, run_id)
-        return await tails.replace_tail(
+        return await replace_tail(
             self._records,
             self._where(agent_id, session_id),
             draft,
@@ -200,7 +312,7 @@ class AsyncHistory:
             return replace(record, embedding=None, **{name: getattr(said, name) for name in _SAID})
 
         where = sql.all_of([self._where(agent_id, session_id), sql.equals("id", message.id)])
-        if await changing.patch(self._records, where, change) is None:
+        if await changes.patch(self._records, where, change) is None:
             raise NotFoundError(f"session {session_id!r} has no message {message.id!r}: append it")
 
     async def annotate(
@@ -219,7 +331,7 @@ class AsyncHistory:
         matches every message, such as {}.
         """
         more = check_json_object(metadata, "metadata")
-        changed = await changing.patch_all(
+        changed = await changes.patch_all(
             self._records,
             self._where(agent_id, session_id, filter=filter),
             lambda record: replace(record, metadata={**record.metadata, **more}),
@@ -282,13 +394,13 @@ class AsyncHistory:
         such as {}: leave it out to clear the session.
         """
         where = self._where(agent_id, session_id, filter=filter, hidden=True)
-        return await cold.delete(self._records, where)
+        return await archive.delete(self._records, where)
 
     async def clear_run(self, agent_id: str, *, session_id: str, run_id: str) -> int:
         """Forget the messages of one run of a session; returns how many there were."""
         run = sql.equals("run_id", check_name(run_id, "run_id"))
         where = sql.all_of([self._where(agent_id, session_id, hidden=True), run])
-        return await cold.delete(self._records, where)
+        return await archive.delete(self._records, where)
 
     async def touch(self, agent_id: str, *, session_id: str, expires_at: datetime | None) -> int:
         """Let all messages of a session expire together, at another moment, or never; returns how many.
@@ -299,7 +411,7 @@ class AsyncHistory:
         self._records.resources.writable()
         moment = None if expires_at is None else check_time(expires_at, "expires_at")
         where = self._where(agent_id, session_id)
-        return await changing.expire_all(self._records, where, moment)
+        return await changes.expire_all(self._records, where, moment)
 
     async def sweep(self) -> int:
         """Forget the messages that have expired, in one commit; returns how many that were.
@@ -397,7 +509,7 @@ def drafting(
             )
         return Draft.said(message, now=clock.now(), **own, **(of_each[index] if of_each else {}))
 
-    return draft, writing.message_scope(agent, session_id)
+    return draft, writes.message_scope(agent, session_id)
 
 
 def _said(one: ContextRecord | Message) -> tuple[object, ...]:

@@ -27,9 +27,9 @@ from lance_context_core.messages import Message, TextPart
 from lance_context_core.search import query as searching
 from lance_context_core.search.options import ALONE, SearchArguments
 from lance_context_core.storage import sql
-from lance_context_core.stores.records import writing
+from lance_context_core.stores.records import writes
 from lance_context_core.stores.records.scoped import Records
-from lance_context_core.stores.records.writing import Draft
+from lance_context_core.stores.records.writes import Draft
 from lance_context_core.types import ContextRecord, Page, Progress, SearchHit
 
 _MEMORIES = sql.equals("kind", "memory")
@@ -86,7 +86,7 @@ class AsyncMemory:
             return Draft.said(message, now=self._records.now(), **own, **more)
 
         given = listed(memories, "memories")
-        return await writing.insert_said(
+        return await writes.insert_said(
             self._records, draft, given, within, keep_existing=keep_existing, progress=progress
         )
 

@@ -22,7 +22,7 @@ from lance_context_core.codecs.documents import (
     to_row,
 )
 from lance_context_core.codecs.records import refuse_duplicates
-from lance_context_core.erasure import erase, target
+from lance_context_core.erasure import erase, selector
 from lance_context_core.errors import AlreadyExistsError, InvalidRequestError
 from lance_context_core.filters import DOCUMENT_FIELDS, FilterLike
 from lance_context_core.scope import Scope
@@ -33,7 +33,7 @@ from lance_context_core.storage.lance.schema import VECTOR, VECTORS
 from lance_context_core.storage.names import collection_of, table_of
 from lance_context_core.storage.table import Table
 from lance_context_core.types import Document, Erasure, Progress, SearchHit
-from lance_context_core.versioning.places import Whole
+from lance_context_core.versioning.locations import Whole
 
 _Telling = Callable[[Progress], object] | None
 
@@ -196,7 +196,7 @@ class AsyncVectors:
         """
         check_progress(progress)
         whole = Whole(self._resources, self._scope)
-        meant = target.documents(self._scope, table_of(self.collection), ids=ids, filter=filter)
+        meant = selector.documents(self._scope, table_of(self.collection), ids=ids, filter=filter)
         return await erase.erase(
             whole, meant, sole_writer=sole_writer, dry_run=dry_run, progress=progress
         )

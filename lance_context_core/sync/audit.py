@@ -1,6 +1,6 @@
 """The blocking audit."""
 
-from lance_context_core.auditing.audit import AsyncAudit
+from lance_context_core.audit.audit import AsyncAudit
 from lance_context_core.sync._blocking import Blocking, blocking
 
 

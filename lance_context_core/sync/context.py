@@ -8,7 +8,7 @@ from typing import Any, Literal, Self, TypeVar, Unpack
 from lance_context_core._loop import block_on, nothing_is_left
 from lance_context_core.storage.lance.versions import Ref
 from lance_context_core.stores.records.context import AsyncContext
-from lance_context_core.stores.records.opening import ContextOptions
+from lance_context_core.stores.records.lookup import ContextOptions
 from lance_context_core.sync._blocking import Blocking, Named, blocking, iterating
 from lance_context_core.types import Progress, WriteResult
 

@@ -1,6 +1,6 @@
 """Key-value items in namespaces, from synchronous code."""
 
-from lance_context_core.stores.keyvalues.items import AsyncKeyValues
+from lance_context_core.stores.key_values import AsyncKeyValues
 from lance_context_core.sync._blocking import Named, blocking
 
 

@@ -13,15 +13,14 @@ from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core._util.retry import Attempts
 from lance_context_core._util.workers import Workers
 from lance_context_core.errors import AlreadyExistsError, InvalidRequestError, NotFoundError
+from lance_context_core.maintenance.leases import UPKEEP_TABLE
 from lance_context_core.storage.lance import relocation
 from lance_context_core.storage.lance.errors import translated
 from lance_context_core.storage.lance.locations import Directory, Files, copied, files_at, read
 from lance_context_core.storage.wal.log import Journal
 from lance_context_core.storage.wal.sqlite import NAME as JOURNAL
 from lance_context_core.types import Progress
-from lance_context_core.upkeep.claims import UPKEEP_TABLE
-from lance_context_core.versioning.places import Whole
-from lance_context_core.versioning.turns import turn
+from lance_context_core.versioning.locations import Whole, turn
 
 T = TypeVar("T")
 

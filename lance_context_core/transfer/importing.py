@@ -31,15 +31,15 @@ from lance_context_core.storage.lance.schema import KEY, VECTOR, vector_field
 from lance_context_core.storage.names import collection_of, kv_of
 from lance_context_core.storage.sql.predicates import in_list
 from lance_context_core.storage.table import Table
-from lance_context_core.stores.records import writing
+from lance_context_core.stores.records import writes
 from lance_context_core.stores.records.scoped import Records
-from lance_context_core.stores.records.writing import Draft
+from lance_context_core.stores.records.writes import Draft
 from lance_context_core.transfer.conversations import FORMS, read
 from lance_context_core.transfer.files import HEADER, VERSION, Whole, check_files, read_lines
 from lance_context_core.transfer.tables import Incoming
 from lance_context_core.transfer.values import ExportFormat, Imported, Telling
 from lance_context_core.types import Progress
-from lance_context_core.versioning.places import NAMED
+from lance_context_core.versioning.locations import NAMED
 
 # Rows that come in bulk: batch by batch, and in one commit.
 
@@ -285,7 +285,7 @@ async def _conversations(
             )
     keys = {(one.record.agent_id, one.record.session_id, one.record.id): one for one in drafts}
     before = await records.table.count(records.own())
-    await writing.insert(records, lambda _, one: one, list(keys.values()), keep_existing=True)
+    await writes.insert(records, lambda _, one: one, list(keys.values()), keep_existing=True)
     added = await records.table.count(records.own()) - before
     await tell(progress, Progress(n_done=len(keys), what="messages"))
     return Imported({"messages": added}, {"messages": len(keys) - added})

@@ -26,7 +26,7 @@ from lance_context_core.storage.lance.schema import (
 )
 from lance_context_core.storage.table import Table
 from lance_context_core.text.composer import Composer
-from lance_context_core.versioning.places import Whole
+from lance_context_core.versioning.locations import Whole
 
 _PACKED = (KEY, "revision", LINK, OWES, "fields", "text", "parts", "native", "blob")
 """What of a record goes out: `fields` has the rest."""

@@ -20,7 +20,7 @@ from lance_context_core.storage.lance.errors import translated
 from lance_context_core.storage.lance.versions import AtHead, Ref
 from lance_context_core.storage.table import Table
 from lance_context_core.types import Branch, ContextRecord
-from lance_context_core.versioning.places import Whole, require_childless
+from lance_context_core.versioning.locations import Whole, require_childless
 
 
 async def create(whole: Whole, name: str, ref: Ref | None) -> None:

@@ -5,7 +5,7 @@ so the next one brings only what is new since. A table is changed in one commit,
 moved right after it. A merge that was cut short between the two finds that what it would do is done.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,9 @@ from lance_context_core._resources import Resources
 from lance_context_core._util.checks import check_name
 from lance_context_core._util.frozen import frozen
 from lance_context_core._util.retry import Attempts
+from lance_context_core.codecs import blobs
+from lance_context_core.codecs.blobs import BLOB
+from lance_context_core.scope import SCOPE_PARTS
 from lance_context_core.storage.database import BLOBS_TABLE, spec_of
 from lance_context_core.storage.lance import branches, diff
 from lance_context_core.storage.lance.arrow import to_table, written_as
@@ -39,8 +42,48 @@ from lance_context_core.versioning.conflicts import (
     settled,
     table_shown,
 )
-from lance_context_core.versioning.pieces import COLUMNS, Pieces
-from lance_context_core.versioning.places import Whole
+from lance_context_core.versioning.locations import Whole
+
+# The pieces of blobs in a merge: they are there where their blob is, whoever changed what of it.
+
+COLUMNS = (KEY, "kind", "hash", "size", *SCOPE_PARTS)
+"""What must be known of the rows that the branch changed."""
+
+
+@frozen
+class Pieces:
+    """The pieces of the blobs that a branch changed: by the key of each, that of its blob.
+
+    The bytes of a hash are always the same, so of a piece itself there is nothing to decide.
+    """
+
+    blobs: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, *changed: pa.Table) -> "Pieces":
+        """The pieces of the blobs in these rows, and those that are among the rows."""
+        found = {}
+        for row in (row for table in changed for row in table.to_pylist()):
+            scope = blobs.scope_of(row)
+            if row["kind"] == BLOB:
+                for position in range(blobs.n_pieces(row["size"])):
+                    found[blobs.key(scope, row["hash"], position)] = row[KEY]
+            else:
+                found[row[KEY]] = blobs.key(scope, row["hash"])
+        return cls(found)
+
+    def missing(
+        self, taken: Collection[str], removed: Collection[str], ours: Collection[str]
+    ) -> list[str]:
+        """Those that the target lacks of the blobs that it has after the merge."""
+        stay = {*taken, *ours} - {*removed}
+        return [one for one, blob in self.blobs.items() if blob in stay and one not in ours]
+
+    def orphaned(self, removed: Collection[str], ours: Collection[str]) -> list[str]:
+        """Those that the target has of the blobs that go."""
+        gone = {*removed}
+        return [one for one, blob in self.blobs.items() if blob in gone and one in ours]
+
 
 _MAX_LISTED = 2_000
 """Up to so many keys are looked up one by one; for more, all keys are read."""

@@ -8,9 +8,17 @@ from lance_context_core.errors import InvalidRequestError, ReadOnlyError
 from lance_context_core.jobs import commits
 from lance_context_core.jobs.commits import Outcome
 from lance_context_core.jobs.queue import Decide, Queue
-from lance_context_core.jobs.rows import KIND, from_record, job_id, owner_of, scheduled
-from lance_context_core.jobs.spending import spend, tokens_of
-from lance_context_core.jobs.values import SUMMARISE, Job
+from lance_context_core.jobs.types import (
+    KIND,
+    SUMMARISE,
+    Job,
+    from_record,
+    job_id,
+    owner_of,
+    scheduled,
+    spend,
+    tokens_of,
+)
 from lance_context_core.storage import sql
 from lance_context_core.stores.history import AsyncHistory
 from lance_context_core.stores.records.scoped import Records

@@ -10,7 +10,7 @@ from core.conformance.doubles import WordVectors
 from lance_context_core import AsyncContextStore, ContextStore, Document, InvalidRequestError
 from lance_context_core.knowledge import adding
 from lance_context_core.results import Progress
-from lance_context_core.stores.records import pending
+from lance_context_core.stores.records import embedding_backlog
 
 WAYS = pytest.mark.parametrize("way", ["raised", "cancelled"])
 
@@ -186,7 +186,7 @@ def made_by(model, texts):
 
 
 async def test_embedding_tells_of_each_commit(open_store, monkeypatch):
-    monkeypatch.setattr(pending, "_BATCH", 2)
+    monkeypatch.setattr(embedding_backlog, "_BATCH", 2)
     store = await without_vectors(open_store)
     told = []
     assert await store.context("notes").embed_pending(progress=told.append) == 1
@@ -215,7 +215,7 @@ async def test_what_another_model_has_embedded_is_not_counted(open_store):
 
 @WAYS
 async def test_embedding_ends_between_two_commits(open_store, monkeypatch, way):
-    monkeypatch.setattr(pending, "_BATCH", 2)
+    monkeypatch.setattr(embedding_backlog, "_BATCH", 2)
     store = await without_vectors(open_store)
     n_left = 8
     for step in (1, 2, 1):

@@ -10,7 +10,7 @@ from lance_context_core._util import cooperative as steps
 from lance_context_core.codecs import items as itemrows
 from lance_context_core.memory_index.segment import Block
 from lance_context_core.stores import history, vectors
-from lance_context_core.stores.records import changing, context, mappings, scoped, writing
+from lance_context_core.stores.records import changes, context, mappings, scoped, writes
 
 N = 700
 
@@ -84,11 +84,11 @@ async def _recollect_all_at_once(store):
     [
         (_write, context, "draft_of"),
         (_write, mappings, "checked"),
-        (_write, writing, "to_row"),
+        (_write, writes, "to_row"),
         (_read, scoped, "from_row"),
-        (_say, writing, "key_of"),
+        (_say, writes, "key_of"),
         (_recall, history, "message_of"),
-        (_annotate, changing, "from_row"),
+        (_annotate, changes, "from_row"),
         (_annotate, scoped, "to_row"),
         (_put, itemrows, "checked"),
         (_put, itemrows, "to_row"),

@@ -33,7 +33,7 @@ from lance_context_core.errors import (
     StorageError,
 )
 from lance_context_core.scope import Scope
-from lance_context_core.stores.keyvalues.items import AsyncKeyValues
+from lance_context_core.stores.key_values import AsyncKeyValues
 from lance_context_core.types import Item
 
 

@@ -25,7 +25,7 @@ from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.scope import Scope
 from lance_context_core.storage.locks import processes
 from lance_context_core.storage.task_index import Holder
-from lance_context_core.stores.keyvalues.items import AsyncKeyValues
+from lance_context_core.stores.key_values import AsyncKeyValues
 
 T = TypeVar("T")
 

@@ -30,7 +30,7 @@ from lance_context_core.storage.names import kv_table_of
 from lance_context_core.storage.task_boards import Changer, Changing
 from lance_context_core.storage.wal.entries import Alike
 from lance_context_core.storage.wal.transactions import NotKnownError
-from lance_context_core.stores.keyvalues.items import AsyncKeyValues
+from lance_context_core.stores.key_values import AsyncKeyValues
 from lance_context_core.types import Item
 
 T = TypeVar("T")

@@ -19,7 +19,7 @@ from lance_context_core.coordination.templates.rendering import (
 from lance_context_core.coordination.templates.values import Template
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.scope import Scope
-from lance_context_core.stores.keyvalues.items import AsyncKeyValues
+from lance_context_core.stores.key_values import AsyncKeyValues
 from lance_context_core.types import Item
 
 NAME = "lance_context.templates"

@@ -2,23 +2,29 @@
 
 import builtins
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, Literal, Unpack
 
 from lance_context_core._progress import check_progress, tell_written
 from lance_context_core._util import cooperative as steps
 from lance_context_core._util.calls import takes
 from lance_context_core._util.checks import check_name, listed
-from lance_context_core.codecs.records import COLUMNS, edge
+from lance_context_core.codecs.records import COLUMNS, edge, from_rows
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import FilterLike
 from lance_context_core.protocols import SearchMode
 from lance_context_core.search.fusion import DEFAULT_FUSION, Fusion, ReciprocalRank
 from lance_context_core.search.options import ALONE, SearchOptions
 from lance_context_core.storage import sql
+from lance_context_core.storage.database import PinnedDatabase
+from lance_context_core.storage.lance import reads
+from lance_context_core.storage.lance.errors import translated
 from lance_context_core.storage.lance.schema import VECTOR
-from lance_context_core.stores.records import changing, writing
-from lance_context_core.stores.records.finding import DEFAULTS, HitArguments, columns_of, found
+from lance_context_core.stores.records import changes as changing
+from lance_context_core.stores.records import writes
+from lance_context_core.stores.records.embedding_backlog import embed_records
 from lance_context_core.stores.records.handle import ContextHandle
+from lance_context_core.stores.records.lookup import DEFAULTS, HitArguments, columns_of, found
 from lance_context_core.stores.records.mappings import (
     RecordChanges,
     RecordDict,
@@ -28,11 +34,52 @@ from lance_context_core.stores.records.mappings import (
     patched,
     record_dict,
 )
-from lance_context_core.stores.records.pending import embed_records
-from lance_context_core.stores.records.scan import check_batch_size, scan
-from lance_context_core.stores.records.scoped import WITHOUT_BLOB
-from lance_context_core.stores.records.writing import Draft, Upserted
+from lance_context_core.stores.records.scoped import WITHOUT_BLOB, Records
+from lance_context_core.stores.records.writes import Draft, Upserted
 from lance_context_core.types import ContextRecord, Progress, WriteResult
+
+# Reading any number of records of one moment without holding them all.
+
+
+def check_batch_size(batch_size: object) -> int:
+    """`batch_size`, if so many records can be read at a time; else raises InvalidRequestError."""
+    if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
+        raise InvalidRequestError(f"batch_size={batch_size!r}: give a whole number, 1 or more")
+    return batch_size
+
+
+async def scan(
+    records: Records, where: sql.Clause, *, batch_size: int
+) -> AsyncIterator[RecordDict]:
+    """The matching records in order, as they are when the first one is asked for.
+
+    Beside `batch_size` records, memory holds eight bytes for each match.
+    """
+    label = f"read {records.table.label}"
+    async with _snapshot(records) as handle:
+        if handle is None:
+            return
+        with translated(label):
+            row_ids = (await reads.scan(handle, where, []))["_rowid"].to_numpy()
+        for start in range(0, len(row_ids), batch_size):
+            batch = row_ids[start : start + batch_size]
+            with translated(label):
+                rows = await reads.take(handle, batch, [*COLUMNS, VECTOR])
+            for record in from_rows(rows):
+                yield record_dict(record)
+
+
+@asynccontextmanager
+async def _snapshot(records: Records) -> AsyncIterator[Any | None]:
+    """A handle that nobody moves to a newer version; None if the table is absent."""
+    access = records.table.access
+    handle = await access.complete_reader()
+    is_pinned = isinstance(records.resources.database, PinnedDatabase)
+    if handle is None or is_pinned or access.connection.is_read_only:
+        yield handle
+    else:
+        async with records.table.access.separately() as own:
+            yield own
 
 
 class AsyncContext(ContextHandle):
@@ -70,7 +117,7 @@ class AsyncContext(ContextHandle):
         """
         given = {"content_type": content_type, "data_type": data_type, "embedding": embedding}
         record = {"role": role, "content": content, **given, **fields}
-        return await writing.insert(self._writable(), self._draft_alone, [record])
+        return await writes.insert(self._writable(), self._draft_alone, [record])
 
     async def add_many(
         self,
@@ -85,7 +132,7 @@ class AsyncContext(ContextHandle):
         """
         check_progress(progress)
         given = listed(records, "records")
-        result = await writing.insert(self._writable(), self._draft, given, progress=progress)
+        result = await writes.insert(self._writable(), self._draft, given, progress=progress)
         await tell_written(progress, len(given))
         return result
 
@@ -393,7 +440,7 @@ class AsyncContext(ContextHandle):
         for draft, where in zip(drafts, places, strict=True):
             if draft.identity is None or draft.identity[0] != key:
                 raise InvalidRequestError(f"{where or 'the record'} has no {key}: upsert needs one")
-        upserted, version = await writing.upsert(records, drafts, progress=progress)
+        upserted, version = await writes.upsert(records, drafts, progress=progress)
         return [_outcome(one, version) for one in upserted]
 
 

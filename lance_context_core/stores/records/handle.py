@@ -9,16 +9,15 @@ from lance_context_core._handle import Opened
 from lance_context_core._opening import opened
 from lance_context_core._util.checks import check_name
 from lance_context_core.errors import NotFoundError
+from lance_context_core.maintenance.compaction import CompactionStats
 from lance_context_core.scope import Scope
 from lance_context_core.storage.lance import versions
 from lance_context_core.storage.lance.fragments import CompactionMetrics
 from lance_context_core.storage.lance.versions import Ref
-from lance_context_core.stores.records.opening import ContextOptions, opening
+from lance_context_core.stores.records.lookup import ContextOptions, opening
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.types import Diff, Version
-from lance_context_core.upkeep.fragments import CompactionStats
-from lance_context_core.versioning.diff import diff
-from lance_context_core.versioning.places import Whole
+from lance_context_core.versioning.locations import Whole, diff
 
 
 class ContextHandle(Opened):

@@ -17,7 +17,7 @@ from lance_context_core import (
     Item,
     Message,
 )
-from lance_context_core.auditing import chain
+from lance_context_core.audit import log
 from lance_context_core.results import AuditHead
 from lance_context_core.settings import VersionRetention
 
@@ -222,9 +222,9 @@ def test_what_is_left_of_an_erased_row_cannot_be_guessed(store, place):
     store.erase(ids=["ada-said"])
     [left] = [one for name, one in kept(place).items() if name.split("/")[0] == key.split("/")[0]
               and one["rows"]]  # fmt: skip
-    assert json.loads(left["rows"]) == [[chain.unpacked(row["rows"])[0].digest]]
+    assert json.loads(left["rows"]) == [[log.unpacked(row["rows"])[0].digest]]
     assert salt.encode() not in files(place)
-    assert chain.salted([chain.AuditRow(*told)])[0].digest != json.loads(left["rows"])[0][0]
+    assert log.salted([log.AuditRow(*told)])[0].digest != json.loads(left["rows"])[0][0]
 
 
 # What shows
@@ -271,10 +271,10 @@ def test_rows_that_no_entry_tells_of_show(store, place):
     store.audit.seal()
     # Who forges the chain as a whole cannot forge what the table is.
     [rows] = [row for key, row in kept(place).items() if key == "000000000002/0"]
-    left = [one for one in chain.unpacked(rows["rows"]) if one.row.id != "rain"]
+    left = [one for one in log.unpacked(rows["rows"]) if one.row.id != "rain"]
     told = json.loads(kept(place)["000000000002"]["entry"])
-    forge(place, "000000000002/0", rows=chain.packed(left))
-    forge(place, "000000000002", entry=json.dumps({**told, "root": chain.root(left)}))
+    forge(place, "000000000002/0", rows=log.packed(left))
+    forge(place, "000000000002", entry=json.dumps({**told, "root": log.root(left)}))
     [problem] = store.audit.verify().problems
     assert (problem.kind, problem.where) == ("table", "records")
     assert "'rain' was written, and no entry tells of it" in problem.what

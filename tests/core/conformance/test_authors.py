@@ -7,7 +7,7 @@ import pytest
 from lance_context_core import AsyncContextStore, ContextStore, Document, InvalidRequestError, Item
 from lance_context_core.messages import Message
 from lance_context_core.settings import JournalPolicy
-from lance_context_core.versioning.diff import differing
+from lance_context_core.versioning.locations import differing
 
 
 @pytest.fixture

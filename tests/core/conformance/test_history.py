@@ -7,7 +7,7 @@ from lance_context_testing.history import texts
 
 from lance_context_core.errors import AlreadyExistsError
 from lance_context_core.messages import Message
-from lance_context_core.stores.records import writing
+from lance_context_core.stores.records import writes
 
 
 class TestHistory(InEachPlace, StoredHistoryTests):
@@ -67,13 +67,13 @@ async def test_a_single_append_asks_nothing_of_what_is_there(store, monkeypatch)
     """A look before each append would cost each conversation; only a repetition needs one."""
     await store.history.append("a", said("first"), session_id="s")
     asked = []
-    existing = writing.existing_of
+    existing = writes.existing_of
 
     async def counted(*arguments, **options):
         asked.append(arguments)
         return await existing(*arguments, **options)
 
-    monkeypatch.setattr(writing, "existing_of", counted)
+    monkeypatch.setattr(writes, "existing_of", counted)
     await store.history.append("a", Message.user("second", id="n"), session_id="s")
     await store.memory.add([said("remembered")])
     assert asked == []

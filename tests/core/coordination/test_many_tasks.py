@@ -10,7 +10,7 @@ import pytest
 from lance_context_core import AsyncContextStore, ContextStore
 from lance_context_core.coordination.tasks import stored
 from lance_context_core.errors import ConflictError, InvalidRequestError, NotFoundError
-from lance_context_core.stores.keyvalues.items import AsyncKeyValues
+from lance_context_core.stores.key_values import AsyncKeyValues
 from lance_context_core.types import Item
 
 

@@ -10,7 +10,7 @@ import pytest
 from lance_context_core import ContextStore, Item
 from lance_context_core.errors import ConflictError, InvalidRequestError, StoreClosedError
 from lance_context_core.settings import JournalPolicy
-from lance_context_core.stores.keyvalues.items import AsyncKeyValues
+from lance_context_core.stores.key_values import AsyncKeyValues
 
 SMALL = JournalPolicy(rows=16)
 """A fold now and then, while others write."""

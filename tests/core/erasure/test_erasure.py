@@ -21,7 +21,7 @@ from efforts import in_proofs
 
 import lance_context_core.storage.lance.purge as steps
 from lance_context_core import ContextStore, DataPart, Document, Item, Message
-from lance_context_core.erasure import references as traces
+from lance_context_core.erasure import cascade as traces
 from lance_context_core.errors import (
     InvalidRequestError,
     NotFoundError,

@@ -6,7 +6,7 @@ import pytest
 
 from lance_context_core import AlreadyExistsError, ConflictError, Item, Message
 from lance_context_core.storage.lance.table_handle import Access
-from lance_context_core.versioning import turns
+from lance_context_core.versioning import locations
 
 
 async def write(store, number):
@@ -66,7 +66,7 @@ async def test_who_waits_for_a_stopped_process_is_told(open_store, monkeypatch):
     first = asyncio.create_task(one.create_branch("b"))
     await paused.is_reached
     with monkeypatch.context() as patch:
-        patch.setattr(turns, "_PATIENCE_SECONDS", 0.1)
+        patch.setattr(locations, "_PATIENCE_SECONDS", 0.1)
         for work in (other.create_branch("c"), other.delete_branch("b"), other.tag("t")):
             with pytest.raises(ConflictError, match=r"for 0\.1 seconds: nothing was done"):
                 await work

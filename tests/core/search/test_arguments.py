@@ -8,8 +8,8 @@ import pytest
 from lance_context_core import AsyncContextStore, ContextStore
 from lance_context_core.search import query as searching
 from lance_context_core.search.options import SearchArguments
-from lance_context_core.stores.records import finding
-from lance_context_core.stores.records.finding import HitArguments
+from lance_context_core.stores.records import lookup
+from lance_context_core.stores.records.lookup import HitArguments
 
 
 def searches():
@@ -31,7 +31,7 @@ def shown(function):
 
 @pytest.mark.parametrize(
     ("arguments", "place", "handed_to"),
-    [(SearchArguments, searches, searching.search), (HitArguments, record_searches, finding.found)],
+    [(SearchArguments, searches, searching.search), (HitArguments, record_searches, lookup.found)],
 )
 def test_a_signature_names_what_every_search_takes_with_its_default(arguments, place, handed_to):
     taken = inspect.signature(handed_to).parameters

@@ -14,7 +14,7 @@ import pytest
 import lance_context_core.sync.context as context_module
 import lance_context_core.sync.store as store_module
 from lance_context_core._loop import store_loop
-from lance_context_core.auditing.audit import AsyncAudit
+from lance_context_core.audit.audit import AsyncAudit
 from lance_context_core.blobs.blobs import AsyncBlobs
 from lance_context_core.coordination.checkpoints import AsyncCheckpoints
 from lance_context_core.coordination.lock import Acquiring, AsyncLock
@@ -40,7 +40,7 @@ from lance_context_core.media.images import AsyncImages
 from lance_context_core.messages import Message
 from lance_context_core.store.store import AsyncContextStore
 from lance_context_core.stores.history import AsyncHistory
-from lance_context_core.stores.keyvalues.items import AsyncKeyValues
+from lance_context_core.stores.key_values import AsyncKeyValues
 from lance_context_core.stores.memory import AsyncMemory
 from lance_context_core.stores.records.context import AsyncContext
 from lance_context_core.stores.sessions import AsyncSessions

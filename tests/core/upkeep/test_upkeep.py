@@ -18,13 +18,13 @@ from core.conformance.doubles import ManualClock
 from lance_context_core import InvalidRequestError, Message
 from lance_context_core._resources import SystemClock
 from lance_context_core.errors import ConflictError, StorageError
+from lance_context_core.maintenance.leases import CLAIM, UPKEEP_TABLE, Claims
+from lance_context_core.maintenance.maintenance import Upkeep
+from lance_context_core.maintenance.types import Maintenance
 from lance_context_core.settings import IndexPolicy
 from lance_context_core.storage.lance import committer
 from lance_context_core.storage.lance.fragments import FragmentPolicy
 from lance_context_core.storage.table import Table
-from lance_context_core.upkeep.claims import CLAIM, UPKEEP_TABLE, Claims
-from lance_context_core.upkeep.upkeep import Upkeep
-from lance_context_core.upkeep.values import Maintenance
 
 pytestmark = pytest.mark.usefixtures("each_write_commits")
 
@@ -387,7 +387,7 @@ def test_two_processes_do_the_work_once(where, request):
 @pytest.fixture(params=["locks", "claims"])
 def impatient(request, monkeypatch):
     """Both ways in which a table is held, and nobody waits for long."""
-    monkeypatch.setattr("lance_context_core.upkeep.upkeep._PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr("lance_context_core.maintenance.maintenance._PATIENCE_SECONDS", 0.2)
     monkeypatch.setattr("lance_context_core.storage.file_locks.ARE_THERE", request.param == "locks")
 
 
@@ -535,8 +535,10 @@ async def test_what_others_did_since_a_claim_was_returned_counts(open_store, clo
 
 @pytest.mark.slow
 async def test_the_table_of_claims_stays_small(store, clock, monkeypatch):
-    monkeypatch.setattr("lance_context_core.upkeep.claims._PRUNE_EVERY", 16)
-    monkeypatch.setattr("lance_context_core.upkeep.claims._PRUNE_AGE", timedelta(milliseconds=5))
+    monkeypatch.setattr("lance_context_core.maintenance.leases._PRUNE_EVERY", 16)
+    monkeypatch.setattr(
+        "lance_context_core.maintenance.leases._PRUNE_AGE", timedelta(milliseconds=5)
+    )
     claims = Claims(store._resources.database, SystemClock())
     for n in range(40):
         await claims.give_back(await claims.take("t"), did={"n": n})

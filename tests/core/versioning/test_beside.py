@@ -11,13 +11,13 @@ from contextvars import Context
 
 import pytest
 
-from lance_context_core.erasure import planning
+from lance_context_core import verify
+from lance_context_core.erasure import planner
 from lance_context_core.errors import ConflictError, NotFoundError
 from lance_context_core.storage.lance import branches, purge, reads, retention, versions
 from lance_context_core.storage.lance.table_handle import Access
 from lance_context_core.types import Document
-from lance_context_core.verifying import verifying
-from lance_context_core.versioning import turns
+from lance_context_core.versioning import locations
 
 
 async def put(store, *ids):
@@ -91,10 +91,10 @@ async def test_a_turn_that_others_have_for_too_long_is_a_conflict(open_store):
     store, other = open_store(), open_store()
     await put(store, "a")
     connection = store._resources.database.connection
-    async with turns.turn(connection):
+    async with locations.turn(connection):
 
         async def wait():
-            async with turns.turn(other._resources.database.connection, patience_seconds=0):
+            async with locations.turn(other._resources.database.connection, patience_seconds=0):
                 pass
 
         with pytest.raises(ConflictError, match="call again"):
@@ -106,10 +106,10 @@ async def test_handles_of_a_store_in_memory_take_turns_too(memory_backend):
     store = memory_backend.open()
     await put(store, "a", "b")
     connection = store._resources.database.connection
-    async with turns.turn(connection):
+    async with locations.turn(connection):
 
         async def wait():
-            async with turns.turn(connection, patience_seconds=0):
+            async with locations.turn(connection, patience_seconds=0):
                 pass
 
         with pytest.raises(ConflictError, match="call again"):
@@ -139,11 +139,11 @@ async def test_versions_that_are_due_to_go_stay_while_others_have_the_turn(open_
     await put(store, "a", "b", "c")
 
     async def refuse(table):
-        async with turns.turn(store._resources.database.connection, patience_seconds=0):
+        async with locations.turn(store._resources.database.connection, patience_seconds=0):
             raise AssertionError
 
     store._resources.upkeep.thin = refuse
-    async with turns.turn(other._resources.database.connection):
+    async with locations.turn(other._resources.database.connection):
         [done] = await begun(store.maintain())
     assert done.versions_removed == 0
     assert done.fragments_removed == 3, "the rest is done"
@@ -175,7 +175,7 @@ async def test_an_erasure_passes_by_tags_and_branches_that_go_meanwhile(store, m
         await store.delete_branch("b")
         await store.delete_tag("t")
 
-    for where, name in ((planning.traces, "found"), (purge, "delete"), (purge, "scour")):
+    for where, name in ((planner.traces, "found"), (purge, "delete"), (purge, "scour")):
         done = interfere(monkeypatch, where, name, drop)
         await store.create_branch("c")
         erased = await store.erase(ids=["a"])
@@ -375,7 +375,7 @@ def removing(monkeypatch):
     """Has a branch deleted, and a version erased, right before the branch is looked at."""
 
     def removing_(other):
-        table, done = verifying._Looked.table, []
+        table, done = verify._Looked.table, []
 
         async def looking(self, *args):
             if args[1] == "b" and not done:
@@ -384,7 +384,7 @@ def removing(monkeypatch):
                 await begun(other.erase(ids=["a"]))
             await table(self, *args)
 
-        monkeypatch.setattr(verifying._Looked, "table", looking)
+        monkeypatch.setattr(verify._Looked, "table", looking)
         return done
 
     return removing_

@@ -21,8 +21,8 @@ from lance_context_core.messages import Message
 from lance_context_core.storage.lance import branches, fragments, manifests, versions
 from lance_context_core.storage.lance.retention import VersionRetention, choose
 from lance_context_core.types import Document, Version
-from lance_context_core.versioning import thin as thinning
-from lance_context_core.versioning.places import Whole
+from lance_context_core.versioning import prune as thinning
+from lance_context_core.versioning.locations import Whole
 
 DEFAULT = VersionRetention()
 GRID = VersionRetention(all_for=timedelta(0))

@@ -11,7 +11,7 @@ from core.stores.records.record_api import contents
 
 from lance_context_core import AsyncContext, AsyncContextStore, Context
 from lance_context_core.errors import CompactionInProgressError
-from lance_context_core.upkeep.fragments import CompactionSchedule, RecordCompaction
+from lance_context_core.maintenance.compaction import CompactionSchedule, RecordCompaction
 
 pytestmark = pytest.mark.usefixtures("each_write_commits")
 

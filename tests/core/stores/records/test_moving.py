@@ -7,7 +7,7 @@ from core.stores.records.record_api import contents
 
 from lance_context_core import AsyncContext, Context, as_embedder
 from lance_context_core.errors import InvalidRequestError
-from lance_context_core.stores.records.opening import opening
+from lance_context_core.stores.records.lookup import opening
 
 
 class Provider:

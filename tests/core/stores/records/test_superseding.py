@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lance_context_core import Context, Message
 from lance_context_core.storage.table import Table
-from lance_context_core.stores.records import superseding
+from lance_context_core.stores.records import changes
 
 OLD = {
     "role": "source",
@@ -333,16 +333,16 @@ async def test_who_loses_the_race_for_the_older_record_marks_it_after_the_winner
     ctx, way, monkeypatch
 ):
     old = (await ctx.add(**OLD)).id
-    whole = superseding.marks
+    whole = changes.marks
 
     async def overtaken(records, rows):
         found = await whole(records, rows)
         if found:
-            monkeypatch.setattr(superseding, "marks", whole)
+            monkeypatch.setattr(changes, "marks", whole)
             await ctx.update(id=old, source="mail")
         return found
 
-    monkeypatch.setattr(superseding, "marks", overtaken)
+    monkeypatch.setattr(changes, "marks", overtaken)
     await way(ctx, old)
     assert contents(await ctx.list()) == ["a new fact"]
     (marked,) = await ctx.list(include_retired=True, filters={"id": old})

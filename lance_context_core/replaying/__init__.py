@@ -1,1 +1,0 @@
-"""What would have been recalled then, and in another way: asked again, and compared."""

@@ -1,0 +1,414 @@
+"""Key-value items: their verbs, and their writing."""
+
+import builtins
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, TypeVar, Unpack
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_context_core._handle import handle
+from lance_context_core._loop import LATER, Later
+from lance_context_core._progress import check_progress, tell_written
+from lance_context_core._resources import Resources
+from lance_context_core._util import cooperative as steps
+from lance_context_core._util.calls import takes
+from lance_context_core._util.checks import check_span, check_time
+from lance_context_core._util.lru import remembered
+from lance_context_core.codecs import items as itemrows
+from lance_context_core.codecs.records import alive
+from lance_context_core.errors import InvalidRequestError
+from lance_context_core.filters import ITEM_FIELDS
+from lance_context_core.protocols import CONDITIONS, LISTING, ItemConditions, ItemKey, ItemListing
+from lance_context_core.scope import Scope
+from lance_context_core.search import query as searching
+from lance_context_core.storage import sql
+from lance_context_core.storage.lance.schema import KEY, KEY_VALUES
+from lance_context_core.storage.names import kv_of, kv_table_of
+from lance_context_core.storage.table import Table
+from lance_context_core.stores import key_value_writes as itemwriting
+from lance_context_core.stores.key_value_writes import Selection
+from lance_context_core.types import Item, ItemsAppended, ItemsWritten, Progress, SearchHit
+
+# Key-value items in namespaces, each set of them a table of its own.
+
+T = TypeVar("T")
+
+_MOST_AT_ONCE = 16
+"""More are read on the store's loop, which has time for others between them."""
+
+
+@handle
+class AsyncKeyValues:
+    """The items of one name; satisfies `KeyValueStore`.
+
+    A key names one item in each scope: what another scope wrote under the same key is another item.
+    As everywhere, a wider handle lists, counts, finds, sweeps and, by prefix, deletes what
+    narrower ones wrote.
+    """
+
+    name: str
+    _resources: Resources
+    _scope: Scope
+
+    # Reading
+
+    async def get(
+        self,
+        keys: Sequence[ItemKey],
+        *,
+        include_data: bool = True,
+        include_vectors: bool = False,
+    ) -> builtins.list[Item | None]:
+        """The items of these namespaces and keys, in their order; None for one that is not there.
+
+        One read, of these rows alone.
+        """
+        known = self._get_at_once(keys, include_data=include_data, include_vectors=include_vectors)
+        if known is not LATER:
+            return known
+        wanted = await itemwriting.row_keys(self._scope, keys)
+        columns = itemrows.columns(include_data=include_data, include_vectors=include_vectors)
+        where = self._where(sql.in_list(KEY, wanted))
+        rows = await self._table.get(where, columns=columns)
+        pairs = await steps.each_row(_with_key, rows)
+        found = dict(pairs)
+        return [found.get(key) for key in wanted]
+
+    def _get_at_once(
+        self,
+        keys: Sequence[ItemKey],
+        *,
+        include_data: bool = True,
+        include_vectors: bool = False,
+    ) -> builtins.list[Item | None] | Later:
+        """As `get`, in any thread and without a wait; LATER if that takes a look at the disk."""
+        if type(keys) not in (builtins.list, tuple) or len(keys) > _MOST_AT_ONCE:
+            return LATER
+        if include_vectors:
+            return LATER  # They are not remembered.
+        wanted = itemwriting.row_keys_at_once(self._scope, keys)
+        if (known := self._table.remembered.rows_of(wanted)) is None:
+            return LATER
+        now, found = self._now(), []
+        for key in wanted:
+            # The key says whose it is. Of two that were appended under it the later one counts.
+            rows = [row for row in known[key] if _is_alive(row, now)]
+            found.append(itemrows.from_known(rows[-1], include_data=include_data) if rows else None)
+        return found
+
+    @takes(ItemListing, LISTING)
+    async def list(
+        self,
+        *,
+        include_data: bool = True,
+        include_vectors: bool = False,
+        **which: Unpack[ItemListing],
+    ) -> builtins.list[Item]:
+        """The items that meet all conditions, in order.
+
+        - `prefix`, `suffix`: the first and the last segments of the namespace; `namespace`: all of
+          them. None among them is any one segment: `(None, "notes")`.
+        - `key_prefix`: how the key begins; `after`, `before`: bounds of it, themselves excluded.
+        - `filter`: on the value, and on `key`, `data_type`, `created_at`, `updated_at` and
+          `expires_at`; a key of the value with such a name is `value.key`.
+        - `order`: by namespace and key, by code points; or by when the item was created or last
+          written, of equals by namespace and key. `reverse` turns the whole order round.
+
+        Values and data are read of the items of the page alone.
+        """
+        selection = Selection.of(which, LISTING)
+        columns = itemrows.columns(include_data=include_data, include_vectors=include_vectors)
+        if selection.limit is None and selection.offset == 0:
+            # Of many rows, reading them by their ids is the slower way.
+            rows = await self._page(selection, columns)
+        else:
+            page = await self._page(selection)
+            rows = await self._table.take(page["_rowid"].to_pylist(), columns=columns)
+        return await steps.each_row(itemrows.from_row, rows)
+
+    @takes(ItemListing, LISTING)
+    async def keys(self, **which: Unpack[ItemListing]) -> builtins.list[ItemKey]:
+        """The namespaces and keys of what `list` would return; no value is read for it."""
+        page = await self._page(Selection.of(which, LISTING))
+        pairs = zip(page["namespace"].to_pylist(), page["id"].to_pylist(), strict=True)
+        return [(itemrows.decoded(encoded), key) for encoded, key in pairs]
+
+    @takes(ItemConditions, CONDITIONS)
+    async def count(self, **which: Unpack[ItemConditions]) -> int:
+        """How many items meet the conditions, which are those of `list`."""
+        return await self._table.count(self._where(*Selection.of(which).clauses))
+
+    async def namespaces(
+        self,
+        *,
+        prefix: Sequence[str | None] = (),
+        suffix: Sequence[str | None] = (),
+        max_depth: int | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> builtins.list[tuple[str, ...]]:
+        """The namespaces that have items, each once, in order; see `list` for the conditions.
+
+        With `max_depth`, at least 1, longer ones are cut to so many segments.
+        """
+        check_span(offset=offset, limit=limit, last=None)
+        if max_depth is not None and (type(max_depth) is not int or max_depth < 1):
+            raise InvalidRequestError(f"max_depth={max_depth!r}: give a whole number, 1 or more")
+        selection = Selection.of({"prefix": prefix, "suffix": suffix})
+        where = self._where(*selection.clauses)
+        rows = await self._table.select(where, columns=["namespace"])
+        names = {
+            itemrows.decoded(one)[:max_depth] for one in pc.unique(rows["namespace"]).to_pylist()
+        }
+        return sorted(names)[offset:][:limit]
+
+    @takes(ItemConditions, CONDITIONS)
+    async def search(
+        self,
+        query: str | Sequence[float],
+        *,
+        limit: int = 10,
+        offset: int = 0,
+        include_data: bool = True,
+        **which: Unpack[ItemConditions],
+    ) -> builtins.list[SearchHit[Item]]:
+        """The items nearest to a text or vector, best first; see `list` for the conditions.
+
+        An item is as near as the nearest of its vectors; one without any is not found. There are
+        as many hits as `limit`, if as many items that meet the conditions follow after `offset`.
+        The score is (1 + cosine) / 2; the cosine itself is `channels["vector"].raw`. Equals come
+        in the order of their first writing.
+        """
+        check_span(offset=offset, limit=limit, last=None)
+        selection = Selection.of(which)
+        searched = searching.Searched(
+            table=self._table,
+            resources=self._resources,
+            where=self._where(*selection.clauses),
+            filterable=ITEM_FIELDS,
+            columns=itemrows.columns(include_data=include_data),
+            read=itemrows.from_row,
+            scope=self._own(*selection.within),
+        )
+        hits = await searching.search(
+            searched, query, mode="vector", limit=limit and limit + offset
+        )
+        return hits[offset:]
+
+    # Writing
+
+    async def put(
+        self, items: Sequence[Item], *, progress: Callable[[Progress], object] | None = None
+    ) -> None:
+        """Write items, replacing whatever their keys hold, in one commit.
+
+        An item that replaces another keeps its `created_at` and nothing else: also its vectors,
+        its data and its expiry are those of the new one. Of two with one key the last counts.
+
+        `progress` is called as texts of vectors are embedded, up to 1,000 at a time, and once all
+        is written; what it raises before that, as cancelling does, ends the call, and nothing is
+        written.
+        """
+        await self._written(itemwriting.put, items, progress)
+
+    def _put_at_once(
+        self, items: Sequence[Item], *, progress: Callable[[Progress], object] | None = None
+    ) -> Later | None:
+        """As `put`, in any thread and without a wait; LATER where one would have to wait."""
+        if progress is not None:
+            return LATER
+        self._resources.writable()
+        is_done = itemwriting.put_now(
+            self._table, items, scope=self._scope, resources=self._resources
+        )
+        return None if is_done else LATER
+
+    async def add(
+        self, items: Sequence[Item], *, progress: Callable[[Progress], object] | None = None
+    ) -> builtins.list[bool]:
+        """Write the items whose keys hold nothing, in one commit; says which were written.
+
+        The first writer wins, also of two with one key in the call, or in two processes. `progress`
+        is called as by `put`.
+        """
+        return await self._written(itemwriting.add, items, progress)
+
+    def _add_at_once(
+        self, items: Sequence[Item], *, progress: Callable[[Progress], object] | None = None
+    ) -> builtins.list[bool] | Later:
+        """As `add`, in any thread and without a wait; LATER where one would have to wait."""
+        if progress is not None:
+            return LATER
+        self._resources.writable()
+        done = itemwriting.add_now(self._table, items, scope=self._scope, resources=self._resources)
+        return LATER if done is None else done
+
+    async def append(
+        self, items: Sequence[Item], *, progress: Callable[[Progress], object] | None = None
+    ) -> ItemsAppended:
+        """Write items whose keys are known to be new, in one commit, without a look at what is there.
+
+        For keys that nobody can have used before, such as ids made this moment: it costs a third
+        of `add`. A key that is there is there twice then: `get` finds the later one, until it is
+        deleted. `progress` is called as by `put`.
+        """
+        return await self._written(itemwriting.append, items, progress)
+
+    async def delete(self, keys: Sequence[ItemKey]) -> builtins.list[bool]:
+        """Remove items in one commit; says for each key whether there was one."""
+        return (await self.write(deletes=keys)).deleted
+
+    def _delete_at_once(self, keys: Sequence[ItemKey]) -> builtins.list[bool] | Later:
+        """As `delete`, in any thread and without a wait; LATER where one would have to wait."""
+        done = self._write_at_once(deletes=keys)
+        return LATER if done is LATER else done.deleted
+
+    async def write(
+        self,
+        *,
+        puts: Sequence[Item] = (),
+        adds: Sequence[Item] = (),
+        deletes: Sequence[ItemKey] = (),
+        expected: Mapping[ItemKey, int | None] | None = None,
+        progress: Callable[[Progress], object] | None = None,
+    ) -> ItemsWritten:
+        """Delete, add and put, in this order and in one commit: all of it, or nothing.
+
+        Nothing is written, and AlreadyExistsError raised, if the key of one of `adds` holds
+        something, also if another process takes it at the same moment. A key may stand in several
+        of the lists: one that is deleted before is created anew, and of two puts the last counts.
+
+        `expected` says by key which `revision` an item has to have, or None if there must be none;
+        keys that are not written may be among them. Where one is different, or becomes so at the
+        same moment, ConflictError is raised and nothing is written: read again, and decide anew.
+
+        What many callers write at the same time becomes one commit too, save what expects anything.
+        Only where another process changes an item that is put or deleted at the same moment, and
+        nothing was expected, that item takes a second commit, on top of the other's. If the outcome
+        is unknown, it may be repeated; then an AlreadyExistsError or ConflictError may speak of what
+        the first call has written. `progress` is called as by `put`.
+        """
+        changes = itemwriting.Changes(puts, adds, deletes, {} if expected is None else expected)
+        return await self._written(itemwriting.write, changes, progress)
+
+    def _write_at_once(
+        self,
+        *,
+        puts: Sequence[Item] = (),
+        adds: Sequence[Item] = (),
+        deletes: Sequence[ItemKey] = (),
+        expected: Mapping[ItemKey, int | None] | None = None,
+        progress: Callable[[Progress], object] | None = None,
+    ) -> ItemsWritten | Later:
+        """As `write`, in any thread and without a wait; LATER where one would have to wait."""
+        if progress is not None:
+            return LATER
+        self._resources.writable()
+        done = itemwriting.write_now(
+            self._table,
+            itemwriting.Changes(puts, adds, deletes, {} if expected is None else expected),
+            scope=self._scope,
+            resources=self._resources,
+        )
+        return LATER if done is None else done
+
+    async def delete_under(self, prefix: Sequence[str]) -> int:
+        """Remove all items whose namespaces begin with these segments, in one commit.
+
+        The empty prefix is that of all items; here, nothing stands for any segment. Returns how
+        many there were, expired ones among them.
+        """
+        self._resources.writable()
+        clauses = Selection.of({"prefix": itemrows.checked_namespace(prefix, "prefix")}).clauses
+        return await self._table.delete(self._own(*clauses) or sql.EVERYTHING)
+
+    async def touch(self, keys: Sequence[ItemKey], *, expires_at: datetime | None) -> int:
+        """Let items expire at another moment, or never; returns how many of them there were.
+
+        One commit. It is no change: `updated_at` and `revision` stay. What has expired stays so.
+        """
+        self._resources.writable()
+        wanted = await itemwriting.row_keys(self._scope, keys)
+        moment = None if expires_at is None else check_time(expires_at, "expires_at")
+        where = self._where(sql.in_list(KEY, wanted))
+        return await self._table.update(where, {"expires_at": moment})
+
+    async def sweep(self) -> int:
+        """Remove what has expired, in one commit; returns how many items that were.
+
+        It only frees the space: they are not seen before either.
+        """
+        self._resources.writable()
+        return await self._table.delete(self._own(sql.at_or_before("expires_at", self._now())))
+
+    async def version(self) -> int:
+        """The number of the items' version, of those of all scopes; 0 before the first write.
+
+        It grows with every commit, those of maintenance too: while it is the same, nothing has
+        changed. No item is read for it.
+        """
+        return await self._table.token()
+
+    async def names(self) -> builtins.list[str]:
+        """The names of all such tables of the store, in alphabetical order.
+
+        In a scope they are named too where the scope has no items in them.
+        """
+        tables = await self._resources.database.table_names()
+        return sorted(name for table in tables if (name := kv_of(table)) is not None)
+
+    # Helpers
+
+    async def _written(
+        self,
+        write: Callable[..., Awaitable[T]],
+        what: Sequence[Item] | itemwriting.Changes,
+        progress: Callable[[Progress], object] | None,
+    ) -> T:
+        """What one of the functions of `itemwriting` answers, once all is written, and told of."""
+        check_progress(progress)
+        self._resources.writable()
+        done = await write(
+            self._table, what, scope=self._scope, resources=self._resources, progress=progress
+        )
+        await tell_written(progress, len(what), "items")
+        return done
+
+    @property
+    def _table(self) -> Table:
+        return self._resources.database.table(kv_table_of(self.name), KEY_VALUES)
+
+    def _now(self) -> datetime:
+        return self._resources.clock.now()
+
+    def _own(self, *clauses: sql.Clause) -> sql.Clause:
+        return sql.all_of([_of_scope(self._scope), *clauses])
+
+    def _where(self, *clauses: sql.Clause) -> sql.Clause:
+        return self._own(*clauses, alive(self._now()))
+
+    async def _page(self, selection: Selection, more: Sequence[str] = ()) -> pa.Table:
+        """The row ids of what is selected, what it is ordered by, and more columns; in order."""
+        where, order = self._where(*selection.clauses), selection.order
+        rows = await self._table.select(where, columns=[*dict.fromkeys([*order, *more])])
+        keys = [(name, "descending" if selection.reverse else "ascending") for name in order]
+        limit, offset = selection.limit, selection.offset
+        if limit is None or offset + limit >= rows.num_rows:
+            return rows.sort_by(keys).slice(offset, limit)
+        return rows.take(pc.select_k_unstable(rows, offset + limit, keys)).slice(offset)
+
+
+@remembered(64 * 1024)
+def _of_scope(scope: Scope) -> sql.Clause:
+    return sql.all_equal(scope.parts())
+
+
+def _is_alive(row: Mapping[str, Any], now: datetime) -> bool:
+    expires_at = row.get("expires_at")
+    return expires_at is None or bool(expires_at > now)
+
+
+def _with_key(row: Mapping[str, Any]) -> tuple[str, Item]:
+    return row[KEY], itemrows.from_row(row)

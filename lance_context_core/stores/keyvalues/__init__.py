@@ -1,1 +1,0 @@
-"""Key-value items: their verbs, and their writing."""

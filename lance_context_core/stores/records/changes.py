@@ -1,0 +1,175 @@
+"""Records that change: each is read, changed, and written if nobody has changed it meanwhile."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from lance_context_core._embedding import embedded
+from lance_context_core._util import cooperative as steps
+from lance_context_core._util.retry import Attempts
+from lance_context_core.codecs.records import from_row
+from lance_context_core.storage import sql
+from lance_context_core.storage.lance.schema import KEY
+from lance_context_core.stores.records.scoped import Records
+from lance_context_core.types import ContextRecord
+
+# What a record supersedes is marked with its id, in the commit that writes the record.
+#
+# The mark is a field of the older record, so a read asks for it as for any other. It stays when the
+# newer record is changed, expires or is forgotten: nothing outdated comes back by itself.
+
+
+def superseded_by(record: ContextRecord, newer: Iterable[ContextRecord]) -> str | None:
+    """The id of the first of `newer` that supersedes it; None if none does, or one did before."""
+    if record.superseded_by_id is not None:
+        return None
+    return next((one.id for one in newer if _supersedes(one, record)), None)
+
+
+async def marks(records: Records, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The rows of what `rows`, which are about to be written, supersede: with the mark."""
+    newer = [from_row(row) for row in rows if row["supersedes_id"] is not None]
+    return await _missing(records, newer, but={row[KEY] for row in rows})
+
+
+async def write(
+    records: Records, rows: Sequence[Mapping[str, Any]], marks: Sequence[Mapping[str, Any]]
+) -> tuple[int, int]:
+    """Write new rows and marks in one commit; how many of the rows are new, and the version then.
+
+    Only where another writer changes a marked record at the same moment it takes a second commit.
+    """
+    n_written, version = await records.table.upsert([*rows, *marks])
+    if n_written == len(rows) + len(marks):
+        return len(rows), version
+    there = await records.written({row[KEY]: row for row in rows})
+    await mark(records, [from_row(row) for row in rows if row[KEY] in there])
+    return len(there), await records.table.version()
+
+
+async def mark(records: Records, newer: Sequence[ContextRecord]) -> None:
+    """Mark what records that are written supersede, in a commit of its own; none if it is marked."""
+    attempts = Attempts("a superseded record kept being changed by others")
+    while True:
+        attempts.begin()
+        missing = await _missing(records, newer)
+        if not missing or await records.table.replace(missing) == len(missing):
+            return
+
+
+async def _missing(
+    records: Records, newer: Sequence[ContextRecord], *, but: Collection[str] = ()
+) -> list[dict[str, Any]]:
+    """The rows that lack the mark, with it."""
+    newer = [record for record in newer if record.supersedes_id not in {None, record.id}]
+    if not newer:
+        return []
+    where = records.where(
+        sql.in_list("id", sorted({str(record.supersedes_id) for record in newer})),
+        sql.is_absent("superseded_by_id"),
+        include_expired=True,
+        include_retired=True,
+    )
+    marked = []
+    for row in await records.whole_rows(where):
+        by = superseded_by(record := from_row(row), newer)
+        if by is not None and row[KEY] not in but:
+            after = records.stamped(replace(record, superseded_by_id=by, updated_at=records.now()))
+            marked.append(records.replacing(row, after))
+    return marked
+
+
+def _supersedes(newer: ContextRecord, record: ContextRecord) -> bool:
+    """Whether it does: what belongs to one tenant supersedes nothing of another's."""
+    is_one_tenant = None in {record.tenant, newer.tenant} or record.tenant == newer.tenant
+    return newer.supersedes_id == record.id != newer.id and is_one_tenant
+
+
+Change = Callable[[ContextRecord], ContextRecord]
+"""What a record becomes; what it puts there is in plain types."""
+
+
+async def patch(records: Records, where: sql.Clause, change: Change) -> ContextRecord | None:
+    """Change the first matching record and return it as it is then; None if none matches.
+
+    Concurrent changes of one record are applied one after the other, none is lost.
+    """
+    records.resources.writable()
+    attempts = Attempts("the same record kept being changed by others")
+    while True:
+        attempts.begin()
+        rows = await records.whole_rows(where)
+        if not rows:
+            return None
+        before = from_row(rows[0])
+        attempts.problem = f"record {before.id!r} kept being changed by others"
+        after = records.changed(before, change)
+        if after.embedding is not before.embedding:
+            after = await _embedded(records, after)
+        new = [row := records.replacing(rows[0], after)]
+        if after.supersedes_id != before.supersedes_id:
+            new += await marks(records, new)
+        if await records.table.replace(new) == len(new):
+            return after
+        if len(new) > 1 and await records.written({row[KEY]: row}):
+            await mark(records, [after])
+            return after
+
+
+async def expire_all(records: Records, where: sql.Clause, moment: datetime | None) -> int:
+    """Let all matching records expire at another moment, or never; returns how many, as `patch_all`.
+
+    They say the same as before: their authors, and the times of their updates, stay.
+    """
+
+    def expire(record: ContextRecord) -> ContextRecord:
+        return replace(record, expires_at=moment)
+
+    return len(await patch_all(records, where, expire, is_said=False))
+
+
+async def patch_all(
+    records: Records, where: sql.Clause, change: Change, *, is_said: bool = True
+) -> list[ContextRecord]:
+    """Change all matching records, in one commit, and return them in order as they are then.
+
+    Unless it `is_said` by who writes here, now, their authors and the times of their updates stay.
+
+    Only where another writer changes one of them at the same moment it takes a second commit, on
+    top of the other's.
+    """
+    records.resources.writable()
+    done: dict[str, ContextRecord] = {}
+
+    def successor(row: Mapping[str, Any]) -> tuple[ContextRecord, dict[str, Any]]:
+        record = from_row(row)
+        record = records.changed(record, change) if is_said else records.stamped(change(record))
+        return record, records.replacing(row, record)
+
+    attempts = Attempts("the same records kept being changed by others")
+    while True:
+        attempts.begin()
+        rows = [row for row in await records.whole_rows(where) if row[KEY] not in done]
+        if not rows:
+            return list(done.values())
+        pairs = await steps.each(successor, rows)
+        changed = {row[KEY]: record for record, row in pairs}
+        new = {row[KEY]: row for _, row in pairs}
+        if await records.table.replace(list(new.values())) < len(new):
+            changed = {key: changed[key] for key in await records.written(new)}
+        done |= changed
+        if len(changed) == len(new):
+            return list(done.values())
+
+
+async def _embedded(records: Records, record: ContextRecord) -> ContextRecord:
+    """The record with its vector, if it is given or can be made."""
+    (vector,) = await embedded(
+        records.table,
+        records.resources,
+        given=[record.embedding],
+        texts=[records.resources.composer.embed_text(record)],
+    )
+    made: Any = vector
+    return replace(record, embedding=made)

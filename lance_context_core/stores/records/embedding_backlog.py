@@ -1,0 +1,259 @@
+"""Embedding later: vectors for what was stored without one, or was embedded by another model."""
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from datetime import UTC
+from typing import Any
+
+from lance_context_core._embedding import embedded
+from lance_context_core._progress import check_progress, tell
+from lance_context_core._resources import Resources
+from lance_context_core._util.checks import check_span
+from lance_context_core._util.frozen import frozen
+from lance_context_core.codecs import documents, sources
+from lance_context_core.codecs.records import from_row
+from lance_context_core.embedders._service import EmbeddingService
+from lance_context_core.errors import (
+    DimensionMismatchError,
+    EmbeddingModelMismatchError,
+    InvalidRequestError,
+)
+from lance_context_core.filters import DOCUMENT_FIELDS, RECORD_FIELDS, FilterLike
+from lance_context_core.storage import sql
+from lance_context_core.storage.database import COLD_TABLE, DOCUMENTS_TABLE
+from lance_context_core.storage.lance.schema import (
+    DOCUMENTS,
+    SEARCH_TEXT,
+    VECTOR,
+    VECTORS,
+    vector_model,
+)
+from lance_context_core.storage.names import collection_of, next_revision
+from lance_context_core.storage.table import Table
+from lance_context_core.stores.records.scoped import Records
+from lance_context_core.types import Progress
+from lance_context_core.versioning.locations import Whole
+
+_BATCH = 1000
+
+
+Texts = Callable[[Mapping[str, Any]], str | None]
+"""What the embedder is given of a row."""
+
+
+@frozen
+class _Part:
+    """The rows of one table that are to have a vector, if they have a text and none yet."""
+
+    table: Table
+    where: sql.Clause
+    text_of: Texts
+    is_anothers: bool = False
+    """Whether it is passed by where its vectors are of another length or model."""
+
+    async def pending(self) -> list[str]:
+        """The conditions of what has a text, and no vector."""
+        has_text = sql.any_of([sql.is_present("text"), sql.is_present(SEARCH_TEXT)])
+        found: list[str] = [self.where, has_text]
+        if VECTOR in (await self.table.schema()).names:
+            found.append(sql.is_absent(VECTOR))
+        return found
+
+    async def count(self, embeddings: EmbeddingService) -> int:
+        """How many rows there are to embed; none of what is passed by."""
+        try:
+            await self.table.vectors.require_room(
+                dimension=embeddings.dimension, model=embeddings.model
+            )
+        except (DimensionMismatchError, EmbeddingModelMismatchError):
+            return 0
+        return await self.table.count(sql.all_of(await self.pending()))
+
+
+async def embed_all(
+    records: Records,
+    *,
+    filter: FilterLike | None,
+    limit: int | None,
+    progress: Callable[[Progress], object] | None = None,
+) -> int:
+    """Embed the matching records that have no vector, then such documents; returns how many."""
+    resources = records.resources
+    _check(resources, limit)
+    parts = [_of_records(resources, records.everything(), filter)]
+    parts += await _of_documents(resources, records.inside(), filter)
+    return await _embed_parts(parts, resources, limit, progress)
+
+
+async def embed_records(
+    resources: Resources,
+    where: sql.Clause,
+    *,
+    filter: FilterLike | None = None,
+    limit: int | None = None,
+    progress: Callable[[Progress], object] | None = None,
+) -> int:
+    """Embed the matching records that have no vector, oldest first; returns how many there were."""
+    _check(resources, limit)
+    return await _embed_parts([_of_records(resources, where, filter)], resources, limit, progress)
+
+
+def _of_records(resources: Resources, where: sql.Clause, filter: FilterLike | None) -> _Part:
+    def text_of(row: Mapping[str, Any]) -> str | None:
+        return resources.composer.embed_text(from_row(row))
+
+    where = sql.all_of([where, sql.filtered(filter, columns=RECORD_FIELDS)])
+    return _Part(resources.records, where, text_of)
+
+
+async def _of_documents(
+    resources: Resources, where: sql.Clause, filter: FilterLike | None
+) -> list[_Part]:
+    """The matching documents of all collections, and the chunks of files."""
+
+    def text_of(row: Mapping[str, Any]) -> str | None:
+        created_at = row["created_at"].replace(tzinfo=UTC)
+        shown = documents.as_record(documents.from_row(row), created_at=created_at)
+        return resources.composer.embed_text(shown)
+
+    def text_of_chunk(row: Mapping[str, Any]) -> str | None:
+        return resources.composer.embed_text(sources.as_record(row))
+
+    where = sql.all_of([where, sql.filtered(filter, columns=DOCUMENT_FIELDS)])
+    database = resources.database
+    # Of both, a filter can name the id, the text and the metadata.
+    chunks = sql.all_of([where, sql.equals("kind", sources.CHUNK)])
+    parts: list[_Part] = []
+    for name in await database.table_names():
+        if collection_of(name) is not None:
+            table = database.table(name, VECTORS)
+            parts.append(_Part(table, where, text_of, is_anothers=True))
+        elif name == DOCUMENTS_TABLE:
+            table = database.table(name, DOCUMENTS)
+            parts.append(_Part(table, chunks, text_of_chunk, is_anothers=True))
+    return parts
+
+
+async def change_model(
+    whole: Whole, *, progress: Callable[[Progress], object] | None = None
+) -> None:
+    """Empty the vectors of the records that another model than the embedder's made.
+
+    The same for those of archived sessions, the chunks of files, and each collection, that the records' model made; these come first, so that after a
+    crash the records still tell which it was.
+    """
+    check_progress(progress)
+    whole.require("change the model of")
+    embeddings = _check(whole.resources, None)
+    records = whole.resources.records
+    old = await _model(records)
+    if old == embeddings.model:
+        return
+    tables = [records]
+    for table in await whole.tables():
+        follows = collection_of(table.name) is not None or table.name in (
+            DOCUMENTS_TABLE,
+            COLD_TABLE,
+        )
+        if follows and old and await _model(table) == old:
+            tables.insert(0, table)
+    for table in tables:
+        without = sql.all_of(
+            [sql.is_present(VECTOR), sql.is_absent("text"), sql.is_absent(SEARCH_TEXT)]
+        )
+        if VECTOR in (await table.schema()).names and (n := await table.count(without)):
+            raise InvalidRequestError(
+                f"{n} vectors in {table.label} belong to nothing that has a text: no model could "
+                "make them anew. Delete these, or use another store"
+            )
+    dimension = embeddings.dimension or len(await embeddings.embed_query("how many numbers?"))
+    for n, table in enumerate(tables, 1):
+        await table.vectors.empty(dimension, embeddings.model)
+        now = Progress(n_done=n, n_total=len(tables), what="tables", name=table.name)
+        await tell(progress, now)
+
+
+async def _model(table: Table) -> str | None:
+    schema = await table.schema()
+    return vector_model(schema.field(VECTOR)) if VECTOR in schema.names else None
+
+
+async def _embed_parts(
+    parts: Sequence[_Part],
+    resources: Resources,
+    limit: int | None,
+    progress: Callable[[Progress], object] | None,
+) -> int:
+    """Embed what is pending in each of the parts, one after the other; returns how many there were."""
+    check_progress(progress)
+    n_total = None if progress is None else await _count(parts, resources, limit)
+    done = n_seen = 0
+    for part in parts:
+        async for n_rows, n_embedded in _embed(part, resources, limit, done):
+            done, n_seen = done + n_embedded, n_seen + n_rows
+            if n_total is not None:
+                # Others may have brought more; and who has no direction counts for no limit.
+                n_total = max(n_total, n_seen)
+            now = Progress(n_done=n_seen, n_total=n_total, what="texts", name=part.table.name)
+            await tell(progress, now)
+    return done
+
+
+async def _count(parts: Sequence[_Part], resources: Resources, limit: int | None) -> int:
+    embeddings = _check(resources, limit)
+    n = sum([await part.count(embeddings) for part in parts])
+    return n if limit is None else min(n, limit)
+
+
+async def _embed(
+    part: _Part, resources: Resources, limit: int | None, done: int
+) -> AsyncIterator[tuple[int, int]]:
+    """Yields after each commit how many rows were looked at, and how many have a vector now.
+
+    Of `limit` so many are `done` before.
+    """
+    table, first = part.table, 0
+    while limit is None or done < limit:
+        columns = (await table.schema()).names
+        pending = [*await part.pending(), f"_rowid >= {first}"]
+        wanted = _BATCH if limit is None else min(_BATCH, limit - done)
+        found = await table.slice(sql.all_of(pending), columns=columns, limit=wanted)
+        rows = found.to_pylist()
+        if not rows:
+            break
+        # What the embedder finds no direction in stays without a vector: it is not asked for again.
+        first = rows[-1]["_rowid"] + 1
+        try:
+            n_embedded = await _give_vectors(part, resources, rows)
+        except (DimensionMismatchError, EmbeddingModelMismatchError):
+            if not part.is_anothers:
+                raise
+            return
+        done += n_embedded
+        yield len(rows), n_embedded
+
+
+async def _give_vectors(
+    part: _Part, resources: Resources, rows: Sequence[Mapping[str, Any]]
+) -> int:
+    """Embed the rows in one commit; returns how many have a vector now."""
+    vectors = await embedded(
+        part.table,
+        resources,
+        given=[None] * len(rows),
+        texts=[part.text_of(row) for row in rows],
+        even_if_deferred=True,
+    )
+    ready = [
+        {**row, VECTOR: vector, "revision": next_revision(row["revision"])}
+        for row, vector in zip(rows, vectors, strict=True)
+        if vector is not None
+    ]
+    return await part.table.replace(ready) if ready else 0
+
+
+def _check(resources: Resources, limit: int | None) -> EmbeddingService:
+    check_span(offset=0, limit=limit, last=None)
+    resources.writable()
+    if resources.embeddings is None:
+        raise InvalidRequestError("there is no embedder: open the store with embedder=")
+    return resources.embeddings

@@ -1,0 +1,237 @@
+"""What both searches of the record API share: what they take, and what they answer with."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypedDict, cast
+
+from lance_context_core._opening import OpenOptions
+from lance_context_core._util.calls import check_options, defaults_of
+from lance_context_core._util.checks import shown
+from lance_context_core._util.frozen import frozen_by_name
+from lance_context_core.codecs.records import COLUMNS
+from lance_context_core.errors import InvalidRequestError
+from lance_context_core.filters import FilterLike
+from lance_context_core.maintenance.compaction import CompactionSchedule
+from lance_context_core.maintenance.types import Maintenance
+from lance_context_core.protocols import SearchMode
+from lance_context_core.search.options import CONVERSATION, Room, SearchOptions
+from lance_context_core.storage.lance.schema import VECTOR
+from lance_context_core.stores.records.mappings import RecordDict, hit_dict
+from lance_context_core.stores.records.scoped import WITHOUT_BLOB, Records
+
+_MOST_HITS = 10
+"""How many hits who names no limit gets."""
+
+
+class HitArguments(TypedDict, total=False):
+    """Which records are found, what is read of them, and how they are ranked."""
+
+    include_expired: bool
+    """Records whose `expires_at` is past, too."""
+    include_retired: bool
+    """Records that are retired or superseded, too."""
+    include_relationships: bool
+    """The `relationships` of each hit; else it has none."""
+    include_binary: bool
+    """The bytes of each hit; else they are None, and not read."""
+    include_embedding: bool
+    """The vector of each hit; else it is None, and not read."""
+    options: SearchOptions | None
+    """How the search ranks."""
+
+
+async def found(
+    records: Records,
+    query: str | Sequence[float] | None,
+    *,
+    limit: int | None,
+    filters: FilterLike | None,
+    vector: Sequence[float] | None = None,
+    mode: SearchMode | None = None,
+    room: Room = CONVERSATION,
+    include_expired: bool = False,
+    include_retired: bool = False,
+    include_relationships: bool = False,
+    include_binary: bool = True,
+    include_embedding: bool = True,
+    options: SearchOptions | None = None,
+) -> list[RecordDict]:
+    """The hits as mappings; payloads that are not included are not read."""
+    hits = await records.search(
+        query,
+        vector=vector,
+        mode=mode,
+        filter=filters,
+        limit=_MOST_HITS if limit is None else limit,
+        options=options,
+        include_expired=include_expired,
+        include_retired=include_retired,
+        columns=columns_of(binary=include_binary, embedding=include_embedding),
+        room=room,
+    )
+    return [hit_dict(hit, relationships=include_relationships) for hit in hits]
+
+
+DEFAULTS = defaults_of(found)
+
+
+def columns_of(*, binary: bool, embedding: bool) -> list[str]:
+    """What is read of a record of which so much is wanted."""
+    return [*(COLUMNS if binary else WITHOUT_BLOB), *([VECTOR] if embedding else [])]
+
+
+# What a context is opened with: in this store's words, and in those of `lance-context`.
+
+
+class OwnOptions(OpenOptions, total=False):
+    """The options of `Context.create`: those of a store, and what only a context has."""
+
+    name: str
+    """Of the context, in its store; "default" if not given."""
+    embedding_dim: int | None
+    """Fixes the length of the vectors; without it the first vector does."""
+    enable_background_compaction: bool
+    """Count the fragments from time to time, and merge them when there are many."""
+    compaction_interval_secs: float
+    """How often they are counted: every 300 seconds if not given."""
+    compaction_min_fragments: int
+    """From how many on they are merged: 5 if not given."""
+    quiet_hours: Iterable[tuple[int, int]] | None
+    """When not: pairs of hours of the machine's local day, such as (22, 6); without `maintenance`,
+    nor does the store maintain itself then."""
+
+
+class ContextOptions(OwnOptions, total=False):
+    """The options of `Context.create`: those of a store, and what only a context has.
+
+    Among these is what `lance-context` calls otherwise, or has beside them.
+    """
+
+    embedding_provider: Any
+    """Another name of `embedder`."""
+    distance_metric: str | None
+    """Only "cosine": it is the distance of every store."""
+    id_index_type: str | None
+    """ "btree" or "zonemap", without effect: ids are indexed as soon as that pays."""
+    compaction_target_rows: int
+    """Without effect: how large fragments become is the store's choice."""
+    aws_access_key_id: str | None
+    """Into `storage_options`, as are those that follow."""
+    aws_secret_access_key: str | None
+    aws_session_token: str | None
+    region: str | None
+    endpoint_url: str | None
+    allow_http: bool
+
+
+_STORAGE = {
+    "aws_access_key_id": "aws_access_key_id",
+    "aws_secret_access_key": "aws_secret_access_key",
+    "aws_session_token": "aws_session_token",
+    "region": "aws_region",
+    "endpoint_url": "aws_endpoint_url",
+    "allow_http": "aws_allow_http",
+}
+"""What an option of its own is called among the `storage_options`."""
+
+
+@frozen_by_name
+class Opening:
+    """What a context is opened with, checked."""
+
+    store: OpenOptions
+    """What its store is opened with."""
+    name: str = "default"
+    embedding_dim: int | None = None
+    schedule: CompactionSchedule
+    is_compacted: bool = False
+
+
+def opening(options: Mapping[str, Any]) -> Opening:
+    """What `ContextOptions` say. Raises InvalidRequestError for what a store cannot do."""
+    check_options(options, ContextOptions.__annotations__, "a context")
+    given = dict(options)
+    _check_metric(given.pop("distance_metric", None))
+    _check_without_effect(given.pop("id_index_type", None), given.pop("compaction_target_rows", 1))
+    given["embedder"] = _embedder(given.get("embedder"), given.pop("embedding_provider", None))
+    given["storage_options"] = _storage(
+        given.get("storage_options"), {name: given.pop(name, None) for name in _STORAGE}
+    )
+    dimension = given.get("embedding_dim")
+    if dimension is not None and not (type(dimension) is int and dimension > 0):
+        raise InvalidRequestError(
+            f"embedding_dim={dimension!r}: give the length of the vectors, 1 or more"
+        )
+    schedule = CompactionSchedule(
+        interval_secs=given.pop("compaction_interval_secs", 300),
+        min_fragments=given.pop("compaction_min_fragments", 5),
+        quiet_hours=tuple(given.pop("quiet_hours", None) or ()),
+    )
+    given.setdefault("maintenance", Maintenance(quiet_hours=schedule.quiet_hours))
+    return Opening(
+        name=given.pop("name", "default"),
+        embedding_dim=given.pop("embedding_dim", None),
+        schedule=schedule,
+        is_compacted=bool(given.pop("enable_background_compaction", False)),
+        store=cast("OpenOptions", given),
+    )
+
+
+def _check_metric(metric: object) -> None:
+    if metric not in (None, "cosine"):
+        raise InvalidRequestError(
+            f"distance_metric={shown(metric)}: distance is cosine in every store, leave it out; "
+            "vectors of length 1 have the same order by 'cosine', 'l2' and 'dot'"
+        )
+
+
+def _check_without_effect(id_index_type: object, compaction_target_rows: object) -> None:
+    if id_index_type not in (None, "btree", "zonemap"):
+        raise InvalidRequestError(
+            f"id_index_type={shown(id_index_type)}: leave it out, ids are indexed by themselves"
+        )
+    if type(compaction_target_rows) is not int or compaction_target_rows < 1:
+        raise InvalidRequestError(
+            f"compaction_target_rows={shown(compaction_target_rows)}: leave it out, the store "
+            "chooses how large fragments become"
+        )
+
+
+def _embedder(embedder: object, provider: object) -> object:
+    if provider is None:
+        return embedder
+    if embedder is not None:
+        raise InvalidRequestError(
+            "embedder and embedding_provider are two names of one thing: pass one of them"
+        )
+    if isinstance(provider, Mapping):
+        raise InvalidRequestError(
+            "embedding_provider is a mapping: pass an object that embeds, such as an embedding of "
+            "LangChain or of LanceDB's registry, see as_embedder"
+        )
+    if callable(getattr(provider, "embed_media", None)):
+        raise InvalidRequestError(
+            f"embedding_provider={shown(provider)} embeds media, a store only texts: pass the "
+            "vectors of media as embedding=, and embedder=as_embedder(provider.embed_texts, "
+            "model='its-name')"
+        )
+    return provider
+
+
+def _storage(
+    options: Mapping[str, str] | None, named: Mapping[str, object]
+) -> Mapping[str, str] | None:
+    """The `storage_options` with those that were named one by one."""
+    more = {}
+    for name, value in named.items():
+        if value is None or value is False:
+            continue
+        key, text = _STORAGE[name], "true" if value is True else value
+        if not isinstance(text, str) or (value is True and name != "allow_http"):
+            # Not what it is: it may be a secret.
+            raise InvalidRequestError(f"{name} is a {type(value).__name__}: give a text")
+        if isinstance(options, Mapping) and options.get(key, text) != text:
+            raise InvalidRequestError(
+                f"{name} and storage_options[{key!r}] differ: give one of them"
+            )
+        more[key] = text
+    return {**(options or {}), **more} if more else options

@@ -1,1 +1,0 @@
-"""Whether a store is whole: its files, its keys, its rows, its indexes and its journal."""
