@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.recall import of_conversations
-from lance_context_core.knowledge.similar import NEARLY_THE_SAME, agree
+from lance_context_core.knowledge.policies import NEARLY_THE_SAME, agree
 
 LEVELS = (0.8, 0.85, 0.9, NEARLY_THE_SAME)
 

@@ -2,10 +2,10 @@
 
 from lance_context_core.blobs.blobs import BlobRef
 from lance_context_core.blobs.spool import BlobSource
-from lance_context_core.coordination.tasks.board import TaskOutcome
-from lance_context_core.coordination.templates.rendering import TemplateSyntax
-from lance_context_core.documents.conditions import Scopes
+from lance_context_core.coordination.tasks import TaskOutcome
+from lance_context_core.coordination.templates import TemplateSyntax
 from lance_context_core.documents.loading import DocumentSource, Kept, ReadingArguments
+from lance_context_core.documents.scoped import Scopes
 from lance_context_core.erasure.selector import Derived
 from lance_context_core.filters import FilterLike
 from lance_context_core.information.layouts import Family

@@ -6,12 +6,12 @@ other names of the same classes, not copies of those: what they take and return 
 
 from lance_context_core.blobs.blobs import AsyncBlobs as InMemoryFileStore
 from lance_context_core.coordination.checkpoints import Checkpoint as AgentStateMetadata
-from lance_context_core.coordination.files import FileContext as FileContextManager
+from lance_context_core.coordination.checkpoints import FileContext as FileContextManager
 from lance_context_core.coordination.locks import LockInfo as LockRecord
 from lance_context_core.coordination.locks import LockStats
-from lance_context_core.coordination.plans.values import AgentPlan as PlanMetadata
-from lance_context_core.coordination.tasks.values import Task
-from lance_context_core.coordination.templates.values import Template as PlanTemplate
+from lance_context_core.coordination.plans import AgentPlan as PlanMetadata
+from lance_context_core.coordination.task_types import Task
+from lance_context_core.coordination.templates import Template as PlanTemplate
 from lance_context_core.documents import Reader as DocumentProcessor
 from lance_context_core.documents import TextChunker as ChunkerConfig
 from lance_context_core.documents import TextChunker as DocumentChunker

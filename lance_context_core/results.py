@@ -14,23 +14,26 @@ from lance_context_core.audit.types import (
 )
 from lance_context_core.blobs.blobs import AsyncBlobs
 from lance_context_core.coordination.checkpoints import AsyncCheckpoints, Checkpoint
-from lance_context_core.coordination.lock import Acquiring, AsyncLock
-from lance_context_core.coordination.locks import AsyncLocks, LockInfo, LockStats
-from lance_context_core.coordination.plans.plans import AsyncPlans
-from lance_context_core.coordination.plans.values import AgentPlan, PlanStatus
+from lance_context_core.coordination.locks import (
+    Acquiring,
+    AsyncLock,
+    AsyncLocks,
+    LockInfo,
+    LockStats,
+)
+from lance_context_core.coordination.plans import AgentPlan, AsyncPlans, PlanStatus
 from lance_context_core.coordination.state import AsyncShortTermState
-from lance_context_core.coordination.tasks.board import AsyncTaskBoard, AsyncTaskStore
-from lance_context_core.coordination.tasks.values import (
+from lance_context_core.coordination.task_types import (
     Priority,
     Task,
     TaskEvent,
     TaskStats,
     TaskStatus,
 )
-from lance_context_core.coordination.templates.templates import AsyncTemplates
-from lance_context_core.coordination.templates.values import Template
+from lance_context_core.coordination.tasks import AsyncTaskBoard, AsyncTaskStore
+from lance_context_core.coordination.templates import AsyncTemplates, Template
+from lance_context_core.graph.contradictions import AsyncStatements
 from lance_context_core.graph.graph import AsyncGraph
-from lance_context_core.graph.statements import AsyncStatements
 from lance_context_core.information.tables import AsyncInformationTables
 from lance_context_core.jobs.jobs import AsyncJobs, AsyncJobWorker
 from lance_context_core.maintenance.compaction import CompactionStats

@@ -1,7 +1,7 @@
 """What a store is opened with, searched with and maintained by."""
 
 from lance_context_core._opening import OpenOptions
-from lance_context_core.coordination.conflicts import STANDARD_CONFLICTS, Conflicts
+from lance_context_core.coordination.changes import STANDARD_CONFLICTS, Conflicts
 from lance_context_core.maintenance.types import Maintenance
 from lance_context_core.memory_index.cache import SearchCache
 from lance_context_core.search.boosts import Boost, Candidate, Period, Recency, Role, Turn

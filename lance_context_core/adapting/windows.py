@@ -7,14 +7,14 @@ from typing import Any
 from lance_context_core._util.lru import Recent
 from lance_context_core.messages import Message
 from lance_context_core.store.store import AsyncContextStore
-from lance_context_core.window.assembling import assemble_arguments
-from lance_context_core.window.budget import Budget, as_budget
-from lance_context_core.window.compaction.summarising import Summariser
-from lance_context_core.window.dialects import DialectName
-from lance_context_core.window.dialects import dialect as checked
+from lance_context_core.window.compaction.plans import Summariser
+from lance_context_core.window.counting import Budget, as_budget
+from lance_context_core.window.providers import DialectName
+from lance_context_core.window.providers import dialect as checked
 from lance_context_core.window.sections import HistorySection, RecallSection, Section
 from lance_context_core.window.summaries import SummarySection
 from lance_context_core.window.window import Window
+from lance_context_core.window.window_builder import assemble_arguments
 
 _N_KNOWN = 1_000
 """Of so many conversations it is remembered up to where they were kept."""

@@ -4,9 +4,13 @@ It is known to the current task or thread, and to what it starts: a tool deep in
 be handed it. Where nobody said, nothing is assumed.
 """
 
+import asyncio
+import itertools
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from weakref import WeakKeyDictionary
 
 from lance_context_core._util.checks import check_name, check_text
 from lance_context_core._util.frozen import frozen_by_name
@@ -72,3 +76,25 @@ def current_conversation() -> Conversation:
             "task or thread of the agent itself"
         )
     return current
+
+
+# Who asks for a lock, where no name is given.
+
+_names = itertools.count(1)
+_of_tasks: "WeakKeyDictionary[object, str]" = WeakKeyDictionary()
+_of_threads = threading.local()
+
+
+def current_owner() -> str:
+    """A name for the task that asks, or for the thread where there is none; for as long as it lives."""
+    try:
+        task: object | None = asyncio.current_task()
+    except RuntimeError:
+        task = None
+    if task is None:
+        if not hasattr(_of_threads, "owner"):
+            _of_threads.owner = f"thread {next(_names)}"
+        return str(_of_threads.owner)
+    if task not in _of_tasks:
+        _of_tasks[task] = f"task {next(_names)}"
+    return _of_tasks[task]

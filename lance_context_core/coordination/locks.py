@@ -2,11 +2,13 @@
 
 import asyncio
 import builtins
+import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Generator, Mapping
+from contextlib import AbstractContextManager, suppress
 from dataclasses import field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Self
+from typing import Any, Self, TypeVar
 
 from lance_context_core._handle import handle
 from lance_context_core._loop import LATER, Later
@@ -14,14 +16,252 @@ from lance_context_core._resources import Resources
 from lance_context_core._util.checks import check_count, check_name, shown
 from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.coordination import queueing
-from lance_context_core.coordination.conflicts import STANDARD_CONFLICTS, Conflicts
-from lance_context_core.coordination.lock import Acquiring, AsyncLock
-from lance_context_core.coordination.owners import current_owner
-from lance_context_core.coordination.waiting import Waiting, asked_of
-from lance_context_core.errors import InvalidRequestError
-from lance_context_core.storage.locks import processes
-from lance_context_core.storage.locks.renewal import Keeper
-from lance_context_core.storage.locks.requests import Book, Ticket
+from lance_context_core.coordination.changes import STANDARD_CONFLICTS, Conflicts
+from lance_context_core.coordination.conversations import current_owner
+from lance_context_core.errors import (
+    ContextStoreError,
+    DeadlockError,
+    InvalidRequestError,
+    LockTimeoutError,
+    StaleLockError,
+)
+from lance_context_core.storage.locks import fencing, processes
+from lance_context_core.storage.locks.fencing import Fence
+from lance_context_core.storage.locks.renewal import Keeper, renewed
+from lance_context_core.storage.locks.requests import Book, Shelf, Ticket
+
+# One lock that is held.
+
+
+@frozen_by_name
+class AsyncLock:
+    """A lock that is held until it is released; `async with` releases it at the end.
+
+    If it was lost by then, since its lease passed while the process was stopped, or since somebody
+    took it, the end of the block raises StaleLockError: what was done in it may have met others.
+    """
+
+    resource: str
+    """What is locked."""
+    mode: str
+    """Which others it excludes."""
+    owner: str
+    """Who holds it."""
+    token: int
+    """The fencing token, larger than that of every lock granted before it: what refuses smaller ones refuses late writes."""
+    _seq: int = field(repr=False)
+    _keeper: Keeper = field(repr=False)
+    _now: Callable[[], float] = field(repr=False)
+    _place: object = field(repr=False)
+
+    async def release(self) -> bool:
+        """Let others have it; returns whether it was held until now."""
+        self._keeper.let_go(self._seq)
+        return await self._keeper.shelf.change(self._removing, resource=self.resource)
+
+    async def renew(self) -> None:
+        """Have its lease begin anew now; that is done by itself too. Raises StaleLockError if it is lost."""
+
+        def decide(book: Book) -> bool:
+            ticket = book.tickets.get(self._seq)
+            if ticket is None or not self._is_held(ticket):
+                return False
+            book.put(renewed(ticket, self._now()))
+            return True
+
+        if not await self._keeper.shelf.change(decide, resource=self.resource):
+            raise self._lost()
+
+    async def is_held(self) -> bool:
+        """Whether it is held still."""
+        return self._is_held(await self._ticket())
+
+    def fencing(self) -> AbstractContextManager[None]:
+        """A block in which no write to the store is made any more once the lock is lost.
+
+        Such a write raises StaleLockError. In a directory the look at the lock and the write are
+        one transaction. Elsewhere the lock is looked at before the write begins: one that began
+        while it was held may end after it is lost.
+        """
+        ask = None if self._keeper.shelf.is_transactional else self._ticket
+        fence = Fence(self._place, self._seq, self.token, self.resource, self._now, ask)
+        return fencing.fenced(fence)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: object, *_: object) -> None:
+        if not await self.release() and kind is None:
+            raise self._lost()
+
+    # Helpers
+
+    def _release_at_once(self) -> bool | Later:
+        """As `release`, in any thread and without a wait; LATER where one would have to wait."""
+        self._keeper.let_go(self._seq)
+        return self._keeper.shelf.change_now(self._removing, resource=self.resource)
+
+    def _removing(self, book: Book) -> bool:
+        is_held = self._is_held(book.tickets.get(self._seq))
+        book.remove(self._seq)
+        return is_held
+
+    async def _ticket(self) -> Ticket | None:
+        found = await self._keeper.shelf.tickets(resource=self.resource)
+        return next((one for one in found if one.seq == self._seq), None)
+
+    def _is_held(self, ticket: Ticket | None) -> bool:
+        return (
+            ticket is not None and ticket.token == self.token and not ticket.has_lapsed(self._now())
+        )
+
+    def _lost(self) -> StaleLockError:
+        return StaleLockError(
+            f"the lock on {self.resource!r} with token {self.token} was lost before it was released: "
+            "its lease passed while this process was stopped, or it was taken by force_release(). "
+            "What was done meanwhile may have met others: look, and acquire it again"
+        )
+
+
+class Acquiring:
+    """A lock that is asked for when this is awaited, or entered with `async with`."""
+
+    def __init__(self, acquire: Callable[[], Coroutine[Any, Any, "AsyncLock"]]) -> None:
+        """Made by `AsyncLocks.acquire`."""
+        self._acquire = acquire
+        self._lock: AsyncLock | None = None
+
+    def __await__(self) -> Generator[Any, None, "AsyncLock"]:
+        return self._acquire().__await__()
+
+    async def __aenter__(self) -> "AsyncLock":
+        self._lock = await self
+        return self._lock
+
+    async def __aexit__(self, *raised: object) -> None:
+        assert self._lock is not None
+        await self._lock.__aexit__(*raised)
+
+
+# Waiting for a lock, in the order of asking.
+
+T = TypeVar("T", Ticket, Ticket | None)
+
+_LEASE_SECONDS = 10.0
+"""Who waits and does not look for so long, since he is stopped, loses his place."""
+
+_LOOK_AT_ALL_EVERY_SECONDS = 1.0
+"""A circle is found by whoever closes it; by others only if it comes about in another way."""
+
+
+async def asked_of(shelf: Shelf, decide: Callable[[Book], T], *, resource: str | None) -> T:
+    """What `decide` makes of the book, a ticket or None; who is cancelled has no ticket of it.
+
+    A change may be made by the time that its caller is cancelled, who would never be told.
+    """
+    if shelf.is_transactional:
+        return await shelf.change(decide, resource=resource)
+    change = asyncio.ensure_future(shelf.change(decide, resource=resource))
+    try:
+        return await asyncio.shield(change)
+    except asyncio.CancelledError:
+        await asyncio.shield(_given_back(shelf, change))
+        raise
+
+
+async def _given_back(shelf: Shelf, change: asyncio.Future[T]) -> None:
+    with suppress(ContextStoreError):
+        if (ticket := await change) is not None:
+            seq = ticket.seq
+            await shelf.change(lambda book: book.remove(seq), resource=ticket.resource)
+
+
+class Waiting:
+    """One who waits in the queue of a resource."""
+
+    def __init__(
+        self, shelf: Shelf, wanted: Ticket, conflicts: Conflicts, now: Callable[[], float]
+    ) -> None:
+        """Nothing is done before the first `look`."""
+        self._shelf = shelf
+        self._ticket = replace(wanted, lease=_LEASE_SECONDS)
+        self._lease = wanted.lease
+        self._conflicts = conflicts
+        self._now = now
+        self._looked_at = 0.0
+        self._pause, self._longest = shelf.pauses_seconds
+
+    async def until_granted(self, wait: float | None) -> Ticket:
+        """The lock. Raises LockTimeoutError after `wait` seconds, and DeadlockError."""
+        began = time.monotonic()
+        while (granted := await self._look()) is None:
+            left = None if wait is None else wait - (time.monotonic() - began)
+            if wait is not None and left is not None and left <= 0:
+                raise await self._timeout(wait)
+            await asyncio.sleep(self._pause if left is None else min(self._pause, left))
+            self._pause = min(self._pause * 1.5, self._longest)
+        return granted
+
+    async def leave(self) -> None:
+        """Stand in the queue no more."""
+        seq = self._ticket.seq
+        await self._shelf.change(lambda book: book.remove(seq), resource=self._ticket.resource)
+
+    # Helpers
+
+    async def _look(self) -> Ticket | None:
+        """The lock, if it is one's turn."""
+        if await self._must_wait():
+            return None
+        self._looked_at = time.monotonic()
+        ticket = await asked_of(self._shelf, self._advance, resource=None)
+        if ticket.token is None:
+            self._ticket = ticket
+            return None
+        return ticket
+
+    async def _timeout(self, wait: float) -> LockTimeoutError:
+        """What tells who was in the way."""
+        found = await self._shelf.tickets(resource=self._ticket.resource)
+        others = queueing.blocking(self._ticket, found, self._conflicts)
+        names = ", ".join(
+            f"{one.owner!r} ({processes.shown(one.process)}, {one.mode}"
+            f"{'' if one.token else ', waiting'})"
+            for one in others[:3]
+        )
+        return LockTimeoutError(
+            f"the lock on {self._ticket.resource!r} was not free for {wait:g} seconds: "
+            f"{names or 'others'} had it. Wait longer, or see locks.list()"
+        )
+
+    async def _must_wait(self) -> bool:
+        """Whether a look without a transaction shows that it is not one's turn, nor time for more."""
+        if time.monotonic() - self._looked_at > _LOOK_AT_ALL_EVERY_SECONDS:
+            return False
+        found = await self._shelf.tickets(resource=self._ticket.resource)
+        if self._ticket.seq not in {one.seq for one in found}:
+            return False
+        before = queueing.blocking(self._ticket, found, self._conflicts)
+        now = self._now()
+        return bool(before) and not any(one.is_stale(now) for one in before)
+
+    def _advance(self, book: Book) -> Ticket:
+        now = self._now()
+        ticket = queueing.advance(book, self._ticket, now, self._conflicts)
+        if ticket.token is not None:
+            book.put(granted := renewed(replace(ticket, lease=self._lease), now))
+            return granted
+        queueing.sweep(book, now)
+        if (found := queueing.cycle(ticket, book.tickets.values(), self._conflicts)) is not None:
+            error = DeadlockError(
+                f"to wait for the lock on {ticket.resource!r} would be to wait for oneself: "
+                f"{queueing.told(found)}, held by {ticket.owner!r}. Release what is held, and "
+                "acquire anew in one order"
+            )
+            error.cycle = tuple((one.owner, one.resource) for one in found)
+            raise error
+        return ticket
+
 
 LEASE = timedelta(seconds=30)
 _SHORTEST, _LONGEST = timedelta(milliseconds=100), timedelta(days=1)

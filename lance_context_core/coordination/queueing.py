@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from lance_context_core.coordination.conflicts import Conflicts
+from lance_context_core.coordination.changes import Conflicts
 from lance_context_core.storage.locks import processes
 from lance_context_core.storage.locks.renewal import renewed
 from lance_context_core.storage.locks.requests import Book, Ticket

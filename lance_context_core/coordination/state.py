@@ -7,7 +7,7 @@ from typing import Any
 from lance_context_core._handle import handle
 from lance_context_core._resources import Resources
 from lance_context_core._util.checks import check_json_object, check_name, shown
-from lance_context_core.coordination.changing import Written, changed
+from lance_context_core.coordination.changes import Written, changed
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.scope import Scope
 from lance_context_core.stores.key_values import AsyncKeyValues

@@ -13,12 +13,11 @@ from lance_context_core.documents.chunking import (
     TextChunker,
 )
 from lance_context_core.documents.pieces import BlockChunker, PieceChunker
-from lance_context_core.documents.readers.csv import CsvReader
 from lance_context_core.documents.readers.docx import DocxReader
 from lance_context_core.documents.readers.html import HtmlReader
 from lance_context_core.documents.readers.markdown import MarkdownReader
 from lance_context_core.documents.readers.pdf import PdfReader
-from lance_context_core.documents.readers.text import TextReader
+from lance_context_core.documents.readers.text import CsvReader, TextReader
 from lance_context_core.documents.reading import (
     Block,
     BlockKind,

@@ -16,9 +16,8 @@ from lance_context_core.blobs.blobs import AsyncBlobs, Keeping, let_go
 from lance_context_core.codecs import sources
 from lance_context_core.codecs.sources import CHUNK, Source
 from lance_context_core.documents import loading
-from lance_context_core.documents.conditions import Scopes, among, in_scopes, place_of
 from lance_context_core.documents.loading import DEFAULTS, DocumentSource, Loaded, ReadingArguments
-from lance_context_core.documents.scoped import ScopedDocuments
+from lance_context_core.documents.scoped import ScopedDocuments, Scopes, among, in_scopes, place_of
 from lance_context_core.documents.writing import Chunking, gone_of, inserted, keys_of, unchanged
 from lance_context_core.erasure import erase, selector
 from lance_context_core.errors import InvalidRequestError

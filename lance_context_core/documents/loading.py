@@ -22,7 +22,7 @@ from lance_context_core.documents.reading import (
     last_said,
 )
 from lance_context_core.documents.reading import checked as checked_reading
-from lance_context_core.documents.texts import SpooledText
+from lance_context_core.documents.scoped import SpooledText
 from lance_context_core.errors import InvalidRequestError, UnreadableDocumentError
 from lance_context_core.types import DocumentScope, Passage
 from lance_context_core.types.media import uri_of

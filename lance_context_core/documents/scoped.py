@@ -1,19 +1,19 @@
 """The documents that one handle sees: which rows they are, and what is read of them."""
 
-from collections.abc import Sequence
+import weakref
+from collections.abc import Iterable, Mapping, Sequence
+from tempfile import SpooledTemporaryFile
 from typing import Any
 
 import pyarrow as pa
 
 from lance_context_core._util import cooperative as steps
-from lance_context_core._util.checks import check_name, shown
+from lance_context_core._util.checks import check_name, check_names, shown
 from lance_context_core._util.frozen import frozen
 from lance_context_core.blobs.blobs import ScopedBlobs
 from lance_context_core.codecs import sources
 from lance_context_core.codecs.sources import CHUNK, DOCUMENT, TEXT, Text
-from lance_context_core.documents.conditions import Scopes, among, in_scopes
-from lance_context_core.documents.texts import SpooledText
-from lance_context_core.errors import NotFoundError
+from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.filters import SOURCE_FIELDS, FilterLike
 from lance_context_core.scope import SCOPE_PARTS, Scope
 from lance_context_core.storage import sql
@@ -22,6 +22,79 @@ from lance_context_core.storage.lance.schema import DOCUMENTS, KEY
 from lance_context_core.storage.table import Table
 from lance_context_core.stores.scoped import Scoped
 from lance_context_core.types import DocumentScope, SourceDocument
+
+# Which documents are meant: conditions on scopes, types and ids.
+
+Scopes = DocumentScope | Sequence[DocumentScope]
+"""One scope, or several."""
+
+
+def place_of(scope: object) -> DocumentScope:
+    """For whom a document is; for everybody, if that is not said."""
+    if scope is None:
+        return DocumentScope()
+    if not isinstance(scope, DocumentScope):
+        raise InvalidRequestError(
+            f"scope={shown(scope)}: give DocumentScope(conversation_id=…) or (project_id=…)"
+        )
+    return scope
+
+
+def in_scopes(scope: Scopes | None) -> sql.Clause:
+    """What is in one of the scopes, or for everybody."""
+    if scope is None:
+        return sql.EVERYTHING
+    given = [scope] if isinstance(scope, DocumentScope) else scope
+    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+        raise InvalidRequestError(f"scope={shown(scope)}: give a DocumentScope, or several")
+    everybody = sql.all_of([sql.is_absent("conversation_id"), sql.is_absent("project_id")])
+    named = [
+        sql.equals(part, value)
+        for one in map(place_of, given)
+        for part in ("conversation_id", "project_id")
+        if (value := getattr(one, part)) is not None
+    ]
+    return sql.any_of([everybody, *named])
+
+
+def among(column: str, values: str | Sequence[str] | None, where: str) -> sql.Clause:
+    """That a column has one of the values; everything for None."""
+    if values is None:
+        return sql.EVERYTHING
+    return sql.in_list(column, check_names([values] if isinstance(values, str) else values, where))
+
+
+# A text of any length, which is not in memory if it is long: parts of it are read where they are needed.
+
+_IN_MEMORY = 4 * 1024 * 1024
+_CODEC, _WIDTH = "utf-32-le", 4
+"""Each character has as many bytes, so that it is known where it stands."""
+
+
+class SpooledText:
+    """A text in a file, which has no name and is gone when nobody holds this any more."""
+
+    def __init__(self) -> None:
+        """Nothing yet."""
+        self._file = SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115 - see above
+        self._length = 0
+        weakref.finalize(self, self._file.close)
+
+    def put(self, start: int, text: str) -> None:
+        """Write a part of it, which begins at the character `start`."""
+        self._file.seek(start * _WIDTH)
+        self._file.write(text.encode(_CODEC))
+        self._length = max(self._length, start + len(text))
+
+    def __len__(self) -> int:
+        """How many characters there are by now."""
+        return self._length
+
+    def __getitem__(self, part: slice) -> str:
+        """The characters from one offset to another, as of a `str`."""
+        start, end, _ = part.indices(self._length)
+        self._file.seek(start * _WIDTH)
+        return self._file.read(max(end - start, 0) * _WIDTH).decode(_CODEC)
 
 
 @frozen

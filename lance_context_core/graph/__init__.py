@@ -5,22 +5,21 @@ itself is in `ContextStore.graph`.
 """
 
 from lance_context_core.codecs.graph import entity_id
-from lance_context_core.graph.asking import Types
-from lance_context_core.graph.cypher import Parameter
+from lance_context_core.graph.contradictions import Policy
+from lance_context_core.graph.cypher import Parameter, Types
 from lance_context_core.graph.drawing import draw
-from lance_context_core.graph.found import (
+from lance_context_core.graph.extraction import RuleEntityExtractor
+from lance_context_core.graph.model import (
     EntityExtractor,
     Extracted,
     FoundEntity,
     FoundRelation,
     FoundStatement,
     GraphExtraction,
+    ModelEntityExtractor,
     SourceText,
 )
-from lance_context_core.graph.model import ModelEntityExtractor
-from lance_context_core.graph.rules import RuleEntityExtractor
-from lance_context_core.graph.statements import Policy
-from lance_context_core.graph.walking import Direction
+from lance_context_core.graph.traversal import Direction
 from lance_context_core.graph.whole import Centrality, Grouping
 from lance_context_core.types.graph import (
     Contradiction,

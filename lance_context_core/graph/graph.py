@@ -12,12 +12,11 @@ from lance_context_core._util.checks import check_name, check_span
 from lance_context_core.codecs import graph as rows
 from lance_context_core.codecs.graph import ENTITY, MENTION, RELATION, STATEMENT
 from lance_context_core.errors import NotFoundError
-from lance_context_core.graph import cypher, extracting, merging, writing
-from lance_context_core.graph.asking import AsyncWalks, Types, within
-from lance_context_core.graph.cypher import Parameter
-from lance_context_core.graph.found import EntityExtractor, GraphExtraction, SourceText
+from lance_context_core.graph import cypher, extraction, writing
+from lance_context_core.graph.contradictions import AsyncStatements
+from lance_context_core.graph.cypher import AsyncWalks, Parameter, Types, within
+from lance_context_core.graph.model import EntityExtractor, GraphExtraction, SourceText
 from lance_context_core.graph.scoped import Moment, entity_of, mention_of, of_types, relation_of
-from lance_context_core.graph.statements import AsyncStatements
 from lance_context_core.graph.writing import Batch
 from lance_context_core.storage import sql
 from lance_context_core.types import Progress
@@ -229,7 +228,7 @@ class AsyncGraph(AsyncWalks):
         that they are one. `unmerge` takes it back. Raises NotFoundError if one of them is not there,
         InvalidRequestError if they are one already, or belong to two scopes.
         """
-        return await merging.merge(
+        return await writing.merge(
             self._graph, entity_id, into, reason=reason, source_ids=source_ids
         )
 
@@ -239,11 +238,11 @@ class AsyncGraph(AsyncWalks):
         What was written of it in the meantime by its own id goes with it. Raises NotFoundError if
         there is no such merger.
         """
-        return await merging.unmerge(self._graph, merger_id)
+        return await writing.unmerge(self._graph, merger_id)
 
     async def mergers(self) -> builtins.list[Merger]:
         """What was merged into what, and why, the earliest first."""
-        return await merging.mergers(self._graph)
+        return await writing.mergers(self._graph)
 
     # Reading texts
 
@@ -267,8 +266,8 @@ class AsyncGraph(AsyncWalks):
         what was told of is kept.
         """
         check_progress(progress)
-        given = await extracting.sources(self._graph, texts, session_id, document_id)
-        return await extracting.extract(self._graph, given, extractor, progress)
+        given = await extraction.sources(self._graph, texts, session_id, document_id)
+        return await extraction.extract(self._graph, given, extractor, progress)
 
     # Helpers
 

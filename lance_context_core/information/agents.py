@@ -7,7 +7,7 @@ from lance_context_core.codecs.records import COLUMNS
 from lance_context_core.graph.graph import AsyncGraph
 from lance_context_core.graph.scoped import ScopedGraph
 from lance_context_core.information.source import OfRecords
-from lance_context_core.knowledge import kept
+from lance_context_core.knowledge import params
 from lance_context_core.messages import ToolCallPart, ToolResultPart, parts_text
 from lance_context_core.storage import sql
 from lance_context_core.storage.lance.schema import VECTOR
@@ -19,8 +19,8 @@ Rows = list[dict[str, Any]]
 
 _MESSAGES = sql.equals("kind", "message")
 _SKILLS = sql.equals("kind", "skill")
-_L1 = sql.in_list("kind", [kept.CHUNK, kept.FACT])
-_L0 = sql.equals("kind", kept.SUMMARY)
+_L1 = sql.in_list("kind", [params.CHUNK, params.FACT])
+_L0 = sql.equals("kind", params.SUMMARY)
 
 
 class OfAgents(OfRecords):

@@ -8,8 +8,7 @@ from lance_context_core._util.checks import dumps
 from lance_context_core.information.layouts import LAYOUTS
 from lance_context_core.information.source import OfRecords
 from lance_context_core.jobs.queue import Queue
-from lance_context_core.knowledge.tidying import Tidying
-from lance_context_core.knowledge.worth import candidates
+from lance_context_core.knowledge.pruning import Tidying, candidates
 
 Rows = list[dict[str, Any]]
 

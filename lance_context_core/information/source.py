@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from lance_context_core.knowledge import kept
+from lance_context_core.knowledge import params
 from lance_context_core.stores.records.scoped import Records
 
 
@@ -15,4 +15,4 @@ class OfRecords:
     @property
     def made(self) -> Records:
         """What is made of what was said."""
-        return replace(self.spoken, context=kept.CONTEXT)
+        return replace(self.spoken, context=params.CONTEXT)

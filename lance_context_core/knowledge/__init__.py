@@ -2,12 +2,14 @@
 
 from lance_context_core.jobs import JOB_STATES, Job, JobBudget, JobState
 from lance_context_core.knowledge.adding import Told
-from lance_context_core.knowledge.deciding import ModelConsolidator
+from lance_context_core.knowledge.builders import Model
 from lance_context_core.knowledge.episodes import Episode
 from lance_context_core.knowledge.extracting import ModelExtractor
-from lance_context_core.knowledge.makers import Model
 from lance_context_core.knowledge.managed import AsyncManagedMemory, HasKnowledge
+from lance_context_core.knowledge.model_summarizer import ModelSummariser
+from lance_context_core.knowledge.policies import ModelConsolidator, SimilarConsolidator
 from lance_context_core.knowledge.profiles import FieldValue, Profile, ProfileField
+from lance_context_core.knowledge.prompts import ProfileSchema
 from lance_context_core.knowledge.protocols import (
     AsyncParaphraser,
     Consolidator,
@@ -15,11 +17,9 @@ from lance_context_core.knowledge.protocols import (
     Paraphraser,
     SessionSummariser,
 )
+from lance_context_core.knowledge.pruning import CandidateLevel, CandidateWeights, ScoredFact
 from lance_context_core.knowledge.rules import NoteExtractor, RuleExtractor
-from lance_context_core.knowledge.schemas import ProfileSchema
-from lance_context_core.knowledge.similar import SimilarConsolidator
-from lance_context_core.knowledge.telling import ModelSummariser
-from lance_context_core.knowledge.values import (
+from lance_context_core.knowledge.types import (
     Added,
     Consolidation,
     Decision,
@@ -41,7 +41,6 @@ from lance_context_core.knowledge.values import (
     TraceEvent,
     Undone,
 )
-from lance_context_core.knowledge.worth import CandidateLevel, CandidateWeights, ScoredFact
 
 __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     # The memory that manages itself, for coroutines

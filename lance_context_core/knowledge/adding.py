@@ -14,10 +14,10 @@ from lance_context_core.errors import InvalidRequestError
 from lance_context_core.jobs.commits import owing
 from lance_context_core.jobs.queue import Queue, begun
 from lance_context_core.jobs.types import Job, job_id
+from lance_context_core.knowledge.builders import Makers
 from lance_context_core.knowledge.distilling import EXTRACT, MOST_TURNS, Distiller
-from lance_context_core.knowledge.makers import Makers
 from lance_context_core.knowledge.turns import Conversation
-from lance_context_core.knowledge.values import Added, Infer
+from lance_context_core.knowledge.types import Added, Infer
 from lance_context_core.messages import FilePart, Message, parts_to_json
 from lance_context_core.messages.message import text_message
 from lance_context_core.stores.history import drafting

@@ -1,6 +1,8 @@
 """The job that makes chunks, facts and a summary of some turns of one session, in one commit."""
 
 import inspect
+import math
+import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -9,6 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from lance_context_core._util.calls import called
+from lance_context_core._util.checks import shown
 from lance_context_core._util.frozen import frozen
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import RECORD_FIELDS
@@ -16,20 +20,180 @@ from lance_context_core.jobs import commits
 from lance_context_core.jobs.commits import Held, Outcome, implied
 from lance_context_core.jobs.queue import Decide
 from lance_context_core.jobs.types import KIND as JOB
-from lance_context_core.jobs.types import Job, job_id, owner_of, scheduled
-from lance_context_core.knowledge import kept, summaries, turns
-from lance_context_core.knowledge.chunks import chunks
-from lance_context_core.knowledge.consolidating import Known
-from lance_context_core.knowledge.deciding import Decided, checked, neighbourhoods
-from lance_context_core.knowledge.finding import find
-from lance_context_core.knowledge.makers import Makers
+from lance_context_core.jobs.types import Job, job_id, owner_of, scheduled, spend, tokens_of
+from lance_context_core.knowledge import params, turns
+from lance_context_core.knowledge.builders import Makers
+from lance_context_core.knowledge.chunks import Span, chunks, sentences
+from lance_context_core.knowledge.consolidation import Known
+from lance_context_core.knowledge.evidence_text import fault_of
+from lance_context_core.knowledge.policies import Decided, checked, neighbourhoods
+from lance_context_core.knowledge.protocols import AsyncParaphraser, Extractor, Paraphraser
 from lance_context_core.knowledge.turns import Conversation
-from lance_context_core.knowledge.values import FactCandidate, SpokenTurn, Summary
+from lance_context_core.knowledge.types import Extraction, FactCandidate, SpokenTurn, Summary
 from lance_context_core.scope import SCOPE_PARTS
 from lance_context_core.search.options import ALONE
 from lance_context_core.storage import sql
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.types import ContextRecord
+
+# The facts of some turns, by an extractor and in a model's words: those alone that the turns prove.
+
+MENDED = "mended_"
+"""How the names of those faults begin whose candidates are taken nonetheless."""
+
+
+@frozen
+class Finding:
+    """What an extractor found, without what nothing proves."""
+
+    candidates: Sequence[FactCandidate]
+    faults: Counter[str]
+    """By their names: what was refused, or mended."""
+    usage: Counter[str]
+    n_kept_as_said: int = 0
+    """Of how many the model's words were refused, and the turn's own kept."""
+
+    @property
+    def decisions(self) -> Counter[str]:
+        """How many candidates were rejected, mended, and left in their own words."""
+        mended = sum(n for name, n in self.faults.items() if name.startswith(MENDED))
+        rejected = self.faults.total() - mended - self.n_kept_as_said
+        return Counter(rejected=rejected, mended=mended, refused=self.n_kept_as_said)
+
+
+async def find(
+    extractor: Extractor,
+    paraphraser: Paraphraser | AsyncParaphraser | None,
+    turns: Sequence[SpokenTurn],
+) -> Finding:
+    """The facts that these turns state. Raises what the extractor and the model raise."""
+    finding = _proven(await _extraction(extractor, turns), turns)
+    if paraphraser is None or not finding.candidates:
+        return finding
+    sentences = [one.text for one in finding.candidates]
+    n_characters = sum(map(len, sentences))
+    usage = Counter(calls=1, characters=n_characters, tokens=tokens_of(n_characters))
+    spend(calls=1, tokens=usage["tokens"])
+    said, faults = _said_otherwise(finding.candidates, await called(paraphraser, sentences))
+    return Finding(said, finding.faults + faults, finding.usage + usage, faults.total())
+
+
+async def _extraction(extractor: Extractor, turns: Sequence[SpokenTurn]) -> Extraction:
+    found: Any = extractor.extract(turns)
+    if inspect.isawaitable(found):
+        found = await found
+    if isinstance(found, Extraction):
+        return found
+    if isinstance(found, str) or not isinstance(found, Sequence):
+        raise InvalidRequestError(
+            f"extractor {extractor.name!r} returned {shown(found)}: it has to return FactCandidates"
+        )
+    return Extraction(candidates=found)
+
+
+def _proven(found: Extraction, given: Sequence[SpokenTurn]) -> Finding:
+    """The candidates whose evidence stands in the turns that were given."""
+    texts = {one.id: one.text for one in given}
+    proven: list[FactCandidate] = []
+    faults = Counter(found.faults)
+    for one in found.candidates:
+        if (fault := _fault(one, texts.get(one.source_id))) is None:
+            proven.append(one)
+        else:
+            faults[fault] += 1
+    return Finding(proven, faults, Counter(found.usage))
+
+
+def _fault(one: FactCandidate, text: str | None) -> str | None:
+    if text is None:
+        return "unknown_turn"
+    if not 0 <= one.start < one.end <= len(text):
+        return "not_said"
+    if not one.text.strip():
+        return "empty"
+    if one.slot is not None and not one.value:
+        return "slot_without_value"
+    if one.valid_from is not None and one.valid_from.tzinfo is None:
+        return "no_date"
+    return None
+
+
+def _said_otherwise(
+    found: Sequence[FactCandidate], answer: Any
+) -> tuple[list[FactCandidate], Counter[str]]:
+    """The candidates in a model's words, where these are words; and what is wrong with the others.
+
+    Raises InvalidRequestError for an answer that is not one sentence for each.
+    """
+    if isinstance(answer, str) or not isinstance(answer, Sequence) or len(answer) != len(found):
+        what = type(answer).__name__
+        raise InvalidRequestError(
+            f"the model answered {len(found)} sentences with {what}"
+            f"{f' of {len(answer)}' if isinstance(answer, list | tuple) else ''}: "
+            "it has to return one text for each, in order"
+        )
+    faults: Counter[str] = Counter()
+    said: list[FactCandidate] = []
+    for one, text in zip(found, answer, strict=True):
+        if (fault := fault_of(text, most=3 * len(one.text) + 100)) is None:
+            said.append(replace(one, text=text.strip()))
+        else:
+            faults[fault] += 1
+            said.append(one)
+    return said, faults
+
+
+# Extractive summaries: the sentences of a session that say most of what it is about, in their order.
+
+MOST_SENTENCES = 6
+MOST_CHARACTERS = 900
+_SHORT = 200
+"""Characters of a sentence beyond which more words count for less."""
+
+_WORD = re.compile(r"[^\W_]+")
+_NAME_OR_NUMBER = re.compile(r"(?<!^)\b(?!I\b)[A-Z][a-z]+|\d+")
+_SPEAKERS = ("user", "assistant")
+
+
+def picked(turns: Sequence[SpokenTurn]) -> list[tuple[SpokenTurn, Span]]:
+    """The sentences of a summary: by the weight of their words in the session, names and numbers more."""
+    found = [
+        (turn, span) for turn in turns if turn.role in _SPEAKERS for span in sentences(turn.text)
+    ]
+    words = [set(_words(turn.text[start:end])) for turn, (start, end) in found]
+    in_how_many = Counter(word for some in words for word in some)
+    scored = [
+        (-_score(turn.text[start:end], some, in_how_many, len(found)), index)
+        for index, ((turn, (start, end)), some) in enumerate(zip(found, words, strict=True))
+    ]
+    chosen: list[int] = []
+    n_characters = 0
+    for _, index in sorted(scored):
+        start, end = found[index][1]
+        if len(chosen) == MOST_SENTENCES:
+            break
+        if n_characters + end - start <= MOST_CHARACTERS:
+            chosen.append(index)
+            n_characters += end - start
+    return [found[index] for index in sorted(chosen)]
+
+
+def text_of(chosen: Sequence[tuple[SpokenTurn, Span]]) -> str:
+    """The text of a summary: each sentence with its speaker."""
+    return "\n".join(
+        f"{turn.name or turn.role}: {turn.text[start:end]}" for turn, (start, end) in chosen
+    )
+
+
+def _score(sentence: str, words: set[str], in_how_many: Counter[str], n: int) -> float:
+    weight = sum(math.log(1 + n / in_how_many[word]) for word in words if len(word) > 2)
+    weight += 2.0 * len(set(_NAME_OR_NUMBER.findall(sentence)))
+    return weight / math.sqrt(max(len(sentence), _SHORT) / _SHORT)
+
+
+def _words(text: str) -> list[str]:
+    return [word.lower() for word in _WORD.findall(text)]
+
 
 EXTRACT = "extract"
 AWAY = "was archived before its turns were read"
@@ -110,7 +274,7 @@ class Distiller:
         faults = finding.faults + decided.faults + Counter(told.faults)
         now = self.made.now()
         pieces = [
-            (turn, kept.chunk(conversation, turn, start, end, job_id=job.id, now=now))
+            (turn, params.chunk(conversation, turn, start, end, job_id=job.id, now=now))
             for turn in heard
             if turn.role != "system"
             for start, end in chunks(turn.text)
@@ -132,12 +296,12 @@ class Distiller:
     ) -> ContextRecord | None:
         """The summary of a session as it is now, or of some of its turns; None if nothing was said."""
         heard = await turns.read(self.spoken, conversation)
-        chosen = summaries.picked([one for one in heard if only is None or one.id in only])
+        chosen = picked([one for one in heard if only is None or one.id in only])
         if not chosen:
             return None
-        found = [kept.evidence_of(turn, *span, job_id) for turn, span in chosen]
-        return kept.summary(
-            conversation, summaries.text_of(chosen), found, job_id=job_id, now=self.made.now()
+        found = [params.evidence_of(turn, *span, job_id) for turn, span in chosen]
+        return params.summary(
+            conversation, text_of(chosen), found, job_id=job_id, now=self.made.now()
         )
 
     # Helpers
@@ -169,7 +333,7 @@ class Distiller:
         for one in found:
             place = (one.source_id, one.start, one.end, one.slot, one.kind)
             facts.append(
-                kept.fact(
+                params.fact(
                     conversation,
                     by_id[one.source_id],
                     one,
@@ -186,15 +350,15 @@ class Distiller:
         """What the consolidator says of those that have no slot: asked once for a neighbourhood."""
         if self.makers.consolidator is None:
             return Decided()
-        mine = {one.id: one for one in facts if kept.about(one)["slot"] is None}
+        mine = {one.id: one for one in facts if params.about(one)["slot"] is None}
         known: dict[str, ContextRecord] = {}
         near: dict[str, list[str]] = {}
         for one in mine.values():
             hits = await self.made.search(
                 one.text,
-                sql.equals("kind", kept.FACT),
+                sql.equals("kind", params.FACT),
                 turns.owned_by(conversation.owner),
-                filter={"fact.slot": None, "fact.subject": kept.about(one)["subject"]},
+                filter={"fact.slot": None, "fact.subject": params.about(one)["subject"]},
                 room=ALONE,
                 limit=_MOST_NEIGHBOURS,
             )
@@ -236,12 +400,12 @@ class Distiller:
         changed += [
             (there[one.id], one)
             for one in pieces
-            if one.id in there and there[one.id].record.retired_reason == kept.UNDONE
+            if one.id in there and there[one.id].record.retired_reason == params.UNDONE
         ]
         if made is not None:
             if (before := there.get(made.id)) is None:
                 added.append(made)
-            elif not kept.is_protected(before.record):
+            elif not params.is_protected(before.record):
                 changed.append((before, replace(made, created_at=before.record.created_at)))
         counts = {name: n for name, n in known.decisions.items() if n}
         return Outcome(
@@ -264,7 +428,7 @@ class Distiller:
         """The facts of this owner that the new ones may say again, or take the place of."""
         if not facts:
             return []
-        fact = sql.equals("kind", kept.FACT)
+        fact = sql.equals("kind", params.FACT)
         there = sql.in_list("id", [*(one.id for one in facts), *targets])
         beside = sql.filtered(_beside(facts), columns=RECORD_FIELDS)
         return await commits.held(
@@ -283,7 +447,7 @@ class Distiller:
 
 def _beside(facts: Sequence[ContextRecord]) -> dict[str, Any]:
     """The filter of what is of a slot of theirs, or says what one without a slot says."""
-    found = [kept.about(one) for one in facts]
+    found = [params.about(one) for one in facts]
     slots = sorted({one["slot"] for one in found if one["slot"] is not None})
     words = sorted({one["words"] for one in found if one["slot"] is None})
     either: list[dict[str, Any]] = []

@@ -8,10 +8,10 @@ from lance_context_core._util.checks import check_time, shown
 from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.codecs.records import COLUMNS
 from lance_context_core.errors import InvalidRequestError
-from lance_context_core.knowledge import kept, turns
-from lance_context_core.knowledge.quoting import quotes, said
+from lance_context_core.knowledge import params, turns
+from lance_context_core.knowledge.evidence_text import quotes, said
 from lance_context_core.knowledge.turns import Conversation
-from lance_context_core.knowledge.values import Quote
+from lance_context_core.knowledge.types import Quote
 from lance_context_core.scope import SCOPE_PARTS
 from lance_context_core.storage import sql
 from lance_context_core.stores.records.scoped import Records
@@ -71,13 +71,13 @@ async def episodes(
     if not ids:
         return []
     here = sql.all_of(
-        [sql.in_list("kind", [kept.FACT, kept.SUMMARY]), sql.in_list("session_id", ids)]
+        [sql.in_list("kind", [params.FACT, params.SUMMARY]), sql.in_list("session_id", ids)]
     )
     by_session: dict[Conversation, list[ContextRecord]] = {}
     for record in await made.read(made.where(here), columns=COLUMNS):
         of = Conversation(turns.owner_of(record), record.session_id or "")
         by_session.setdefault(of, []).append(record)
-    summaries = [one for some in by_session.values() for one in some if one.kind == kept.SUMMARY]
+    summaries = [one for some in by_session.values() for one in some if one.kind == params.SUMMARY]
     there = await said(spoken, summaries)
     return [_told(one, by_session, there) for one in stretches]
 
@@ -133,9 +133,9 @@ def _told(
     there: dict[tuple[str | None, ...], ContextRecord],
 ) -> Episode:
     records = [one for of in stretch.conversations for one in by_session.get(of, ())]
-    facts = [one for one in records if one.kind == kept.FACT]
+    facts = [one for one in records if one.kind == params.FACT]
     facts.sort(key=lambda one: -one.metadata["importance"])
-    summaries = [one for one in records if one.kind == kept.SUMMARY]
+    summaries = [one for one in records if one.kind == params.SUMMARY]
     text = "\n".join(one.text or "" for one in summaries)
     return Episode(
         title=(facts[0].text or "") if facts else text.partition("\n")[0][:100],

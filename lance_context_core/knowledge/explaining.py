@@ -9,16 +9,16 @@ from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.jobs.commits import implied
 from lance_context_core.jobs.types import KIND as JOB
 from lance_context_core.jobs.types import Job, from_record
-from lance_context_core.knowledge import kept, turns
-from lance_context_core.knowledge.quoting import quotes, said
-from lance_context_core.knowledge.values import Explanation, Link, TraceEvent
+from lance_context_core.knowledge import params, turns
+from lance_context_core.knowledge.evidence_text import quotes, said
+from lance_context_core.knowledge.types import Explanation, Link, TraceEvent
 from lance_context_core.messages import ToolCallPart, ToolResultPart
 from lance_context_core.storage import sql
 from lance_context_core.stores.records import archive
 from lance_context_core.stores.records.scoped import WITHOUT_BLOB, Records
 from lance_context_core.types import ContextRecord
 
-_MADE = sql.in_list("kind", [kept.FACT, kept.CHUNK, kept.SUMMARY])
+_MADE = sql.in_list("kind", [params.FACT, params.CHUNK, params.SUMMARY])
 _MOST_CHARACTERS = 200
 """Of the text of an event."""
 
@@ -95,7 +95,9 @@ class Explaining:
             if turns.owner_of(turn) == turns.owner_of(one):
                 link = Link(source_id=one.id, target_id=turn.id, relation="evidence")
                 pairs.append((link, turn))
-        jobs = dict.fromkeys([one.metadata.get("job_id"), *(e.job_id for e in kept.evidence(one))])
+        jobs = dict.fromkeys(
+            [one.metadata.get("job_id"), *(e.job_id for e in params.evidence(one))]
+        )
         pairs += [
             (Link(source_id=one.id, target_id=job, relation="made_by"), None) for job in jobs if job
         ]
@@ -142,7 +144,7 @@ def _of_turn(turn: ContextRecord) -> builtins.list[TraceEvent]:
 def _of_made(one: ContextRecord) -> TraceEvent:
     if one.kind == JOB:
         return _of_job(from_record(one))
-    kinds: dict[str, Kind] = {kept.CHUNK: "chunk", kept.FACT: "fact", kept.SUMMARY: "summary"}
+    kinds: dict[str, Kind] = {params.CHUNK: "chunk", params.FACT: "fact", params.SUMMARY: "summary"}
     return TraceEvent(
         at=one.updated_at,
         kind=kinds[one.kind],

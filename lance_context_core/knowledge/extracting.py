@@ -13,10 +13,10 @@ from lance_context_core._util.frozen import frozen, frozen_by_name
 from lance_context_core.jobs.types import spend, tokens_of
 from lance_context_core.knowledge import prompts
 from lance_context_core.knowledge.chunks import Span
+from lance_context_core.knowledge.evidence_text import fault_of
+from lance_context_core.knowledge.prompts import ProfileSchema, wanted
 from lance_context_core.knowledge.rules import is_heard
-from lance_context_core.knowledge.schemas import ProfileSchema, wanted
-from lance_context_core.knowledge.sentences import fault_of
-from lance_context_core.knowledge.values import Extraction, FactCandidate, SpokenTurn
+from lance_context_core.knowledge.types import Extraction, FactCandidate, SpokenTurn
 from lance_context_core.models import (
     Completion,
     LanguageModel,

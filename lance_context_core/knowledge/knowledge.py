@@ -1,7 +1,7 @@
 """The knowledge of a store: six verbs over layers that manage themselves, and the jobs behind them."""
 
 import builtins
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -12,25 +12,30 @@ from lance_context_core._progress import check_progress
 from lance_context_core._util.checks import check_name, check_span, check_text, check_time, shown
 from lance_context_core.codecs.records import new_id
 from lance_context_core.errors import InvalidRequestError, NotFoundError
-from lance_context_core.filters import FilterLike
+from lance_context_core.filters import RECORD_FIELDS, FilterLike
+from lance_context_core.jobs.commits import held
 from lance_context_core.jobs.jobs import AsyncJobs
 from lance_context_core.jobs.queue import Queue
-from lance_context_core.jobs.types import Job
-from lance_context_core.knowledge import changing as changing_facts
-from lance_context_core.knowledge import curating, episodes, profiles
+from lance_context_core.jobs.types import KIND as JOB
+from lance_context_core.jobs.types import Job, from_record
+from lance_context_core.knowledge import episodes, params, profiles, slots
 from lance_context_core.knowledge.adding import Adding, Told, keep, messages_of
+from lance_context_core.knowledge.builders import RULES, Makers, Model
 from lance_context_core.knowledge.distilling import EXTRACT
 from lance_context_core.knowledge.episodes import GAP, Episode
 from lance_context_core.knowledge.explaining import Explaining
-from lance_context_core.knowledge.makers import RULES, Makers, Model
-from lance_context_core.knowledge.parts import Parts
 from lance_context_core.knowledge.profiles import Profile
+from lance_context_core.knowledge.prompts import ProfileSchema
 from lance_context_core.knowledge.protocols import Consolidator, Extractor, SessionSummariser
-from lance_context_core.knowledge.schemas import ProfileSchema
-from lance_context_core.knowledge.searching import Question, search
-from lance_context_core.knowledge.tidying import checked_policy
-from lance_context_core.knowledge.undoing import report_of
-from lance_context_core.knowledge.values import (
+from lance_context_core.knowledge.pruning import (
+    CandidateWeights,
+    ScoredFact,
+    candidates,
+    checked_policy,
+)
+from lance_context_core.knowledge.search import Question, search
+from lance_context_core.knowledge.services import Parts
+from lance_context_core.knowledge.types import (
     Added,
     Explanation,
     FactChange,
@@ -42,10 +47,117 @@ from lance_context_core.knowledge.values import (
     TraceEvent,
     Undone,
 )
-from lance_context_core.knowledge.worth import CandidateWeights, ScoredFact, candidates
-from lance_context_core.stores.records.scoped import Records
+from lance_context_core.knowledge.undo_log import ARCHIVE, PRUNE, UNDO, report_of
+from lance_context_core.storage import sql
+from lance_context_core.stores.records import archive, changes
+from lance_context_core.stores.records.scoped import WITHOUT_BLOB, Records
 from lance_context_core.types import ContextRecord, Diff, MergeReport, Progress
 from lance_context_core.versioning.conflicts import MergePolicy
+
+# What people say of a fact: no job says otherwise after.
+
+_MADE = sql.in_list("kind", [params.FACT, params.CHUNK, params.SUMMARY])
+
+
+async def correct_fact(made: Records, id: str, text: str) -> ContextRecord:
+    """The fact as it says something else, and what it said before in its revisions."""
+    said = check_text(text, "text")
+    if not said.strip():
+        raise InvalidRequestError("text is empty: invalidate the fact instead")
+
+    def change(record: ContextRecord) -> ContextRecord:
+        before = {"text": record.text, "until": made.now().isoformat()}
+        revisions = [*record.metadata.get("revisions", ()), before]
+        metadata = {**record.metadata, "curated": True, "revisions": revisions}
+        return replace(record, text=said, embedding=None, metadata=metadata)
+
+    return await _changed(made, id, change)
+
+
+async def invalidate_fact(made: Records, id: str, reason: str) -> ContextRecord:
+    """The fact as it is hidden."""
+    why = check_name(reason, "reason")
+
+    def change(record: ContextRecord) -> ContextRecord:
+        metadata = {**record.metadata, "curated": True}
+        return replace(slots.retired(record, why, made.now()), metadata=metadata)
+
+    return await _changed(made, id, change)
+
+
+async def pin_fact(made: Records, id: str, *, pinned: bool) -> ContextRecord:
+    """The fact as it stays, or as it may change again."""
+    return await _changed(
+        made, id, lambda one: replace(one, metadata={**one.metadata, "pinned": bool(pinned)})
+    )
+
+
+async def _changed(made: Records, id: str, change: changes.Change) -> ContextRecord:
+    named = sql.all_of([_MADE, sql.equals("id", check_name(id, "id"))])
+    is_there = bool(await held(made, named))
+    if not is_there and await archive.are_any(made):
+        is_there = bool(await archive.bring_back(made, named))
+    if not is_there:
+        raise NotFoundError(f"{id!r} is no fact, chunk or summary of this store")
+    record = await changes.patch(made, made.own(named), change)
+    assert record is not None
+    return record
+
+
+# What became of a fact, in order: by jobs, as these have noted it, and by people.
+
+
+async def history(made: Records, id: str) -> list[FactChange]:
+    """All that became of a fact, the first first. Raises NotFoundError if there is none."""
+    named = sql.all_of([sql.equals("kind", params.FACT), sql.equals("id", check_name(id, "id"))])
+    found = await made.read(made.own(named), columns=WITHOUT_BLOB)
+    found = found or await archive.read(made, named, columns=WITHOUT_BLOB)
+    if not found:
+        raise NotFoundError(f"{id!r} is no fact of this store")
+    fact = found[0]
+    jobs = sql.filtered({"job.state": "succeeded"}, columns=RECORD_FIELDS)
+    done = await made.read(made.own(sql.equals("kind", JOB), jobs), columns=WITHOUT_BLOB)
+    changes = [change for one in done for change in _of_job(fact, from_record(one))]
+    changes += _of_people(fact)
+    return sorted(changes, key=lambda one: one.at)
+
+
+def _of_job(fact: ContextRecord, job: Job) -> Iterator[FactChange]:
+    def change(kind: str, other_id: str | None = None) -> FactChange:
+        text = _text_at(fact, job.created_at)
+        return FactChange(at=job.created_at, kind=kind, text=text, job_id=job.id, other_id=other_id)
+
+    result = job.result
+    if job.kind == EXTRACT:
+        if fact.id in result["facts"]:
+            yield change("add")
+        if fact.id in result["merged"]:
+            yield change("merge")
+        for old, new in result["superseded"]:
+            if old == fact.id:
+                yield change("supersede", new)
+        for old, new in result["conflicts"]:
+            if fact.id in (old, new):
+                yield change("contradict", new if old == fact.id else old)
+    elif fact.id in [one["id"] for one in result.get("changed", ())]:
+        yield change(job.kind)
+
+
+def _of_people(fact: ContextRecord) -> Iterator[FactChange]:
+    for one in fact.metadata.get("revisions", ()):
+        moment = datetime.fromisoformat(one["until"])
+        yield FactChange(at=moment, kind="correct", text=_text_at(fact, moment))
+    by_a_job = (UNDO, PRUNE, ARCHIVE, params.MERGED)
+    if fact.retired_at is not None and fact.retired_reason not in by_a_job:
+        yield FactChange(at=fact.retired_at, kind="invalidate", text=fact.text or "")
+
+
+def _text_at(fact: ContextRecord, moment: datetime) -> str:
+    """What it said from that moment on."""
+    for one in fact.metadata.get("revisions", ()):
+        if moment < datetime.fromisoformat(one["until"]):
+            return str(one["text"])
+    return fact.text or ""
 
 
 @handle
@@ -375,22 +487,22 @@ class AsyncKnowledge:
 
     async def correct(self, id: str, text: str) -> ContextRecord:
         """Let a fact say something else: no job changes it from then on. What it said is kept in it."""
-        return await curating.correct(self._parts.made, id, text)
+        return await correct_fact(self._parts.made, id, text)
 
     async def invalidate(self, id: str, *, reason: str) -> ContextRecord:
         """Hide a fact that is wrong: no job brings it back."""
-        return await curating.invalidate(self._parts.made, id, reason)
+        return await invalidate_fact(self._parts.made, id, reason)
 
     async def pin(self, id: str, *, pinned: bool = True) -> ContextRecord:
         """Keep a fact as it is: no job changes or hides it, until it is unpinned."""
-        return await curating.pin(self._parts.made, id, pinned=pinned)
+        return await pin_fact(self._parts.made, id, pinned=pinned)
 
     async def history(self, id: str) -> builtins.list[FactChange]:
         """What became of a fact, in order: added, said again, superseded, undone, corrected and so on.
 
         Hidden facts have one too. Raises NotFoundError if there is no such fact.
         """
-        return await changing_facts.history(self._parts.made, id)
+        return await history(self._parts.made, id)
 
     @property
     def _parts(self) -> Parts:

@@ -3,8 +3,8 @@
 from dataclasses import fields
 from typing import Protocol
 
+from lance_context_core.knowledge.builders import Model
 from lance_context_core.knowledge.knowledge import AsyncKnowledge
-from lance_context_core.knowledge.makers import Model
 from lance_context_core.knowledge.protocols import Extractor
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.codecs.records import COLUMNS, SUPERSEDED, VISIBLE_STATUSES
-from lance_context_core.knowledge import kept
-from lance_context_core.knowledge.quoting import Place, quotes, said
-from lance_context_core.knowledge.schemas import ProfileSchema, instance, wanted
-from lance_context_core.knowledge.values import Quote
+from lance_context_core.knowledge import params
+from lance_context_core.knowledge.evidence_text import Place, quotes, said
+from lance_context_core.knowledge.prompts import ProfileSchema, instance, wanted
+from lance_context_core.knowledge.types import Quote
 from lance_context_core.storage import sql
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.types import ContextRecord
@@ -90,7 +90,7 @@ async def profile(
             continue
         current = now[one.slot]
         try:
-            values[one.name] = one.read(kept.about(current)["value"])
+            values[one.name] = one.read(params.about(current)["value"])
         except ValueError as error:
             unfit[one.name] = str(error)
             continue
@@ -102,7 +102,7 @@ async def profile(
         missing=tuple(one.name for one in fields if one.slot not in now),
         unfit=unfit,
         others={
-            slot: _field(kept.about(fact)["value"], fact, of_slots[slot], there)
+            slot: _field(params.about(fact)["value"], fact, of_slots[slot], there)
             for slot, fact in sorted(now.items(), key=lambda pair: pair[0])
             if slot not in asked
         },
@@ -113,11 +113,11 @@ async def profile(
 async def _values(made: Records, speaker: str | None) -> dict[str, list[ContextRecord]]:
     """All that slots ever were, by slot, the first first; what was retired is not among it."""
     facts = await made.read(
-        made.own(sql.equals("kind", kept.FACT), sql.is_absent("retired_at")), columns=COLUMNS
+        made.own(sql.equals("kind", params.FACT), sql.is_absent("retired_at")), columns=COLUMNS
     )
     found: dict[str, list[ContextRecord]] = {}
-    for one in sorted(facts, key=lambda fact: kept.about(fact)["valid_from"]):
-        slot = kept.about(one)["slot"]
+    for one in sorted(facts, key=lambda fact: params.about(fact)["valid_from"]):
+        slot = params.about(one)["slot"]
         if slot is not None and _is_of(one, speaker):
             found.setdefault(slot, []).append(one)
     return found
@@ -126,7 +126,7 @@ async def _values(made: Records, speaker: str | None) -> dict[str, list[ContextR
 def _is_of(fact: ContextRecord, speaker: str | None) -> bool:
     if speaker is None:
         return fact.role == "user"
-    return bool(kept.about(fact)["subject"] == speaker.casefold())
+    return bool(params.about(fact)["subject"] == speaker.casefold())
 
 
 def _at(values: list[ContextRecord], moment: datetime | None) -> ContextRecord | None:
@@ -141,8 +141,8 @@ def _at(values: list[ContextRecord], moment: datetime | None) -> ContextRecord |
     then = [
         one
         for one in values
-        if kept.about(one)["valid_from"] <= text
-        and (kept.about(one)["valid_to"] is None or text < kept.about(one)["valid_to"])
+        if params.about(one)["valid_from"] <= text
+        and (params.about(one)["valid_to"] is None or text < params.about(one)["valid_to"])
     ]
     return then[-1] if then else None
 
@@ -155,9 +155,9 @@ def _field(
 ) -> ProfileField:
     history = [
         FieldValue(
-            text=kept.about(one)["value"],
-            valid_from=datetime.fromisoformat(kept.about(one)["valid_from"]),
-            valid_to=_moment(kept.about(one)["valid_to"]),
+            text=params.about(one)["value"],
+            valid_from=datetime.fromisoformat(params.about(one)["valid_from"]),
+            valid_to=_moment(params.about(one)["valid_to"]),
             fact_id=one.id,
         )
         for one in values
@@ -171,7 +171,7 @@ def _field(
     return ProfileField(
         value=value,
         fact=fact,
-        valid_from=datetime.fromisoformat(kept.about(fact)["valid_from"]),
+        valid_from=datetime.fromisoformat(params.about(fact)["valid_from"]),
         evidence=quotes(fact, there),
         history=tuple(history),
         conflicts=tuple(conflicts),

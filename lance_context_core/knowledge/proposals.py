@@ -13,11 +13,11 @@ from lance_context_core.jobs.commits import Outcome
 from lance_context_core.jobs.queue import Decide, Queue
 from lance_context_core.jobs.types import KIND as JOB
 from lance_context_core.jobs.types import Job, Stopped, job_id, owner_of, scheduled
-from lance_context_core.knowledge import kept, slots
+from lance_context_core.knowledge import params, slots
 from lance_context_core.knowledge.distilling import EXTRACT, Distiller
 from lance_context_core.knowledge.turns import Conversation
-from lance_context_core.knowledge.undoing import UNDO, Undoing
-from lance_context_core.knowledge.values import Proposal
+from lance_context_core.knowledge.types import Proposal
+from lance_context_core.knowledge.undo_log import UNDO, Undoing
 from lance_context_core.storage import sql
 from lance_context_core.types import Conflict, ContextRecord, Diff, MergeReport, Progress
 from lance_context_core.types.versions import Stored
@@ -221,7 +221,7 @@ class Proposing:
         """The slots that a merged distillation has given values."""
         done = [one for one in await self.jobs.list(kind=EXTRACT) if one.parent_id == job.id]
         ids = [id for one in done for id in (*one.result["facts"], *one.result["merged"])]
-        facts = sql.all_of([sql.equals("kind", kept.FACT), sql.in_list("id", ids)])
+        facts = sql.all_of([sql.equals("kind", params.FACT), sql.in_list("id", ids)])
         made = self.distiller.made
         return slots.slots_of(await made.read(made.own(facts), columns=COLUMNS))
 
@@ -237,7 +237,7 @@ def _branch(kind: str, id: str) -> str:
 def people_first(conflict: Conflict) -> Stored | None:
     """What a person has corrected or pinned, or has removed, stays; else the later change counts."""
     ours, theirs = conflict.ours, conflict.theirs
-    if ours is None or (isinstance(ours, ContextRecord) and kept.is_protected(ours)):
+    if ours is None or (isinstance(ours, ContextRecord) and params.is_protected(ours)):
         return ours
     if theirs is None or conflict.ours_updated_at is None or conflict.theirs_updated_at is None:
         return ours

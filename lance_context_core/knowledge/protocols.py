@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Sequence
 from typing import Protocol
 
-from lance_context_core.knowledge.values import (
+from lance_context_core.knowledge.types import (
     Consolidation,
     Extraction,
     FactCandidate,

@@ -10,8 +10,8 @@ from lance_context_core._util.checks import check_name, dumps, shown
 from lance_context_core._util.frozen import frozen
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.knowledge.chunks import Span, sentences
-from lance_context_core.knowledge.sentences import is_order
-from lance_context_core.knowledge.values import FactCandidate, SpokenTurn
+from lance_context_core.knowledge.evidence_text import is_order
+from lance_context_core.knowledge.types import FactCandidate, SpokenTurn
 
 Rule = tuple[str, float, re.Pattern[str]]
 """A slot, how much it matters, and what says its value."""

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from lance_context_core._util.frozen import frozen
 from lance_context_core.codecs.records import COLUMNS
-from lance_context_core.knowledge.values import SpokenTurn
+from lance_context_core.knowledge.types import SpokenTurn
 from lance_context_core.scope import SCOPE_PARTS, Scope
 from lance_context_core.storage import sql
 from lance_context_core.stores.records import archive

@@ -19,7 +19,7 @@ from lance_context_core.information.layouts import LAYOUTS
 from lance_context_core.information.tables import AsyncInformationTables
 from lance_context_core.jobs.queue import Queue
 from lance_context_core.jobs.types import Job
-from lance_context_core.knowledge import kept
+from lance_context_core.knowledge import params
 from lance_context_core.querying.dataset import View
 from lance_context_core.querying.statements import DIFF, Source
 from lance_context_core.querying.stored import Part, view_of
@@ -113,7 +113,7 @@ class Views:
 
     async def facts(self, named: frozenset[str]) -> View:
         """What is known of what was said."""
-        return self._of_records(self._kind(kept.FACT, kept.CONTEXT), named)
+        return self._of_records(self._kind(params.FACT, params.CONTEXT), named)
 
     async def all_records(self, named: frozenset[str]) -> View:
         """All that is kept, in all contexts."""
@@ -178,7 +178,7 @@ class Views:
 
     async def jobs(self, _: frozenset[str]) -> View:
         """Work that is owed or done."""
-        return _of_values(Job, Queue(self._records(kept.CONTEXT)).list)
+        return _of_values(Job, Queue(self._records(params.CONTEXT)).list)
 
     async def entities(self, _: frozenset[str]) -> View:
         """Who and what is known."""

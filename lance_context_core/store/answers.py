@@ -17,10 +17,10 @@ from lance_context_core.storage.lance.versions import Ref
 from lance_context_core.store.moments import AsyncMoments
 from lance_context_core.stores.records.elsewhere import warn_if_elsewhere
 from lance_context_core.types import ContextRecord, Progress, SearchHit
-from lance_context_core.window import assembling
-from lance_context_core.window.assembling import AssembleArguments
-from lance_context_core.window.budget import Budget
+from lance_context_core.window import window_builder
+from lance_context_core.window.counting import Budget
 from lance_context_core.window.window import Window
+from lance_context_core.window.window_builder import AssembleArguments
 
 
 class AsyncAnswers(AsyncMoments):
@@ -150,7 +150,7 @@ class AsyncAnswers(AsyncMoments):
 
     # The window
 
-    @takes(AssembleArguments, assembling.DEFAULTS)
+    @takes(AssembleArguments, window_builder.DEFAULTS)
     async def assemble(
         self, *, session_id: str, budget: Budget | int, **arguments: Unpack[AssembleArguments]
     ) -> Window:
@@ -161,7 +161,7 @@ class AsyncAnswers(AsyncMoments):
         history is like. Raises BudgetError, which names the minimum, if what must be in it does not
         fit: the instructions, the pins, the newest turn of the user, and calls that wait for results.
         """
-        return await assembling.assemble(
+        return await window_builder.assemble(
             self._records(), session_id=session_id, budget=budget, **arguments
         )
 

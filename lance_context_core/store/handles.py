@@ -8,10 +8,10 @@ from lance_context_core._util.checks import check_name
 from lance_context_core.blobs.blobs import AsyncBlobs, ScopedBlobs
 from lance_context_core.coordination.checkpoints import AsyncCheckpoints
 from lance_context_core.coordination.locks import AsyncLocks
-from lance_context_core.coordination.plans.plans import AsyncPlans
+from lance_context_core.coordination.plans import AsyncPlans
 from lance_context_core.coordination.state import AsyncShortTermState
-from lance_context_core.coordination.tasks.board import AsyncTaskStore
-from lance_context_core.coordination.templates.templates import AsyncTemplates
+from lance_context_core.coordination.tasks import AsyncTaskStore
+from lance_context_core.coordination.templates import AsyncTemplates
 from lance_context_core.documents.documents import AsyncDocuments
 from lance_context_core.documents.scoped import ScopedDocuments
 from lance_context_core.graph.graph import AsyncGraph

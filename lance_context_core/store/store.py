@@ -14,9 +14,9 @@ from lance_context_core._util.calls import takes
 from lance_context_core.erasure import erase, selector
 from lance_context_core.erasure.selector import Derived
 from lance_context_core.filters import FilterLike
-from lance_context_core.knowledge import forgetting
-from lance_context_core.knowledge.makers import RULES
-from lance_context_core.knowledge.parts import Parts
+from lance_context_core.knowledge import cascade
+from lance_context_core.knowledge.builders import RULES
+from lance_context_core.knowledge.services import Parts
 from lance_context_core.maintenance.types import StoreStats, TableUpkeep
 from lance_context_core.protocols import Clock
 from lance_context_core.storage.lance.indexes import IndexPolicy
@@ -106,7 +106,7 @@ class AsyncContextStore(AsyncAnswers, Opened):
         if is_of_some:
             await archive.bring_all_back(self._records())
         if derived == "rebuild" and is_of_some:
-            staying = await forgetting.forget(self._records(), meant, dry_run=dry_run)
+            staying = await cascade.forget(self._records(), meant, dry_run=dry_run)
             meant = replace(meant, staying=staying)
         return await erase.erase(
             self._whole(), meant, sole_writer=sole_writer, dry_run=dry_run, progress=progress

@@ -1,7 +1,7 @@
 """The graph, from synchronous code."""
 
+from lance_context_core.graph.contradictions import AsyncStatements
 from lance_context_core.graph.graph import AsyncGraph
-from lance_context_core.graph.statements import AsyncStatements
 from lance_context_core.sync._blocking import Blocking, blocking, showing
 
 

@@ -5,9 +5,8 @@ from datetime import timedelta
 from typing import Self, TypedDict
 
 from lance_context_core._loop import LATER, block_on
-from lance_context_core.coordination.lock import Acquiring, AsyncLock
-from lance_context_core.coordination.locks import LEASE, AsyncLocks
-from lance_context_core.coordination.owners import current_owner
+from lance_context_core.coordination.conversations import current_owner
+from lance_context_core.coordination.locks import LEASE, Acquiring, AsyncLock, AsyncLocks
 from lance_context_core.sync._blocking import Blocking, blocking, field, handing
 
 _ACQUIRE = AsyncLocks.acquire

@@ -1,6 +1,6 @@
 """A memory that manages itself, from synchronous code."""
 
-from lance_context_core.knowledge.makers import Model
+from lance_context_core.knowledge.builders import Model
 from lance_context_core.knowledge.managed import AsyncManagedMemory
 from lance_context_core.knowledge.protocols import Extractor
 from lance_context_core.sync.knowledge import Knowledge

@@ -1,6 +1,6 @@
 """Plans, from synchronous code."""
 
-from lance_context_core.coordination.plans.plans import AsyncPlans
+from lance_context_core.coordination.plans import AsyncPlans
 from lance_context_core.sync._blocking import Blocking, blocking
 from lance_context_core.sync.tasks import TaskBoard
 

@@ -1,6 +1,6 @@
 """Boards of tasks, from synchronous code."""
 
-from lance_context_core.coordination.tasks.board import AsyncTaskBoard, AsyncTaskStore
+from lance_context_core.coordination.tasks import AsyncTaskBoard, AsyncTaskStore
 from lance_context_core.sync._blocking import Blocking, Named, blocking, giving
 
 

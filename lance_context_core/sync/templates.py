@@ -1,6 +1,6 @@
 """Templates, from synchronous code."""
 
-from lance_context_core.coordination.templates.templates import AsyncTemplates
+from lance_context_core.coordination.templates import AsyncTemplates
 from lance_context_core.sync._blocking import Blocking, blocking
 
 

@@ -2,7 +2,7 @@
 
 from lance_context_core.sync._blocking import Blocking, blocking, handing
 from lance_context_core.tiers.tiers import AsyncTieredMemory
-from lance_context_core.tiers.values import TierConfig, WriteGrant
+from lance_context_core.tiers.types import TierConfig, WriteGrant
 
 
 class TieredMemory(Blocking[AsyncTieredMemory]):

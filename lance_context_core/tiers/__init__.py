@@ -2,7 +2,7 @@
 
 from lance_context_core.tiers.moving import Summarise
 from lance_context_core.tiers.tiers import AsyncTieredMemory
-from lance_context_core.tiers.values import (
+from lance_context_core.tiers.types import (
     Authority,
     Ranking,
     Tier,

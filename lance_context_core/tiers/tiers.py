@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import field, replace
 from datetime import datetime
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 from lance_context_core._handle import handle
 from lance_context_core._util.checks import (
@@ -14,20 +14,25 @@ from lance_context_core._util.checks import (
     check_span,
     check_text,
     check_time,
+    shown,
 )
+from lance_context_core._util.frozen import frozen, frozen_by_name
 from lance_context_core._util.retry import Attempts
+from lance_context_core.codecs.records import new_id
 from lance_context_core.errors import AlreadyExistsError, InvalidRequestError
 from lance_context_core.filters import FilterLike
 from lance_context_core.jobs import commits
 from lance_context_core.jobs.commits import Held
 from lance_context_core.messages import Message
+from lance_context_core.scope import SCOPE_PARTS
+from lance_context_core.search.options import ALONE
 from lance_context_core.storage import sql
 from lance_context_core.storage.lance.schema import KEY
 from lance_context_core.stores.records.scoped import Records
-from lance_context_core.tiers import accesses, entries, finding, given, moving
-from lance_context_core.tiers.keeping import Keeping
-from lance_context_core.tiers.moving import IS_ENTRY, Move, Summarise, Wording
-from lance_context_core.tiers.values import (
+from lance_context_core.tiers import entries, moving
+from lance_context_core.tiers.entries import can_count
+from lance_context_core.tiers.moving import IS_ENTRY, Keeping, Move, Summarise, Wording
+from lance_context_core.tiers.types import (
     Authority,
     Ranking,
     Tier,
@@ -37,7 +42,240 @@ from lance_context_core.tiers.values import (
     TierReport,
     TierStats,
     WriteGrant,
+    check_share,
 )
+from lance_context_core.types import ContextRecord, SearchHit
+
+# What callers give: a tier by its name, an entry to keep, and the grant for what is canonical.
+
+
+def tier_of(value: Tier | str) -> Tier:
+    """The tier of that name. Raises InvalidRequestError if there is none."""
+    if value not in set(Tier):
+        raise InvalidRequestError(f"tier={shown(value)}: there are {', '.join(Tier)}")
+    return Tier(value)
+
+
+def authority_of(record: ContextRecord) -> Authority:
+    """What the entry of a record stands for."""
+    return entries.authority_of(record.metadata.get("authority"))
+
+
+def check_grant(record: ContextRecord, grant: WriteGrant | None) -> None:
+    """Refuse to write or move what is canonical without a grant that counts there."""
+    if authority_of(record) is not Authority.CANONICAL:
+        return
+    if not isinstance(grant, WriteGrant):
+        raise InvalidRequestError(
+            f"entry {record.id!r} is canonical: pass grant=tiers.grant() if you mean to"
+        )
+    for part in SCOPE_PARTS:
+        wanted = getattr(grant.scope, part)
+        if wanted is not None and wanted != getattr(record, part):
+            raise InvalidRequestError(
+                f"the grant is for {part}={wanted!r}, and entry {record.id!r} is not of it"
+            )
+
+
+def check_policy(config: object, **wording: object) -> None:
+    """Refuse a policy that is none, and wording that nobody can call."""
+    if config is not None and not isinstance(config, TierConfig):
+        raise InvalidRequestError(f"config is {shown(config)}: pass a TierConfig")
+    for name, function in wording.items():
+        if function is not None and not callable(function):
+            raise InvalidRequestError(f"{name} is {shown(function)}: pass what can be called")
+
+
+def check_ranking(ranking: object, top_k: object) -> None:
+    """Refuse a ranking that there is not, and a number of hits that is none."""
+    if ranking not in get_args(Ranking):
+        raise InvalidRequestError(
+            f"ranking={shown(ranking)}: there are {', '.join(get_args(Ranking))}"
+        )
+    if isinstance(top_k, bool) or not isinstance(top_k, int) or top_k < 0:
+        raise InvalidRequestError(f"top_k={shown(top_k)}: give a number of hits, 0 or more")
+
+
+def entry_record(
+    records: Records,
+    config: TierConfig,
+    content: str | Message,
+    *,
+    id: str | None,
+    session_id: str | None,
+    importance: float,
+    authority: Authority | str,
+    expires_at: datetime | None,
+    source_ids: Sequence[str],
+    metadata: Mapping[str, Any] | None,
+) -> ContextRecord:
+    """What `add` is given as a record to write, stamped with its scope; see there what is refused."""
+    message = content if isinstance(content, Message) else None
+    text = message.text if message else check_text(content, "content")
+    if not text.strip():
+        raise InvalidRequestError("content is empty: there is nothing to keep")
+    if authority not in set(Authority):
+        raise InvalidRequestError(f"authority={shown(authority)}: there are {', '.join(Authority)}")
+    standing = Authority(authority)
+    now = records.now()
+    end = None if expires_at is None else check_time(expires_at, "expires_at")
+    if end is None and config.session_ttl and standing is not Authority.CANONICAL:
+        end = now + config.session_ttl
+    known = id if id is not None else message.id if message else None
+    said = check_json_object(metadata or {}, "metadata")
+    given = {**message.metadata, **said} if message else said
+    share = check_share(importance, "importance")
+    record = ContextRecord(
+        id=new_id() if known is None else check_name(known, "id"),
+        kind=entries.ENTRY,
+        layer=str(Tier.HOT),
+        context=entries.CONTEXT,
+        content_type="text/plain",
+        created_at=(message.created_at if message else None) or now,
+        updated_at=now,
+        session_id=None if session_id is None else check_name(session_id, "session_id"),
+        source_ids=tuple(check_name(one, "source_ids") for one in source_ids),
+        role=message.role if message else None,
+        name=message.name if message else None,
+        text=text,
+        metadata=entries.own_metadata(given, importance=share, authority=standing, at=now),
+        expires_at=end,
+    )
+    return records.stamped(record)
+
+
+# A search of the tiers: candidates of each, one hit an entry, ranked before the access is counted.
+
+_AS_MANY = 3
+"""For each hit so many candidates are ranked."""
+
+_ADAPTIVE = {Tier.HOT: 5, Tier.WARM: 3, Tier.COLD: 3}
+"""So many hits of a tier an adaptive search takes at most."""
+
+
+@frozen_by_name
+class Question:
+    """What is asked, and of which entries."""
+
+    query: str
+    top_k: int
+    session_id: str | None
+    tiers: Sequence[Tier]
+    filter: FilterLike | None
+    ranking: Ranking
+
+
+@frozen
+class _Candidate:
+    key: str
+    entry: TierEntry
+    text: str
+    similarity: float
+
+
+async def search(records: Records, config: TierConfig, question: Question) -> list[TierHit]:
+    """The best hits, best first; what was shown is noted as accessed, after it was ranked."""
+    if question.ranking == "adaptive":
+        candidates = await _adaptive(records, config, question)
+    else:
+        n = max(_AS_MANY * question.top_k, 1)
+        candidates = [
+            one
+            for tier in question.tiers
+            for one in await _of_tier(records, config, question, tier, n)
+        ]
+    now = records.now()
+    weights = moving.weights_for(question.query, config)
+    ranked = []
+    for one in {one.key: one for one in reversed(candidates)}.values():
+        recency = moving.recency(one.entry.last_accessed_at, now, config.half_life)
+        score = one.similarity
+        if question.ranking == "multi_factor":
+            score = moving.combined(weights, one.similarity, recency, one.entry.importance)
+        hit = TierHit(
+            entry=one.entry,
+            text=one.text,
+            score=score,
+            similarity=one.similarity,
+            recency=recency,
+        )
+        ranked.append((hit, one.key))
+    ranked.sort(key=lambda one: (-one[0].score, -one[0].similarity, one[1]))
+    best = ranked[: question.top_k]
+    if can_count(records):
+        records.resources.accesses.note([key for _, key in best], now)
+    return [hit for hit, _ in best]
+
+
+async def _adaptive(records: Records, config: TierConfig, question: Question) -> list[_Candidate]:
+    """Colder tiers are asked only where the hotter ones have nothing similar enough."""
+    found: list[_Candidate] = []
+    for tier in Tier:
+        best = max((one.similarity for one in found), default=0.0)
+        if (tier is Tier.WARM and best > config.enough) or (
+            tier is Tier.COLD and best >= config.enough_warm
+        ):
+            break
+        if tier in question.tiers:
+            similar = await _of_tier(records, config, question, tier, _AS_MANY * _ADAPTIVE[tier])
+            similar.sort(key=lambda one: -one.similarity)
+            found += similar[: _ADAPTIVE[tier]]
+    return found
+
+
+async def _of_tier(
+    records: Records, config: TierConfig, question: Question, tier: Tier, n: int
+) -> list[_Candidate]:
+    """What of a tier is similar enough, with its entry as it is known before it was found now."""
+    here: list[sql.Clause] = [sql.equals("layer", str(tier))]
+    here.append(sql.equals("kind", entries.STAND_INS.get(tier, entries.ENTRY)))
+    if question.session_id is not None:
+        here.append(sql.equals("session_id", question.session_id))
+    hits = await records.search(question.query, *here, room=ALONE, filter=question.filter, limit=n)
+    similarity = moving.Similarity(question.query)
+    similar = []
+    for hit in hits:
+        near = similarity.of(hit.record.text or "", hit.channels.get("vector"))
+        if near >= config.least_similar[tier]:
+            similar.append((hit, near))
+    known = await _entries(records, [hit for hit, _ in similar], tier)
+    return [
+        _Candidate(key, entry, hit.record.text or "", near)
+        for hit, near in similar
+        for key, entry in [known.get(_place(hit.record, tier), (None, None))]
+        if key is not None and entry is not None
+    ]
+
+
+async def _entries(
+    records: Records, hits: Sequence[SearchHit[ContextRecord]], tier: Tier
+) -> dict[Any, tuple[str, TierEntry]]:
+    """The entries that the hits are of, or stand in for, by owner and id; in one query."""
+    ids = sorted({_place(hit.record, tier)[-1] for hit in hits})
+    if not ids:
+        return {}
+    known = {}
+    for one in await commits.held(records, IS_ENTRY, sql.in_list("id", ids)):
+        record = one.record
+        if record.layer != tier:
+            continue  # Somebody has moved it meanwhile.
+        key = one.row[KEY]
+        entry = with_pending(records, key, record)
+        known[_place(record, Tier.HOT)] = (key, entry)
+    return known
+
+
+def with_pending(records: Records, key: str, record: ContextRecord) -> TierEntry:
+    """The entry, with the accesses that are not written yet."""
+    pending = records.resources.accesses.of(key)
+    if pending is not None:
+        record = entries.accessed(record, pending.times, pending.last)
+    return entries.from_record(replace(record, embedding=None))
+
+
+def _place(record: ContextRecord, tier: Tier) -> tuple[str | None, str | None, str | None, str]:
+    id = record.id if tier is Tier.HOT else record.source_ids[0]
+    return (record.tenant, record.user_id, record.agent_id, id)
 
 
 @handle
@@ -69,7 +307,7 @@ class AsyncTieredMemory:
 
         Either may be awaited. No search calls them.
         """
-        given.check_policy(config, summarise=summarise, state=state)
+        check_policy(config, summarise=summarise, state=state)
         wording = self._wording
         made = copy(self)
         object.__setattr__(made, "_config", config or self._config)
@@ -116,7 +354,7 @@ class AsyncTieredMemory:
         Raises AlreadyExistsError if what is there under that id has more authority, and
         InvalidRequestError for what cannot be kept.
         """
-        new = given.entry_record(
+        new = entry_record(
             self._records,
             self._config,
             content,
@@ -128,7 +366,7 @@ class AsyncTieredMemory:
             source_ids=source_ids,
             metadata=metadata,
         )
-        given.check_grant(new, grant)
+        check_grant(new, grant)
         attempts = Attempts(f"the entry {new.id!r} kept being changed by others")
         while True:
             attempts.begin()
@@ -144,14 +382,14 @@ class AsyncTieredMemory:
                 continue
             if entries.is_same(before.record, new):
                 return self._entry(before)
-            mine, theirs = given.authority_of(new), given.authority_of(before.record)
+            mine, theirs = authority_of(new), authority_of(before.record)
             if mine.rank < theirs.rank:
                 raise AlreadyExistsError(
                     f"entry {new.id!r} is {theirs}, and this is {mine}: what has less authority "
                     "does not take its place"
                 )
             placed = replace(before, record=entries.succeeding(before.record, new))
-            if await moving.move(self._records, [Move(placed, Tier.HOT)]):
+            if await moving.move_records(self._records, [Move(placed, Tier.HOT)]):
                 return entries.from_record(placed.record)
 
     async def get(self, id: str) -> TierEntry:
@@ -167,7 +405,7 @@ class AsyncTieredMemory:
     ) -> builtins.list[TierEntry]:
         """Entries in the order in which they were added: all, or those of a tier or a session."""
         check_span(offset=0, limit=limit, last=None)
-        which = [] if tier is None else [sql.equals("layer", str(given.tier_of(tier)))]
+        which = [] if tier is None else [sql.equals("layer", str(tier_of(tier)))]
         if session_id is not None:
             which.append(sql.equals("session_id", check_name(session_id, "session_id")))
         alive = sql.absent_or_after("expires_at", self._records.now())
@@ -186,7 +424,7 @@ class AsyncTieredMemory:
             attempts.begin()
             there = await commits.held(self._records, IS_ENTRY, named)
             for one in there:
-                given.check_grant(one.record, grant)
+                check_grant(one.record, grant)
             if not there or await moving.remove(self._records, there):
                 return len(there)
 
@@ -211,9 +449,9 @@ class AsyncTieredMemory:
         the policy's `access_interval`. What is less similar than the policy asks of its tier is no
         hit; what nobody has looked at for long is a later one. No model is called.
         """
-        given.check_ranking(ranking, top_k)
-        meant = {given.tier_of(one) for one in tiers}
-        question = finding.Question(
+        check_ranking(ranking, top_k)
+        meant = {tier_of(one) for one in tiers}
+        question = Question(
             query=check_text(query, "query"),
             top_k=top_k,
             session_id=None if session_id is None else check_name(session_id, "session_id"),
@@ -221,8 +459,8 @@ class AsyncTieredMemory:
             filter=filter,
             ranking=ranking,
         )
-        hits = await finding.search(self._records, self._config, question)
-        await accesses.flush_if_due(self._records, self._config.access_interval)
+        hits = await search(self._records, self._config, question)
+        await entries.flush_if_due(self._records, self._config.access_interval)
         return hits
 
     async def record_access(self, *ids: str) -> None:
@@ -233,8 +471,8 @@ class AsyncTieredMemory:
         self._records.resources.writable()
         there = await moving.found(self._records, [check_name(id, "id") for id in ids])
         pending = self._records.resources.accesses
-        pending.note(moving.keys([*there.values()]), self._records.now())
-        await accesses.flush_if_due(self._records, self._config.access_interval)
+        pending.note(moving.keys_of([*there.values()]), self._records.now())
+        await entries.flush_if_due(self._records, self._config.access_interval)
 
     async def flush(self) -> int:
         """Write the accesses that are counted, and not written yet; returns of how many entries.
@@ -242,7 +480,7 @@ class AsyncTieredMemory:
         What a process has not written when it ends is lost; `maintain` writes them too.
         """
         self._records.resources.writable()
-        return await accesses.flush(self._records)
+        return await entries.flush(self._records)
 
     # Moving
 
@@ -251,7 +489,7 @@ class AsyncTieredMemory:
     ) -> builtins.list[TierEntry]:
         """What may go colder from a tier, the least worth keeping first; never what is canonical."""
         check_span(offset=0, limit=limit, last=None)
-        found = await self._keeping().candidates(given.tier_of(tier), self._records.now())
+        found = await self._keeping().candidates(tier_of(tier), self._records.now())
         return found[:limit]
 
     async def demote(
@@ -275,12 +513,12 @@ class AsyncTieredMemory:
         while True:
             attempts.begin()
             before = await self._held(id)
-            given.check_grant(before.record, grant)
+            check_grant(before.record, grant)
             to = Tier(before.record.layer or Tier.HOT).demote()
             if to is None:
                 raise InvalidRequestError(f"entry {id!r} is cold: there is no colder tier")
             stands_in = said or await self._wording.of(before.record.text or "", to)
-            if await moving.move(self._records, [Move(before, to, stands_in, more)]):
+            if await moving.move_records(self._records, [Move(before, to, stands_in, more)]):
                 return await self.get(id)
 
     async def promote(self, id: str, *, to: Tier | str = Tier.HOT) -> TierEntry:
@@ -289,7 +527,7 @@ class AsyncTieredMemory:
         What stood in for it is hidden in the same commit. Raises InvalidRequestError where `to` is
         colder than it is.
         """
-        goal = given.tier_of(to)
+        goal = tier_of(to)
         attempts = Attempts(f"the entry {id!r} kept being changed by others")
         while True:
             attempts.begin()
@@ -302,7 +540,9 @@ class AsyncTieredMemory:
             text = None
             if goal is not Tier.HOT:
                 text = await self._wording.of(before.record.text or "", goal)
-            if await moving.move(self._records, [Move(replace(before, record=found), goal, text)]):
+            if await moving.move_records(
+                self._records, [Move(replace(before, record=found), goal, text)]
+            ):
                 return await self.get(id)
 
     async def maintain(self, now: datetime | None = None, *, dry_run: bool = False) -> TierReport:
@@ -332,7 +572,7 @@ class AsyncTieredMemory:
         return Keeping(self._records, self._config, self._wording)
 
     def _entry(self, held: Held) -> TierEntry:
-        return finding.with_pending(self._records, held.row[KEY], held.record)
+        return with_pending(self._records, held.row[KEY], held.record)
 
     async def _held(self, id: str) -> Held:
         return (await moving.found(self._records, [check_name(id, "id")]))[id]

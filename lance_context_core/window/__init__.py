@@ -4,16 +4,20 @@
 conversation stands and falls together.
 """
 
-from lance_context_core.window.assembling import AssembleArguments
-from lance_context_core.window.budget import Budget
 from lance_context_core.window.compaction.context import (
     AgentContext,
     AgentRun,
     ContextConfig,
     HistoryRetention,
+    for_context_window,
 )
-from lance_context_core.window.compaction.plans import Action, CompactionStrategy, Entry, Plan
-from lance_context_core.window.compaction.presets import for_context_window
+from lance_context_core.window.compaction.plans import (
+    Action,
+    CompactionStrategy,
+    Entry,
+    Plan,
+    Summariser,
+)
 from lance_context_core.window.compaction.strategies import (
     CompactionPipeline,
     SelectiveToolCallCompactionStrategy,
@@ -23,17 +27,18 @@ from lance_context_core.window.compaction.strategies import (
     ToolResultCompactionStrategy,
     TruncationStrategy,
 )
-from lance_context_core.window.compaction.summarising import Summariser
 from lance_context_core.window.counting import (
+    Budget,
     CallableTokenCounter,
     HeuristicTokenCounter,
     Measure,
+    TiktokenCounter,
     TokenCounter,
 )
-from lance_context_core.window.dialects import DIALECTS, DialectName, dialect
-from lance_context_core.window.dialects.common import Dialect, Violation
 from lance_context_core.window.groups import Group, Grouped, GroupKind, groups_of
-from lance_context_core.window.kept import KeptWindow, Seen
+from lance_context_core.window.params import KeptWindow, Seen
+from lance_context_core.window.providers import DIALECTS, DialectName, dialect
+from lance_context_core.window.providers.common import Dialect, Violation
 from lance_context_core.window.sections import (
     DocumentsSection,
     FactsSection,
@@ -49,7 +54,6 @@ from lance_context_core.window.sections import (
 )
 from lance_context_core.window.sources import Place, Sources
 from lance_context_core.window.summaries import SummarySection
-from lance_context_core.window.tiktokens import TiktokenCounter
 from lance_context_core.window.window import (
     Citation,
     Cited,
@@ -59,6 +63,7 @@ from lance_context_core.window.window import (
     Window,
     WindowDiff,
 )
+from lance_context_core.window.window_builder import AssembleArguments
 
 __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     # What it is made of

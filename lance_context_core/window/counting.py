@@ -4,14 +4,20 @@ Nothing here asks a network. `HeuristicTokenCounter` estimates by what the text 
 the model's tokenizer hands it over as a function.
 """
 
+import hashlib
+import math
+import os
 import re
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from lance_context_core._util.checks import dumps, shown
+from lance_context_core._util.extras import Loaded, require
+from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core._util.lru import remembered
-from lance_context_core.errors import InvalidRequestError
+from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.messages import Message, Part, iter_parts
 from lance_context_core.messages import parts as kinds
 
@@ -244,3 +250,126 @@ _SHORT = 4
 
 _WHOLE = 7
 """Of an English word with as many letters most are a token of their own."""
+
+
+# Tokens counted by OpenAI's `tiktoken`, from files that are at hand: nothing is downloaded.
+
+_FILES: Mapping[str, str] = {
+    name: f"https://openaipublic.blob.core.windows.net/encodings/{file}.tiktoken"
+    for name, file in {
+        "o200k_base": "o200k_base",
+        "o200k_harmony": "o200k_base",
+        "cl100k_base": "cl100k_base",
+        "p50k_base": "p50k_base",
+        "r50k_base": "r50k_base",
+    }.items()
+}
+"""What each encoding is read from: the cache has a file by the digest of that address."""
+_FOLDER = "TIKTOKEN_CACHE_DIR"
+
+
+class TiktokenCounter:
+    """Counts with an encoding of `tiktoken`, exactly, from a folder that has its file.
+
+    It needs the extra `tiktoken`. The folder is one that `tiktoken` filled as its cache, such as the one
+    that llama-index-core carries.
+    """
+
+    def __init__(
+        self, encoding: str = "o200k_base", *, cache: str | os.PathLike[str] | None = None
+    ) -> None:
+        """Count with that encoding; `cache` is the folder, absent what `TIKTOKEN_CACHE_DIR` names.
+
+        Raises InvalidRequestError for an unknown encoding, or without a folder, MissingExtraError
+        without `tiktoken`, and NotFoundError if the folder has not the file.
+        """
+        if encoding not in _FILES:
+            raise InvalidRequestError(f"encoding={shown(encoding)}: there are {', '.join(_FILES)}")
+        folder = os.environ.get(_FOLDER) if cache is None else os.fspath(cache)
+        if not folder:
+            raise InvalidRequestError(
+                f"cache={shown(cache)}: give the folder with tiktoken's files, or set {_FOLDER}"
+            )
+        require("tiktoken", extra="tiktoken", by="TiktokenCounter")
+        digest = hashlib.sha1(_FILES[encoding].encode(), usedforsecurity=False).hexdigest()
+        path = Path(folder) / digest
+        if not path.is_file():
+            raise NotFoundError(
+                f"{folder} has no file {digest}, which tiktoken keeps {encoding} in: run "
+                f'{_FOLDER}={folder} python -c "import tiktoken; tiktoken.get_encoding({encoding!r})" '
+                "where there is a network"
+            )
+        self.encoding = encoding
+        self._encoding: Loaded[Any] = Loaded(_Loading(encoding, str(folder)))
+
+    def count(self, text: str) -> int:
+        """The tokens of a text; what looks like a special token counts as the text that it is."""
+        # Of lone surrogates it knows nothing.
+        clean = text.encode("utf-8", "replace").decode("utf-8")
+        return len(self._encoding.get().encode_ordinary(clean))
+
+
+class _Loading:
+    """Reads an encoding from its folder; the library takes that from the environment alone."""
+
+    def __init__(self, encoding: str, folder: str) -> None:
+        self._encoding, self._folder = encoding, folder
+
+    def __call__(self) -> Any:
+        import tiktoken
+
+        before = os.environ.get(_FOLDER)
+        os.environ[_FOLDER] = self._folder
+        try:
+            return tiktoken.get_encoding(self._encoding)
+        finally:
+            if before is None:
+                del os.environ[_FOLDER]
+            else:
+                os.environ[_FOLDER] = before
+
+
+# What a window may take of a model's context, and what of it a section may take.
+
+
+@frozen_by_name
+class Budget:
+    """The tokens of a model's context, and what of them is not for the window.
+
+    Raises InvalidRequestError for numbers that leave no room.
+    """
+
+    total: int
+    """What the model takes, its answer included."""
+    reserve_output: int = 0
+    """What is kept for the answer, and for what else is sent, such as tools."""
+    margin: float = 0.05
+    """In [0, 1): the share of the rest that is kept for what an estimate misses."""
+
+    def __post_init__(self) -> None:
+        for name in ("total", "reserve_output"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+                raise InvalidRequestError(f"{name}={shown(value)}: give a number of tokens")
+        margin = self.margin
+        if isinstance(margin, bool) or not isinstance(margin, int | float) or not 0 <= margin < 1:
+            raise InvalidRequestError(f"margin={shown(margin)}: give a number from 0 to below 1")
+        if self.room < 1:
+            raise InvalidRequestError(
+                f"total={self.total} leaves no room: reserve_output={self.reserve_output} and "
+                f"margin={self.margin} take it all"
+            )
+
+    @property
+    def room(self) -> int:
+        """The tokens that a window may have."""
+        return math.floor((self.total - self.reserve_output) * (1 - self.margin))
+
+
+def as_budget(given: "Budget | int") -> Budget:
+    """The budget that `given` is; a number is the total, of which an answer is not taken."""
+    if isinstance(given, Budget):
+        return given
+    if isinstance(given, bool) or not isinstance(given, int):
+        raise InvalidRequestError(f"budget={shown(given)}: give a Budget, or a number of tokens")
+    return Budget(total=given)

@@ -1,13 +1,32 @@
 """The section that tells what came before the part of the history that is shown, in short."""
 
+import hashlib
+from collections.abc import Sequence
 from dataclasses import replace
 
-from lance_context_core._util.frozen import frozen_by_name
-from lance_context_core.codecs.records import SUMMARIES
-from lance_context_core.errors import InvalidRequestError
+from lance_context_core._util.frozen import frozen, frozen_by_name
+from lance_context_core.codecs.records import KNOWLEDGE, SUMMARIES
+from lance_context_core.errors import InvalidRequestError, ReadOnlyError
+from lance_context_core.jobs import commits
+from lance_context_core.jobs.commits import Outcome
+from lance_context_core.jobs.queue import Decide, Queue
+from lance_context_core.jobs.types import (
+    KIND,
+    SUMMARISE,
+    Job,
+    from_record,
+    job_id,
+    owner_of,
+    scheduled,
+    spend,
+    tokens_of,
+)
+from lance_context_core.messages import Message
+from lance_context_core.storage import sql
+from lance_context_core.stores.history import AsyncHistory
+from lance_context_core.stores.records.scoped import WITHOUT_BLOB, Records
 from lance_context_core.types import ContextRecord
-from lance_context_core.window import summary_records
-from lance_context_core.window.compaction.summarising import (
+from lance_context_core.window.compaction.plans import (
     MAX_INPUT_TOKENS,
     Summariser,
     SummaryError,
@@ -16,7 +35,182 @@ from lance_context_core.window.compaction.summarising import (
 )
 from lance_context_core.window.sections import Offer, Placement, Section
 from lance_context_core.window.sources import Sources, records_of
-from lance_context_core.window.summary_jobs import submitted
+
+# Summaries as records: what each is of, which is the last of a session, and how one is kept.
+#
+# A summary is of the messages up to a place at which the history is cut. It is kept under the context
+# `SUMMARIES`, in the layer L0, and names among its `source_ids` the summary before it and what was said
+# since: so it is erased with any of what it is of. One that is of what is no longer there is not shown.
+
+_N_LAST = 100
+"""So many of a session's summaries are looked through; each covers a step more than the one before."""
+
+
+def covered_by(record: ContextRecord | None) -> int:
+    """How many messages it is of, from the first one on; none without it."""
+    n_covered = None if record is None else record.metadata.get("n_covered")
+    return n_covered if isinstance(n_covered, int) else 0
+
+
+async def last_summary(sources: Sources) -> ContextRecord | None:
+    """The summary that is of the most, and of nothing but what is there before the cut."""
+    records = records_of(sources, SUMMARIES)
+    where = records.where(
+        sql.equals("session_id", sources.session_id),
+        sql.equals("agent_id", records.whose("agent_id", sources.agent_id)),
+    )
+    found = await records.read(where, columns=WITHOUT_BLOB, last=_N_LAST)
+    fitting = [one for one in found if 0 < covered_by(one) <= sources.cut]
+    for one in sorted(fitting, key=covered_by, reverse=True):
+        end = await sources.messages(covered_by(one) - 1, covered_by(one))
+        if end and one.source_ids and end[0].id == one.source_ids[-1]:
+            return one
+    return None
+
+
+def record_of(
+    records: Records,
+    text: str,
+    *,
+    agent_id: str | None,
+    session_id: str,
+    before: ContextRecord | None,
+    messages: Sequence[Message],
+    producer: str,
+) -> ContextRecord:
+    """The record of a summary of the one `before` it and of the `messages` since."""
+    ids = [*([before.id] if before else ()), *(str(one.id) for one in messages)]
+    named = "\0".join([agent_id or "", session_id, *ids])
+    now = records.now()
+    record = ContextRecord(
+        id=f"summary-{hashlib.blake2b(named.encode(), digest_size=12).hexdigest()}",
+        kind="summary",
+        content_type="text/plain",
+        created_at=now,
+        updated_at=now,
+        context=SUMMARIES,
+        layer="L0",
+        source_ids=tuple(ids),
+        agent_id=agent_id,
+        session_id=session_id,
+        role="summary",
+        text=text,
+        metadata={
+            "n_covered": covered_by(before) + len(messages),
+            "first_id": before.metadata.get("first_id") if before else ids[0],
+            "last_id": ids[-1],
+            "producer": producer,
+        },
+    )
+    return records.stamped(record)
+
+
+async def kept(records: Records, record: ContextRecord) -> ContextRecord:
+    """A summary, once it is kept; of two that make one at the same time, the first one's."""
+    try:
+        await commits.write(records, [record], [])
+    except ReadOnlyError as error:
+        raise SummaryError("an earlier version of the store keeps no new summary") from error
+    found = await records.visible(sql.equals("id", record.id))
+    if found is None:
+        raise SummaryError("the summary was removed as soon as it was kept")
+    return found
+
+
+# The jobs that make summaries: a window that lacks one submits a job, and whoever has a summariser does it.
+
+
+async def submitted(sources: Sources, before: ContextRecord | None, producer: str) -> Job:
+    """The job of a summary up to the cut; the same one, however many windows lack that summary.
+
+    Raises SummaryError where nothing can be written.
+    """
+    made = records_of(sources, KNOWLEDGE)
+    agent = made.whose("agent_id", sources.agent_id)
+    owner = made.scope.narrow(agent_id=agent)
+    (end,) = await sources.messages(sources.cut - 1, sources.cut)
+    # Not of all that it is about: that is read only where the job is not there yet.
+    id = job_id(SUMMARISE, owner, sources.session_id, [str(end.id), str(sources.cut)], producer)
+    there = await commits.held(made, sql.equals("kind", KIND), sql.equals("id", id))
+    if there:
+        return from_record(there[0].record)
+    start = covered_by(before)
+    planned = scheduled(
+        SUMMARISE,
+        id,
+        owner=owner,
+        now=made.now(),
+        input_ids=(*([before.id] if before else ()), *await sources.ids(start, sources.cut)),
+        session_id=sources.session_id,
+        producer=producer,
+    )
+    try:
+        (job,) = await Queue(made).submit([planned])
+    except ReadOnlyError as error:
+        raise SummaryError("an earlier version of the store keeps no new job") from error
+    return job
+
+
+@frozen
+class Summarising:
+    """Makes the summaries that jobs are about."""
+
+    records: Records
+    maker: SummaryMaker
+
+    @property
+    def queue(self) -> Queue:
+        """The queue of all jobs, of which it does its own kind."""
+        return Queue(replace(self.records, context=KNOWLEDGE), {SUMMARISE: self.run})
+
+    async def run(self, job: Job) -> Decide:
+        """Ask the summariser for it.
+
+        Raises InvalidRequestError where the session is no longer what the job is about, and
+        SummaryError for an answer that is no summary.
+        """
+        owner = owner_of(job)
+        spoken = replace(self.records, scope=owner)
+        summaries = replace(spoken, context=SUMMARIES)
+        first = await summaries.visible(sql.equals("id", job.input_ids[0]))
+        before = first if first is not None and first.session_id == job.session_id else None
+        ids = job.input_ids if before is None else job.input_ids[1:]
+        session_id = job.session_id or ""
+        messages = await AsyncHistory(spoken).get_messages(
+            job.agent_id or "",
+            session_id=session_id,
+            offset=covered_by(before),
+            limit=len(ids),
+        )
+        if tuple(one.id for one in messages) != ids:
+            raise InvalidRequestError(
+                f"session {session_id!r} is no longer what this job is about: the next window that "
+                "lacks a summary submits another job"
+            )
+        parts = self.maker.parts(messages)
+        n_characters = sum(map(len, parts)) + len((before.text if before else None) or "")
+        tokens = tokens_of(n_characters)
+        spend(calls=len(parts), tokens=tokens)
+        record = record_of(
+            summaries,
+            await self.maker.make(parts, before.text if before else None),
+            agent_id=job.agent_id,
+            session_id=session_id,
+            before=before,
+            messages=messages,
+            producer=job.producer,
+        )
+
+        async def decide() -> Outcome:
+            there = await commits.held(summaries, sql.equals("id", record.id))
+            n_covered = covered_by(record)
+            return Outcome(
+                added=[] if there else [record],
+                result={"summary": record.id, "n_covered": n_covered},
+                usage={"calls": len(parts), "characters": n_characters, "tokens": tokens},
+            )
+
+        return decide
 
 
 @frozen_by_name
@@ -57,9 +251,9 @@ class SummarySection(Section):
         """The message that quotes the summary, if there is one."""
         if not sources.cut:
             return Offer()
-        last = await summary_records.last(sources)
+        last = await last_summary(sources)
         notes: tuple[str, ...] = ()
-        if summary_records.covered(last) < sources.cut:
+        if covered_by(last) < sources.cut:
             try:
                 if self.summariser is not None:
                     last = await self._made(self.summariser, sources, last)
@@ -71,7 +265,7 @@ class SummarySection(Section):
                 notes = (str(error),)
         if last is None:
             return Offer(notes=notes)
-        sources.covered = summary_records.covered(last)
+        sources.covered = covered_by(last)
         message = replace(summary_message(last.text or ""), id=last.id)
         return Offer(messages=[message], notes=notes)
 
@@ -79,10 +273,10 @@ class SummarySection(Section):
         self, summariser: Summariser, sources: Sources, last: ContextRecord | None
     ) -> ContextRecord:
         """A summary of all up to the cut, which is kept."""
-        messages = await sources.messages(summary_records.covered(last), sources.cut)
+        messages = await sources.messages(covered_by(last), sources.cut)
         maker = self._maker(summariser)
         records = records_of(sources, SUMMARIES)
-        made = summary_records.record_of(
+        made = record_of(
             records,
             await maker.make(maker.parts(messages), last.text if last else None),
             agent_id=records.whose("agent_id", sources.agent_id),
@@ -91,7 +285,7 @@ class SummarySection(Section):
             messages=messages,
             producer=self.producer,
         )
-        return await summary_records.kept(records, made)
+        return await kept(records, made)
 
     def _maker(self, summariser: Summariser) -> SummaryMaker:
         return SummaryMaker(summariser, self.timeout_seconds, self.max_input_tokens)

@@ -9,8 +9,8 @@ from typing import Any, Literal
 from lance_context_core._util.frozen import frozen_by_name, own_first
 from lance_context_core.messages import Message
 from lance_context_core.types import ChannelScore
-from lance_context_core.window.dialects import DialectName, dialect
-from lance_context_core.window.dialects.common import Violation
+from lance_context_core.window.providers import DialectName, dialect
+from lance_context_core.window.providers.common import Violation
 
 Verdict = Literal["kept", "stubbed", "summarised", "dropped", "rejected", "frame"]
 """What became of a thing that could be in a window; a frame is what the window itself adds."""

@@ -16,13 +16,9 @@ from lance_context_core.stores.records.context import AsyncContext
 from lance_context_core.stores.records.scoped import WITHOUT_BLOB, Records
 from lance_context_core.stores.vectors import AsyncVectors
 from lance_context_core.types import ContextRecord
-from lance_context_core.window.compaction.summarising import (
-    MAX_INPUT_TOKENS,
-    Summariser,
-    SummaryMaker,
-)
-from lance_context_core.window.kept import Entry, KeptWindow, Seen, noted, read
-from lance_context_core.window.summary_jobs import Summarising
+from lance_context_core.window.compaction.plans import MAX_INPUT_TOKENS, Summariser, SummaryMaker
+from lance_context_core.window.params import Entry, KeptWindow, Seen, noted, read
+from lance_context_core.window.summaries import Summarising
 from lance_context_core.window.window import Cited, Window
 
 WINDOWS = "windows"

@@ -35,7 +35,7 @@ WITHOUT_TEXTS = {
         "_plain": "letters",
     },
     "lance_context_core/search/options.py": {"boosts": "settings of searches"},
-    "lance_context_core/coordination/templates/rendering.py": {"_jinja": "one environment"},
+    "lance_context_core/coordination/templates.py": {"_jinja": "one environment"},
     "lance_context_core/text/analysis.py": {
         "_known_stemmer": "one stemmer a language",
         "_FUNCTION_WORDS": "words of ours, made at import",

@@ -6,12 +6,11 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import IO, Any
 
 from lance_context_core._util.checks import shown
-from lance_context_core.documents.readers.csv import CsvReader
 from lance_context_core.documents.readers.docx import DocxReader
 from lance_context_core.documents.readers.html import HtmlReader
 from lance_context_core.documents.readers.markdown import MarkdownReader
 from lance_context_core.documents.readers.pdf import PdfReader
-from lance_context_core.documents.readers.text import TextReader
+from lance_context_core.documents.readers.text import CsvReader, TextReader
 from lance_context_core.documents.reading import Reader
 from lance_context_core.errors import InvalidRequestError, UnreadableDocumentError
 

@@ -10,10 +10,14 @@ from enum import StrEnum
 from lance_context_core._util.frozen import frozen
 from lance_context_core.messages import Message
 from lance_context_core.protocols import HistoryProvider
-from lance_context_core.window.compaction.plans import CompactionStrategy, Plan
+from lance_context_core.window.compaction.plans import CompactionStrategy, Plan, Summariser
 from lance_context_core.window.compaction.strategies import (
     CompactionPipeline,
+    SelectiveToolCallCompactionStrategy,
     SlidingWindowCompaction,
+    SummarizationCompaction,
+    TokenBudgetComposedStrategy,
+    ToolResultCompactionStrategy,
 )
 
 
@@ -121,3 +125,32 @@ class AgentRun:
         )
         plan = Plan.of([*messages, *self._said], pinned=pinned)
         return (await context._pipeline.plan(plan)).messages  # noqa: SLF001
+
+
+# Pipelines that suit most: by what a model takes, and by how much of it a conversation may fill.
+
+
+def for_context_window(
+    context_window: int,
+    *,
+    reserve_output: int = 0,
+    trigger: float = 0.8,
+    target: float = 0.6,
+    summariser: Summariser | None = None,
+) -> TokenBudgetComposedStrategy:
+    """Old results are cut, old calls dropped, the rest summarised if there is a summariser.
+
+    It acts once a conversation exceeds `trigger` of what the model takes beside its answer, and goes on
+    down to `target` of that.
+    """
+    room = context_window - reserve_output
+    strategies: list[CompactionStrategy] = [
+        ToolResultCompactionStrategy(1_500),
+        SelectiveToolCallCompactionStrategy(5),
+    ]
+    if summariser is not None:
+        recent = int(room * target / 2)
+        strategies.append(SummarizationCompaction(summariser, recent_token_budget=recent))
+    return TokenBudgetComposedStrategy(
+        strategies, max(1, int(room * trigger)), target_ratio=min(1.0, target / trigger)
+    )

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from lance_context_core.coordination.conflicts import STANDARD_CONFLICTS, Conflicts
+from lance_context_core.coordination.changes import STANDARD_CONFLICTS, Conflicts
 from lance_context_core.errors import (
     DeadlockError,
     InvalidRequestError,

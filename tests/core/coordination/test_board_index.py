@@ -5,7 +5,7 @@ import sqlite3
 
 import pytest
 
-from lance_context_core.coordination.tasks.changes import NAME, Changes
+from lance_context_core.coordination.task_changes import NAME, Changes
 from lance_context_core.settings import FragmentPolicy
 from lance_context_core.storage import task_index
 from lance_context_core.storage.lance import fragments

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from lance_context_core import AsyncContextStore, ContextStore
-from lance_context_core.coordination.tasks import stored
+from lance_context_core.coordination import task_types
 from lance_context_core.errors import ConflictError, InvalidRequestError, NotFoundError
 from lance_context_core.stores.key_values import AsyncKeyValues
 from lance_context_core.types import Item
@@ -251,7 +251,7 @@ async def test_a_history_that_an_earlier_release_wrote_an_event_a_row_is_read(st
     board = store.tasks.board("plan")
     await added(board, "a")
     (event,) = await board.history()
-    row = stored.written(event) | {"note": "old"}
+    row = task_types.written(event) | {"note": "old"}
     items = AsyncKeyValues("lance_context.tasks", board._resources, board._scope)
     await items.put([Item(namespace=("plan", "history"), key="0", value=row)])
     assert [one.note for one in await board.history()] == ["old", ""]

@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import pytest
 
-from lance_context_core.coordination.tasks.changes import Changes
-from lance_context_core.coordination.tasks.values import TRANSITIONS, Priority, TaskStatus
+from lance_context_core.coordination.task_changes import Changes
+from lance_context_core.coordination.task_types import TRANSITIONS, Priority, TaskStatus
 from lance_context_core.errors import (
     ConflictError,
     InvalidRequestError,

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lance_context_core.coordination.templates import rendering
-from lance_context_core.coordination.templates.rendering import braced, rendered, variables_of
+from lance_context_core.coordination import templates
+from lance_context_core.coordination.templates import braced, rendered, variables_of
 from lance_context_core.errors import InvalidRequestError, MissingExtraError
 
 NAMES = st.sampled_from(["a", "b_1", "Name"])
@@ -86,7 +86,7 @@ def test_without_jinja_its_templates_are_refused_by_the_command_that_installs_it
         return real(name, *arguments, **more)
 
     monkeypatch.setattr(builtins, "__import__", refuse)
-    rendering._jinja.cache_clear()
+    templates._jinja.cache_clear()
     with pytest.raises(MissingExtraError, match=r"lance-context-core\[templates\]"):
         variables_of("{{ a }}", "jinja")
     assert rendered("{{a}}", "plain", {"a": 1}, what="it") == "1"

@@ -11,7 +11,7 @@ import time
 from datetime import timedelta
 from pathlib import Path
 
-from lance_context_core.coordination import waiting
+from lance_context_core.coordination import locks
 from lance_context_core.errors import ConflictError, StaleLockError
 from lance_context_core.messages import Message
 from lance_context_core.sync import ContextStore
@@ -31,7 +31,7 @@ def hear():
 
 def hold(store, name, directory, n):
     """Take a lock for a day, and keep it; who does not look for `n` seconds while it waits is passed by."""
-    waiting._LEASE_SECONDS = float(n)
+    locks._LEASE_SECONDS = float(n)
     lock = store.locks.acquire("r", lease=DAY, owner=name)
     say("held", lock.token)
     hear()

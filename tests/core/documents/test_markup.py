@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lance_context_core.documents import HtmlReader
-from lance_context_core.documents.readers._markup import Markup
+from lance_context_core.documents.readers.html import Markup
 
 
 class Told:

@@ -23,7 +23,7 @@ from lance_context_core.documents import (
     TextChunker,
     loading,
 )
-from lance_context_core.documents.readers._pages import Pages
+from lance_context_core.documents.readers.pdf import Pages
 from lance_context_core.errors import UnreadableDocumentError
 
 PIECES = ["One. ", "Dr", ". No went! ", ".)", '." ', "e.g", ". ", "日本語です。", "word ", "x" * 20]

@@ -8,7 +8,7 @@ import pytest
 from core.knowledge.living import BERGEN, OSLO, day, opened, said
 
 from lance_context_core import InvalidRequestError, Message
-from lance_context_core.knowledge import FactCandidate, NoteExtractor, searching
+from lance_context_core.knowledge import FactCandidate, NoteExtractor, search
 from lance_context_core.messages import ToolCallPart
 
 SAMPLE = Path(__file__).parents[3] / "examples" / "data" / "conversation.json"
@@ -42,7 +42,7 @@ def none_found_among_chunks(monkeypatch):
     async def nothing(*given):
         return []
 
-    monkeypatch.setattr(searching, "_made", nothing)
+    monkeypatch.setattr(search, "_made", nothing)
 
 
 @pytest.mark.usefixtures("none_found_among_chunks")

@@ -17,12 +17,11 @@ from lance_context_core._loop import store_loop
 from lance_context_core.audit.audit import AsyncAudit
 from lance_context_core.blobs.blobs import AsyncBlobs
 from lance_context_core.coordination.checkpoints import AsyncCheckpoints
-from lance_context_core.coordination.lock import Acquiring, AsyncLock
-from lance_context_core.coordination.locks import AsyncLocks
-from lance_context_core.coordination.plans.plans import AsyncPlans
+from lance_context_core.coordination.locks import Acquiring, AsyncLock, AsyncLocks
+from lance_context_core.coordination.plans import AsyncPlans
 from lance_context_core.coordination.state import AsyncShortTermState
-from lance_context_core.coordination.tasks.board import AsyncTaskBoard, AsyncTaskStore
-from lance_context_core.coordination.templates.templates import AsyncTemplates
+from lance_context_core.coordination.tasks import AsyncTaskBoard, AsyncTaskStore
+from lance_context_core.coordination.templates import AsyncTemplates
 from lance_context_core.documents.documents import AsyncDocuments
 from lance_context_core.errors import (
     BlockingCallError,
@@ -31,8 +30,8 @@ from lance_context_core.errors import (
     ReadOnlyError,
     StoreClosedError,
 )
+from lance_context_core.graph.contradictions import AsyncStatements
 from lance_context_core.graph.graph import AsyncGraph
-from lance_context_core.graph.statements import AsyncStatements
 from lance_context_core.information.tables import AsyncInformationTables
 from lance_context_core.jobs.jobs import AsyncJobs, AsyncJobWorker
 from lance_context_core.knowledge.knowledge import AsyncKnowledge

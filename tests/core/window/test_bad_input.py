@@ -18,9 +18,9 @@ from lance_context_core.window import (
     PinnedSection,
     SummarySection,
     SystemSection,
-    endings,
     groups,
     groups_of,
+    sources,
 )
 
 SYSTEM = SystemSection(text="You pour tea.")
@@ -178,8 +178,8 @@ def test_a_line_of_a_million_signs_and_scripts_of_all_kinds_are_shown_or_left_ou
 def made(monkeypatch):
     """A mark for each row that a message was made of."""
     marks = []
-    original = endings.message_of
-    monkeypatch.setattr(endings, "message_of", lambda row: marks.append(1) or original(row))
+    original = sources.message_of
+    monkeypatch.setattr(sources, "message_of", lambda row: marks.append(1) or original(row))
     return marks
 
 

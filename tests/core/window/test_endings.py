@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from lance_context_core import ContextStore, Message
 from lance_context_core.messages import ToolCallPart
 from lance_context_core.storage.lance import reads
-from lance_context_core.window import endings
-from lance_context_core.window.cutting import block_of, places
+from lance_context_core.window import sources
+from lance_context_core.window.truncation import block_of, places
 
 sizes = st.lists(st.integers(17, 900), min_size=1, max_size=700)
 
@@ -228,16 +228,16 @@ def test_any_span_of_an_end_is_that_of_the_session_whatever_was_asked_before(
     n_read, n_added, first, asked
 ):
     session = [f"m{place}" for place in range(first + n_read + n_added)]
-    rows = [dict.fromkeys(endings.COLUMNS) | {"id": one, "role": "user"} for one in session[first:]]
-    schema = pa.schema([pa.field(name, pa.string()) for name in endings.COLUMNS])
-    ending = endings.Ending(
+    rows = [dict.fromkeys(sources.COLUMNS) | {"id": one, "role": "user"} for one in session[first:]]
+    schema = pa.schema([pa.field(name, pa.string()) for name in sources.COLUMNS])
+    ending = sources.Ending(
         rows=pa.Table.from_pylist(rows[:n_read], schema=schema),
         added=tuple(rows[n_read:]),
         first=first,
         sizes=(20,) * len(rows),
         last_user=None,
     )
-    with mock.patch.object(endings, "message_of", lambda row: row["id"]):
+    with mock.patch.object(sources, "message_of", lambda row: row["id"]):
         for one, other in asked:
             start, stop = sorted(first + round(share * len(rows)) for share in (one, other))
             assert ending.messages(start, stop) == session[start:stop]

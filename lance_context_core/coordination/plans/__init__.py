@@ -1,1 +1,0 @@
-"""What agents mean to do: texts with versions, which may branch, and the tasks that come of them."""

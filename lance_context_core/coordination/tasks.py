@@ -1,0 +1,481 @@
+"""What is to be done, by whom, and in which order."""
+
+import builtins
+import secrets
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field
+from datetime import timedelta
+from typing import Any, Literal, TypeVar
+
+from lance_context_core._handle import handle
+from lance_context_core._loop import LATER, Later
+from lance_context_core._resources import Resources
+from lance_context_core._util.checks import (
+    check_count,
+    check_name,
+    check_names,
+    check_span,
+    check_text,
+    check_word,
+    listed,
+    shown,
+)
+from lance_context_core.coordination import task_changes, task_types
+from lance_context_core.coordination.conversations import current_conversation
+from lance_context_core.coordination.task_changes import NAME, Change, Changes
+from lance_context_core.coordination.task_graph import Graph
+from lance_context_core.coordination.task_types import (
+    Priority,
+    Task,
+    TaskEvent,
+    TaskStats,
+    TaskStatus,
+)
+from lance_context_core.errors import InvalidRequestError, NotFoundError
+from lance_context_core.scope import Scope
+from lance_context_core.storage.locks import processes
+from lance_context_core.storage.task_index import Holder
+from lance_context_core.stores.key_values import AsyncKeyValues
+
+# What callers give a board, checked.
+
+_SHORTEST, _LONGEST = timedelta(milliseconds=100), timedelta(days=30)
+
+_FIELDS = ("title", "id", "priority", "parent_id", "depends_on", "note")
+
+
+def checked_tasks(tasks: Iterable[str | Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The fields of many, each a title or a mapping of what `checked` takes; of each id one."""
+    given = []
+    for number, task in enumerate(listed(tasks, "tasks")):
+        one = task if isinstance(task, Mapping) else {"title": task}
+        if unknown := one.keys() - set(_FIELDS):
+            raise InvalidRequestError(
+                f"tasks[{number}] has the unknown key {shown(min(map(str, unknown)))}: "
+                f"there are {', '.join(_FIELDS)}"
+            )
+        given.append(checked_task(**{"title": None, **one}, where=f"tasks[{number}]."))
+    for id, n_times in Counter(one["id"] for one in given).items():
+        if n_times > 1:
+            raise InvalidRequestError(f"tasks has the id {shown(id)} twice: choose another id")
+    return given
+
+
+def checked_task(
+    title: object,
+    *,
+    id: object = None,
+    priority: object = Priority.NORMAL,
+    parent_id: object = None,
+    depends_on: object = (),
+    note: object = "",
+    where: str = "",
+) -> dict[str, Any]:
+    """The fields of one, which has an id then."""
+    title = check_text(title, f"{where}title").strip()
+    if not title:
+        raise InvalidRequestError(f"{where}title is blank: say what is to be done")
+    return {
+        "id": secrets.token_hex(8) if id is None else check_name(id, f"{where}id"),
+        "title": title,
+        "priority": _priority(priority, f"{where}priority"),
+        "parent_id": name_or_none(parent_id, f"{where}parent_id"),
+        "depends_on": tuple(dict.fromkeys(check_names(depends_on, f"{where}depends_on"))),
+        "note": check_text(note, f"{where}note"),
+    }
+
+
+def name_or_none(name: object, where: str) -> str | None:
+    """A name, if there is one."""
+    return None if name is None else check_name(name, where)
+
+
+def _priority(priority: object, where: str) -> Priority:
+    """The priority of a number or a name."""
+    if isinstance(priority, str) and priority.upper() in Priority.__members__:
+        return Priority[priority.upper()]
+    if isinstance(priority, int) and not isinstance(priority, bool) and priority in list(Priority):
+        return Priority(priority)
+    raise InvalidRequestError(
+        f"{where}={priority!r}: there are {', '.join(one.name.lower() for one in Priority)}"
+    )
+
+
+def claimed(tasks: Sequence[Task], where: str) -> Sequence[Task]:
+    """A caller's tasks, each of which somebody claimed."""
+    if not isinstance(tasks, Sequence) or not all(isinstance(one, Task) for one in tasks):
+        raise InvalidRequestError(
+            f"{where}={shown(tasks)}: give a list of the tasks that claim() or claim_many() returned"
+        )
+    if free := [one.id for one in tasks if one.status is not TaskStatus.IN_PROGRESS]:
+        raise InvalidRequestError(f"{where} has {free}, which nobody is at: claim them before")
+    if len({one.id for one in tasks}) < len(tasks):
+        raise InvalidRequestError(f"{where} has a task twice: give each once")
+    return tasks
+
+
+def status_of(status: str) -> TaskStatus:
+    """A status by its word."""
+    return check_word(status, TaskStatus, "status")
+
+
+def attempt_of(attempt: int | None) -> int | None:
+    """The number of an attempt, if one is named."""
+    return None if attempt is None else check_count(attempt, "attempt")
+
+
+def lease_of(lease: timedelta) -> timedelta:
+    """For how long a task is claimed."""
+    if not isinstance(lease, timedelta) or not _SHORTEST <= lease <= _LONGEST:
+        raise InvalidRequestError(
+            f"lease={shown(lease)}: give a timedelta of 0.1 seconds to 30 days"
+        )
+    return lease
+
+
+T = TypeVar("T")
+
+TASK_LEASE = timedelta(minutes=5)
+_ALIVE_FOR_SECONDS = 0.1
+"""For how long who was seen alive is not looked for again, while there is something else to do."""
+
+TaskOutcome = Literal["succeeded", "failed", "cancelled"]
+"""How a run of agents has ended."""
+
+_SETTLED: dict[str, TaskStatus] = {
+    "succeeded": TaskStatus.COMPLETED,
+    "failed": TaskStatus.FAILED,
+    "cancelled": TaskStatus.PENDING,
+}
+
+
+@handle
+class AsyncTaskStore:
+    """The boards of a store."""
+
+    _resources: Resources
+    _scope: Scope
+
+    def board(self, name: str = "default") -> "AsyncTaskBoard":
+        """The board of that name, such as a plan's or a conversation's; it need not exist yet."""
+        return AsyncTaskBoard(check_name(name, "name"), self._resources, self._scope)
+
+    def here(self) -> "AsyncTaskBoard":
+        """The board of the agent and conversation that this code belongs to: see `conversation`.
+
+        Raises InvalidRequestError outside any, rather than have agents share one by accident.
+        """
+        return self.board(current_conversation().board)
+
+    async def boards(self) -> list[str]:
+        """The names of the boards that there are, in order."""
+        items = AsyncKeyValues(NAME, self._resources, self._scope)
+        return [one[0] for one in await items.namespaces(max_depth=1)]
+
+    async def delete_board(self, name: str) -> bool:
+        """Forget a board with its tasks and their history; returns whether there was one."""
+        items = AsyncKeyValues(NAME, self._resources, self._scope)
+        return await items.delete_under((check_name(name, "name"),)) > 0
+
+
+@handle
+class AsyncTaskBoard:
+    """Tasks that belong together; each change of them is one commit, whole or not at all."""
+
+    name: str
+    _resources: Resources = field(repr=False)
+    _scope: Scope = field(repr=False)
+
+    # Reading
+
+    async def get(self, id: str) -> Task:
+        """A task. Raises NotFoundError if there is none."""
+        (item,) = await self._changes.items.get([(self._changes.tasks, check_name(id, "id"))])
+        if item is None:
+            raise NotFoundError(f"there is no task {id!r} on this board")
+        return task_types.task_of(item.value or {})
+
+    async def list(
+        self, *, status: str | None = None, parent_id: str | None = None
+    ) -> builtins.list[Task]:
+        """The tasks in the order in which they were added: all, of one status, or subtasks of one."""
+        wanted = None if status is None else status_of(status)
+        parent_id = name_or_none(parent_id, "parent_id")
+        return [
+            one
+            for one in (await self._changes.listed()).by_id.values()
+            if wanted in (None, one.status) and parent_id in (None, one.parent_id)
+        ]
+
+    async def ready(self, *, limit: int | None = None) -> builtins.list[Task]:
+        """What may be begun: the most urgent first, then in the order of adding."""
+        check_span(offset=0, limit=limit, last=None)
+        return (await self._changes.listed()).ready()[:limit]
+
+    async def waits_for(self, id: str) -> builtins.list[str]:
+        """The ids of what is to be done before a task may be begun; none if it may."""
+        graph = Graph(await self._changes.listed(), self._resources.clock.now())
+        return graph.waits_for(check_name(id, "id"))
+
+    async def progress(self, id: str | None = None) -> float:
+        """How far a task is, or all of them, in [0, 1]; what is begun counts half."""
+        task = None if id is None else await self.get(id)
+        return task_changes.progress(await self._changes.listed(), task)
+
+    async def stats(self) -> TaskStats:
+        """How far the board is."""
+        return task_changes.stats(await self._changes.listed())
+
+    async def tree(self) -> str:
+        """The tasks as lines of text, subtasks below theirs: ○ ◐ ● ✗ ◌ ⊘, or `No tasks`."""
+        return task_changes.tree(await self._changes.listed())
+
+    async def history(self, id: str | None = None) -> builtins.list[TaskEvent]:
+        """What became of a task, or of all, oldest first."""
+        id = name_or_none(id, "id")
+        rows = await self._changes.items.list(namespace=self._changes.history)
+        events = [event for one in rows for event in task_types.events_of(one.value or {})]
+        return [one for one in events if id in (None, one.task_id)]
+
+    # Changing
+
+    async def add(
+        self,
+        title: str,
+        *,
+        id: str | None = None,
+        priority: Priority | int | str = Priority.NORMAL,
+        parent_id: str | None = None,
+        depends_on: Sequence[str] = (),
+        note: str = "",
+    ) -> Task:
+        """Add a task, as a subtask of `parent_id` if that is given.
+
+        It is blocked while a task of `depends_on`, or something that its parents depend on, is not
+        done. Raises InvalidRequestError for a blank title, an id that is taken, and a circle, which
+        it names; NotFoundError for a task that is not there.
+        """
+        one = checked_task(
+            title, id=id, priority=priority, parent_id=parent_id, depends_on=depends_on, note=note
+        )
+        (task,) = await self._add([one])
+        return task
+
+    async def add_many(self, tasks: Iterable[str | Mapping[str, Any]]) -> builtins.list[Task]:
+        """Add tasks in this order, all in one commit or none of them; returns them.
+
+        Each is a title, or a mapping of what `add` takes. They may depend on each other, and be
+        subtasks of each other, whichever comes first. Raises as `add` does, and InvalidRequestError
+        for an id that is there twice.
+        """
+        return await self._add(checked_tasks(tasks))
+
+    async def depend(self, id: str, on: str) -> Task:
+        """Let a task that is not begun wait for another. Raises InvalidRequestError for a circle."""
+        id, on = check_name(id, "id"), check_name(on, "on")
+
+        def change(graph: Graph, _: int) -> Task:
+            graph.depend(id, on)
+            return graph.get(id)
+
+        return await self._change(change)
+
+    async def claim(self, worker: str, *, lease: timedelta = TASK_LEASE) -> Task | None:
+        """Begin the next task that is ready, as exactly one of all who ask; None if none is.
+
+        What somebody is at whose process is no more, or who was not heard of for his `lease`, is
+        ready again. See `heartbeat`.
+        """
+        return next(iter(await self.claim_many(worker, limit=1, lease=lease)), None)
+
+    def _claim_at_once(self, worker: str, *, lease: timedelta = TASK_LEASE) -> Task | Later | None:
+        tasks = self._claim_many_at_once(worker, limit=1, lease=lease)
+        return tasks if tasks is LATER else next(iter(tasks), None)
+
+    async def claim_many(
+        self,
+        worker: str,
+        *,
+        limit: int,
+        completed: Sequence[Task] = (),
+        lease: timedelta = TASK_LEASE,
+    ) -> builtins.list[Task]:
+        """Begin up to `limit` of the tasks that are ready, as `claim` does each, in one commit.
+
+        In the same commit, before that, tasks that were claimed are `completed`, as `complete_many`
+        does. For a worker that has many short tasks: a commit costs more than a task.
+        """
+        change = self._claiming(worker, limit, completed, lease)
+        return await self._changes.make(change, give_back=self._given_back)
+
+    def _claim_many_at_once(
+        self,
+        worker: str,
+        *,
+        limit: int,
+        completed: Sequence[Task] = (),
+        lease: timedelta = TASK_LEASE,
+    ) -> builtins.list[Task] | Later:
+        return self._changes.make_now(self._claiming(worker, limit, completed, lease))
+
+    def _claiming(
+        self, worker: str, limit: int, completed: Sequence[Task], lease: timedelta
+    ) -> Change[builtins.list[Task]]:
+        worker, lease = check_name(worker, "worker"), lease_of(lease)
+        check_count(limit, "limit")
+        done = claimed(completed, "completed")
+
+        def change(graph: Graph, _: int) -> builtins.list[Task]:
+            _complete(graph, done, "")
+            graph.take_back(self._is_gone)
+            tasks = graph.next(limit)
+            if not tasks:
+                # Rather than leave with nothing, look whether somebody has died in this moment.
+                seen = set[str]()
+                graph.take_back(lambda one: self._is_gone(one, seen))
+                tasks = graph.next(limit)
+            return [graph.begin(one, worker, processes.mine(), lease) for one in tasks]
+
+        return change
+
+    async def heartbeat(self, id: str, *, attempt: int, lease: timedelta = TASK_LEASE) -> Task:
+        """Say that one is at a task still. Raises ConflictError if somebody else began it anew."""
+        id, lease = check_name(id, "id"), lease_of(lease)
+        attempt = check_count(attempt, "attempt")
+
+        def change(graph: Graph, _: int) -> Task:
+            return graph.keep(id, attempt, lease)
+
+        return await self._change(change)
+
+    async def complete(self, id: str, *, attempt: int | None = None, note: str = "") -> Task:
+        """A task that is begun is done. What waited for it is ready, and its parent may be done.
+
+        `attempt` is that of the claim: ConflictError is raised if it is over.
+        """
+        return await self._move(id, TaskStatus.COMPLETED, attempt, note)
+
+    def _complete_at_once(
+        self, id: str, *, attempt: int | None = None, note: str = ""
+    ) -> Task | Later:
+        return self._changes.make_now(_moving(id, TaskStatus.COMPLETED, attempt, note))
+
+    async def complete_many(self, tasks: Sequence[Task], *, note: str = "") -> builtins.list[Task]:
+        """Tasks are done, as they were claimed: all in one commit, or none of them.
+
+        Raises ConflictError if the attempt of one is over: it names that one.
+        """
+        done, note = claimed(tasks, "tasks"), check_text(note, "note")
+        return await self._change(lambda graph, _: _complete(graph, done, note))
+
+    async def fail(self, id: str, *, attempt: int | None = None, note: str = "") -> Task:
+        """A task that is begun was not done; it may be tried again. `attempt` as for `complete`."""
+        return await self._move(id, TaskStatus.FAILED, attempt, note)
+
+    async def release(self, id: str, *, attempt: int | None = None, note: str = "") -> Task:
+        """Give back a task that is begun, for others to begin. `attempt` as for `complete`."""
+        id, note, attempt = (
+            check_name(id, "id"),
+            check_text(note, "note"),
+            attempt_of(attempt),
+        )
+
+        def change(graph: Graph, _: int) -> Task:
+            if (task := graph.get(id)).status is not TaskStatus.IN_PROGRESS:
+                raise InvalidRequestError(f"task {id!r} is {task.status}: nobody is at it")
+            return graph.move(id, TaskStatus.PENDING, note=note, of_attempt=attempt)
+
+        return await self._change(change)
+
+    async def skip(self, id: str, *, note: str = "") -> Task:
+        """A task is not to be done; what waited for it waits no more."""
+        return await self._move(id, TaskStatus.SKIPPED, None, note)
+
+    async def retry(self, id: str, *, max_retries: int | None = None, note: str = "") -> Task:
+        """Have a task that failed begun anew, if that was not done `max_retries` times already."""
+        id, note = check_name(id, "id"), check_text(note, "note")
+        if max_retries is not None:
+            check_count(max_retries, "max_retries", least=0)
+        return await self._change(lambda graph, _: graph.retry(id, max_retries, note))
+
+    async def delete(self, id: str) -> builtins.list[str]:
+        """Forget a task with its subtasks; returns their ids. None may be what others depend on."""
+        id = check_name(id, "id")
+        return await self._change(lambda graph, _: (graph.get(id), graph.remove(id))[1])
+
+    async def settle(
+        self, outcome: TaskOutcome, *, worker: str | None = None
+    ) -> builtins.list[Task]:
+        """A run has ended, all of it or that of one worker: what was begun in it ends as it did.
+
+        Completed if it `succeeded`, failed if it `failed`, and free for others if it was `cancelled`.
+        Returns these tasks.
+        """
+        if outcome not in _SETTLED:
+            raise InvalidRequestError(f"outcome={shown(outcome)}: there are {', '.join(_SETTLED)}")
+        worker = name_or_none(worker, "worker")
+
+        def change(graph: Graph, _: int) -> builtins.list[Task]:
+            begun = [one.id for one in graph.begun() if worker in (None, one.assigned_to)]
+            for one in begun:
+                graph.move(one, _SETTLED[outcome], note=f"the run {outcome}")
+            return [graph.get(one) for one in begun]
+
+        return await self._change(change)
+
+    # Helpers
+
+    async def _add(self, new: Sequence[Mapping[str, Any]]) -> builtins.list[Task]:
+        def change(graph: Graph, order: int) -> builtins.list[Task]:
+            now = self._resources.clock.now()
+            graph.add_all(
+                [
+                    Task(order=place, created_at=now, updated_at=now, **one)
+                    for place, one in enumerate(new, order)
+                ]
+            )
+            return [graph.get(one["id"]) for one in new]
+
+        return await self._change(change)
+
+    @property
+    def _changes(self) -> Changes:
+        return Changes(self.name, self._resources, self._scope)
+
+    def _is_gone(self, holder: Holder, seen: set[str] | None = None) -> bool:
+        """Whether others may have what is held; who was `seen` alive is not looked for once more."""
+        process = holder.process
+        within_seconds = _ALIVE_FOR_SECONDS if seen is None or process in seen else 0.0
+        if process is not None:
+            if processes.is_dead(process, within_seconds=within_seconds):
+                return True
+            if seen is not None:
+                seen.add(process)
+        if holder.ticks is not None and process and processes.is_of_this_boot(process):
+            return processes.ticks() >= holder.ticks
+        now = self._resources.clock.now().timestamp()
+        return holder.until is not None and now >= holder.until
+
+    async def _given_back(self, tasks: builtins.list[Task]) -> None:
+        for one in tasks:
+            await self.release(one.id, attempt=one.attempt, note="the claim was cancelled")
+
+    async def _move(self, id: str, status: TaskStatus, attempt: int | None, note: str) -> Task:
+        return await self._change(_moving(id, status, attempt, note))
+
+    async def _change(self, change: Change[T]) -> T:
+        """Do `change` to the board as it is, and write what became another, in one commit."""
+        return await self._changes.make(change)
+
+
+def _moving(id: str, status: TaskStatus, attempt: int | None, note: str) -> Change[Task]:
+    id, note, attempt = check_name(id, "id"), check_text(note, "note"), attempt_of(attempt)
+    return lambda graph, _: graph.move(id, status, note=note, of_attempt=attempt)
+
+
+def _complete(graph: Graph, tasks: Sequence[Task], note: str) -> list[Task]:
+    """Complete these in the attempts in which they were claimed."""
+    for one in tasks:
+        graph.move(one.id, TaskStatus.COMPLETED, note=note, of_attempt=one.attempt)
+    return [graph.get(one.id) for one in tasks]

@@ -1,1 +1,0 @@
-"""What is to be done, by whom, and in which order."""

@@ -1,0 +1,363 @@
+"""Prompts with variables, which agents keep, change and fill in."""
+
+import builtins
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, Literal, get_args
+
+from lance_context_core._handle import handle
+from lance_context_core._resources import Resources
+from lance_context_core._util.checks import (
+    check_count,
+    check_json_object,
+    check_name,
+    check_names,
+    check_text,
+    shown,
+)
+from lance_context_core._util.extras import importing
+from lance_context_core._util.frozen import frozen_by_name
+from lance_context_core.coordination.changes import Written, best, changed
+from lance_context_core.errors import InvalidRequestError, NotFoundError
+from lance_context_core.scope import Scope
+from lance_context_core.stores.key_values import AsyncKeyValues
+from lance_context_core.types import Item
+
+# Filling in a text: once through it for `{{name}}`, or by Jinja where nothing but its values is seen.
+
+TemplateSyntax = Literal["plain", "jinja"]
+"""`plain` fills in each `{{name}}`, `jinja` has conditions, loops and filters, too."""
+
+_PLACE = re.compile(r"\{\{\s*([a-zA-Z_][a-zA-Z0-9_]*)\s*\}\}")
+_LONGEST = 10_000_000
+"""Characters that an operation within a template may make of a text."""
+
+
+def checked_syntax(syntax: object) -> TemplateSyntax:
+    """The syntax. Raises InvalidRequestError for one that there is not."""
+    syntaxes: tuple[TemplateSyntax, ...] = get_args(TemplateSyntax)
+    for one in syntaxes:
+        if syntax == one:
+            return one
+    raise InvalidRequestError(
+        f"syntax={shown(syntax)}: there are {', '.join(get_args(TemplateSyntax))}"
+    )
+
+
+def variables_of(text: str, syntax: TemplateSyntax) -> tuple[str, ...]:
+    """The names that are filled in, in order. Raises InvalidRequestError for a text that is no template."""
+    if syntax == "plain":
+        return tuple(sorted(set(_PLACE.findall(text))))
+    return tuple(sorted(_jinja().variables(text)))
+
+
+def rendered(text: str, syntax: TemplateSyntax, values: Mapping[str, Any], *, what: str) -> str:
+    """The text with its variables filled in, of which each must be given; what else is given is ignored.
+
+    Values are JSON; what they hold is never taken for a part of the template.
+    """
+    given = check_json_object(values, "values")
+    missing = [name for name in variables_of(text, syntax) if name not in given]
+    if missing and syntax == "plain":
+        raise InvalidRequestError(f"{what} lacks values for {', '.join(missing)}: give them all")
+    if syntax == "jinja":
+        return _jinja().render(text, given, what)
+    return _PLACE.sub(lambda place: _written(given[place[1]], place[1]), text)
+
+
+def braced(text: str) -> str:
+    """A plain template as one of Python's `str.format`: `{name}` for `{{name}}`, other braces doubled."""
+    parts = _PLACE.split(text)
+    for index, part in enumerate(parts):
+        is_name = index % 2
+        parts[index] = f"{{{part}}}" if is_name else part.replace("{", "{{").replace("}", "}}")
+    return "".join(parts)
+
+
+def _written(value: Any, name: str) -> str:
+    if isinstance(value, str):
+        return value
+    if value is None or isinstance(value, bool | list | dict):
+        raise InvalidRequestError(
+            f"{check_name(name, 'name')}={shown(value)}: a plain template takes texts and numbers; "
+            "write it as a text"
+        )
+    return str(value)
+
+
+class _Jinja:
+    """Jinja's sandbox, in which a name that is not given is an error and nothing can be changed."""
+
+    def __init__(self) -> None:
+        with importing("jinja2", extra="templates", by="A template of the syntax 'jinja'"):
+            from jinja2 import StrictUndefined, exceptions, meta
+            from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+        class Environment(ImmutableSandboxedEnvironment):
+            """Where an operation cannot make a text that fills the memory."""
+
+            intercepted_binops = frozenset({"*", "**", "%"})
+
+            def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+                if any(isinstance(one, str | list | tuple) for one in (left, right)):
+                    sizes = [
+                        one if isinstance(one, int) else len(str(one)) for one in (left, right)
+                    ]
+                    if operator == "%" or sizes[0] * sizes[1] > _LONGEST:
+                        raise exceptions.SecurityError("it would make too long a text")
+                elif operator == "**" and abs(right) > 100:
+                    raise exceptions.SecurityError("it would make too large a number")
+                return super().call_binop(context, operator, left, right)
+
+        self._environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True)
+        self._meta = meta
+        self._refused: tuple[type[Exception], ...] = (
+            exceptions.TemplateError,
+            *(TypeError, ValueError, ArithmeticError, LookupError, RecursionError),
+        )
+
+    def variables(self, text: str) -> set[str]:
+        tree = self._tried(lambda: self._environment.parse(text), "the template")
+        if others := list(self._meta.find_referenced_templates(tree)):
+            raise InvalidRequestError(
+                f"the template refers to another one, {shown(others[0])}: put its text here instead"
+            )
+        return set(self._meta.find_undeclared_variables(tree))
+
+    def render(self, text: str, values: Mapping[str, Any], what: str) -> str:
+        return str(self._tried(lambda: self._environment.from_string(text).render(values), what))
+
+    def _tried(self, work: Callable[[], Any], what: str) -> Any:
+        try:
+            return work()
+        except self._refused as error:
+            line = getattr(error, "lineno", None)
+            where = f", line {line}" if line else ""
+            raise InvalidRequestError(f"{what} cannot be filled in{where}: {error}") from error
+
+
+@lru_cache(maxsize=1)
+def _jinja() -> _Jinja:
+    return _Jinja()
+
+
+# A template, and how often it was used.
+
+
+@frozen_by_name
+class Template:
+    """A prompt with variables, in one of its versions."""
+
+    name: str
+    version: int
+    """From 1, one more than that of the version before."""
+    text: str
+    syntax: TemplateSyntax = "plain"
+    description: str = ""
+    category: str | None = None
+    tags: tuple[str, ...] = ()
+    created_at: datetime
+    """When the first version was saved."""
+    updated_at: datetime
+    """When this one was."""
+    n_uses: int = 0
+    """How often the store filled it in, in all its versions."""
+    last_used_at: datetime | None = None
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The names that are to be given, in order."""
+        return variables_of(self.text, self.syntax)
+
+    def render(self, values: Mapping[str, Any]) -> str:
+        """The text with its variables filled in, each of which must be given; it counts as no use.
+
+        Values are JSON, texts and numbers alone in a plain template; what they hold is never filled
+        in itself, and what no variable names is ignored. Raises InvalidRequestError.
+        """
+        return rendered(self.text, self.syntax, values, what=f"template {self.name!r}")
+
+    def as_format(self) -> str:
+        """The text as `str.format` and f-strings have it: `{name}`, and other braces doubled.
+
+        Raises InvalidRequestError for one of the syntax `jinja`, which says more than that.
+        """
+        if self.syntax != "plain":
+            raise InvalidRequestError(
+                f"template {self.name!r} is of the syntax {self.syntax!r}: only a plain one can be "
+                "written for str.format"
+            )
+        return braced(self.text)
+
+
+# The templates of a store: each version of each is kept.
+
+NAME = "lance_context.templates"
+"""What the items are called in which templates are kept."""
+
+_LATEST, _VERSIONS, _USES = "latest", "versions", "uses"
+
+
+@handle
+class AsyncTemplates:
+    """The templates of a store, by name."""
+
+    _resources: Resources
+    _scope: Scope
+
+    # Reading
+
+    async def get(self, name: str, *, version: int | None = None) -> Template:
+        """The latest version of a template, or another one. Raises NotFoundError if there is none."""
+        name = check_name(name, "name")
+        key = _latest(name)
+        if version is not None:
+            key = _version(name, check_count(version, "version"))
+        item, uses = await self._items.get([key, _uses(name)])
+        if item is None:
+            which = f"template {name!r}" + ("" if version is None else f" of version {version}")
+            raise NotFoundError(f"there is no {which}")
+        return _template(item, uses)
+
+    async def list(
+        self, *, category: str | None = None, tag: str | None = None
+    ) -> builtins.list[Template]:
+        """The latest version of each template, the most used first, then by name.
+
+        All, or those of a category, or with a tag.
+        """
+        latest = await self._items.list(namespace=(_LATEST,))
+        uses = {one.key: one for one in await self._items.list(namespace=(_USES,))}
+        found = [_template(one, uses.get(one.key)) for one in latest]
+        wanted = [
+            one
+            for one in found
+            if category in (None, one.category) and (tag is None or tag in one.tags)
+        ]
+        return sorted(wanted, key=lambda one: (-one.n_uses, one.name))
+
+    async def search(self, query: str, *, limit: int = 10) -> builtins.list[Template]:
+        """The templates that have words of `query`, most of them first.
+
+        In the name, the tags, the description, the category or the text, of equals in this order.
+        """
+        return best(query, await self.list(), _searched, limit=limit)
+
+    async def versions(self, name: str) -> builtins.list[Template]:
+        """All versions of a template, the latest first; empty if there is none."""
+        name = check_name(name, "name")
+        (uses,) = await self._items.get([_uses(name)])
+        rows = await self._items.list(namespace=(_VERSIONS, name), reverse=True)
+        return [_template(one, uses) for one in rows]
+
+    # Changing
+
+    async def save(
+        self,
+        name: str,
+        text: str,
+        *,
+        syntax: TemplateSyntax = "plain",
+        description: str = "",
+        category: str | None = None,
+        tags: Sequence[str] = (),
+    ) -> Template:
+        """Keep a template, as a new version if there is one of that name; returns it.
+
+        One that is the same as the latest version is that version. `syntax="jinja"` needs the extra
+        `templates`. Raises InvalidRequestError for a text that is no template.
+        """
+        name, text = check_name(name, "name"), check_text(text, "text")
+        given: dict[str, Any] = {
+            "text": text,
+            "syntax": checked_syntax(syntax),
+            "description": check_text(description, "description"),
+            "category": None if category is None else check_name(category, "category"),
+            "tags": builtins.list(dict.fromkeys(check_names(tags, "tags"))),
+        }
+        if not text.strip():
+            raise InvalidRequestError("text is blank: give what is to be filled in")
+        variables_of(text, given["syntax"])
+
+        async def decide(before: Mapping[str, Any] | None) -> tuple[Written, None]:
+            old = before or {}
+            if {key: old.get(key) for key in given} == given:
+                return Written(), None
+            now = self._resources.clock.now().isoformat()
+            number = old.get("version", 0) + 1
+            value = {
+                **given,
+                "version": number,
+                "created_at": old.get("created_at", now),
+                "updated_at": now,
+            }
+            (space, key), (versions, of) = _latest(name), _version(name, number)
+            puts = [
+                Item(namespace=space, key=key, value=value),
+                Item(namespace=versions, key=of, value=value),
+            ]
+            return Written(puts=puts), None
+
+        await changed(self._items, _latest(name), decide, what=f"template {name!r}")
+        return await self.get(name)
+
+    async def render(
+        self, name: str, values: Mapping[str, Any], *, version: int | None = None
+    ) -> str:
+        """A template with its variables filled in, which counts as a use; see `Template.render`."""
+        text = (await self.get(name, version=version)).render(values)
+
+        async def decide(before: Mapping[str, Any] | None) -> tuple[Written, None]:
+            space, key = _uses(name)
+            now = self._resources.clock.now().isoformat()
+            value = {"n": (before or {}).get("n", 0) + 1, "at": now}
+            return Written(puts=[Item(namespace=space, key=key, value=value)]), None
+
+        await changed(self._items, _uses(name), decide, what=f"the uses of template {name!r}")
+        return text
+
+    async def delete(self, name: str) -> bool:
+        """Forget a template with all its versions; returns whether there was one."""
+        name = check_name(name, "name")
+        rows = await self._items.keys(namespace=(_VERSIONS, name))
+        return any(await self._items.delete([_latest(name), _uses(name), *rows]))
+
+    # Helpers
+
+    @property
+    def _items(self) -> AsyncKeyValues:
+        return AsyncKeyValues(NAME, self._resources, self._scope)
+
+
+def _latest(name: str) -> tuple[tuple[str, ...], str]:
+    return (_LATEST,), name
+
+
+def _uses(name: str) -> tuple[tuple[str, ...], str]:
+    return (_USES,), name
+
+
+def _version(name: str, number: int) -> tuple[tuple[str, ...], str]:
+    return (_VERSIONS, name), f"{number:012d}"
+
+
+def _template(item: Item, uses: Item | None) -> Template:
+    value = dict(item.value or {})
+    used = {} if uses is None else dict(uses.value or {})
+    at = used.get("at")
+    name = item.key if item.namespace == (_LATEST,) else item.namespace[1]
+    value |= {
+        "tags": tuple(value["tags"]),
+        "created_at": datetime.fromisoformat(value["created_at"]),
+        "updated_at": datetime.fromisoformat(value["updated_at"]),
+    }
+    template = Template(name=name, **value)
+    last = None if at is None else datetime.fromisoformat(at)
+    return replace(template, n_uses=used.get("n", 0), last_used_at=last)
+
+
+def _searched(one: Template) -> list[str]:
+    return [one.name, " ".join(one.tags), one.description, one.category or "", one.text]

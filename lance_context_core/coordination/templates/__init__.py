@@ -1,1 +1,0 @@
-"""Prompts with variables, which agents keep, change and fill in."""

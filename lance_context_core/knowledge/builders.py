@@ -1,0 +1,84 @@
+"""Who makes the knowledge: rules, a model, or both; none of them is ever called by a search."""
+
+from dataclasses import field, replace
+
+from lance_context_core._util.checks import check_name, shown
+from lance_context_core._util.frozen import frozen
+from lance_context_core.errors import InvalidRequestError
+from lance_context_core.knowledge.extracting import ModelExtractor
+from lance_context_core.knowledge.policies import ModelConsolidator
+from lance_context_core.knowledge.protocols import (
+    AsyncParaphraser,
+    Consolidator,
+    Extractor,
+    Paraphraser,
+    SessionSummariser,
+)
+from lance_context_core.knowledge.rules import RuleExtractor
+from lance_context_core.models import LanguageModel
+
+Model = LanguageModel | Paraphraser | AsyncParaphraser
+"""A language model; or a function that says sentences in other words."""
+
+
+@frozen
+class Makers:
+    """Who finds facts, says them otherwise, decides on them, and summarises sessions."""
+
+    extractor: Extractor = field(default_factory=RuleExtractor)
+    paraphraser: Paraphraser | AsyncParaphraser | None = None
+    paraphraser_name: str = ""
+    consolidator: Consolidator | None = None
+    summariser: SessionSummariser | None = None
+
+    @property
+    def name(self) -> str:
+        """All of them: what others make is made anew."""
+        names = [self.extractor.name]
+        names += [self.paraphraser_name] if self.paraphraser is not None else []
+        names += [one.name for one in (self.consolidator, self.summariser) if one is not None]
+        return "+".join(names)
+
+    def using(
+        self,
+        *,
+        extractor: Extractor | None,
+        consolidator: Consolidator | None,
+        summariser: SessionSummariser | None,
+        model: Model | None,
+        model_name: str,
+    ) -> "Makers":
+        """These, with those that are given in place of some. Raises InvalidRequestError for none."""
+        _check("extractor", extractor, "extract")
+        _check("consolidator", consolidator, "decide")
+        _check("summariser", summariser, "summarise")
+        paraphraser, name = self.paraphraser, self.paraphraser_name
+        if isinstance(model, LanguageModel):
+            extractor = extractor or ModelExtractor(model)
+            consolidator = consolidator or ModelConsolidator(model)
+        elif model is not None:
+            if not callable(model):
+                raise InvalidRequestError(
+                    f"model is {shown(model)}: pass a LanguageModel, or what can be called"
+                )
+            paraphraser, name = model, check_name(model_name, "model_name")
+        return replace(
+            self,
+            extractor=extractor or self.extractor,
+            paraphraser=paraphraser,
+            paraphraser_name=name,
+            consolidator=consolidator or self.consolidator,
+            summariser=summariser or self.summariser,
+        )
+
+
+RULES = Makers()
+"""The rules alone."""
+
+
+def _check(name: str, given: object, method: str) -> None:
+    if given is None:
+        return
+    is_named = isinstance(getattr(given, "name", None), str)
+    if not is_named or not callable(getattr(given, method, None)):
+        raise InvalidRequestError(f"{name} is {shown(given)}: it needs a name and {method}(…)")

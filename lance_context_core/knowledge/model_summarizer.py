@@ -1,0 +1,66 @@
+"""Summaries of sessions by a model, in its own words; the sentences of the session where these fail."""
+
+from collections.abc import Sequence
+
+from lance_context_core._util.checks import check_count
+from lance_context_core._util.frozen import frozen
+from lance_context_core.knowledge import prompts
+from lance_context_core.knowledge.evidence_text import fault_of
+from lance_context_core.knowledge.extracting import TIMEOUT, asked
+from lance_context_core.knowledge.types import SpokenTurn, Summary
+from lance_context_core.models import LanguageModel, check_asking
+
+_SPEAKERS = ("user", "assistant")
+_CHARACTERS_A_WORD = 12
+
+
+@frozen
+class ModelSummariser:
+    """Lets a language model say what a session is about: one call a job, over its last turns.
+
+    - `words`: so many at most are asked for; what is twice as long is refused.
+    - `most_characters`: so much of the end of a session is shown to the model.
+    """
+
+    model: LanguageModel
+    instructions: str = ""
+    words: int = 80
+    most_characters: int = 24_000
+    timeout: float = TIMEOUT
+
+    def __post_init__(self) -> None:
+        check_asking(self.model, self.instructions, self.timeout)
+        check_count(self.words, "words")
+        check_count(self.most_characters, "most_characters")
+
+    @property
+    def name(self) -> str:
+        """The prompt and the model."""
+        return f"{prompts.SUMMARISE_NAME}+{self.model.name}"
+
+    async def summarise(self, turns: Sequence[SpokenTurn]) -> Summary:
+        """What the model says, or why that cannot be kept."""
+        shown = self._shown(turns)
+        if not shown:
+            return Summary()
+        request = prompts.summarise(shown, words=self.words, instructions=self.instructions)
+        answer = await asked(self.model, request, self.timeout)
+        text, faults = answer.data["summary"], answer.faults
+        if (fault := fault_of(text, most=2 * self.words * _CHARACTERS_A_WORD)) is not None:
+            faults[fault] += 1
+        return Summary(
+            text=text.strip() if fault is None else None,
+            faults=dict(faults),
+            usage=dict(answer.usage),
+        )
+
+    def _shown(self, turns: Sequence[SpokenTurn]) -> list[SpokenTurn]:
+        """The last turns that there is room for; the last one in any case."""
+        shown: list[SpokenTurn] = []
+        n_characters = 0
+        for one in reversed([one for one in turns if one.role in _SPEAKERS]):
+            n_characters += len(one.text)
+            if shown and n_characters > self.most_characters:
+                break
+            shown.append(one)
+        return shown[::-1]

@@ -1,0 +1,279 @@
+"""The jobs that hide what is no longer worth showing: nothing is deleted, and all can be undone.
+
+An archive hides a session in one commit, and then puts its rows away: where it was killed in between,
+the next archive of it, or `maintain`, does so.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+from lance_context_core._util.checks import is_number, shown
+from lance_context_core._util.frozen import frozen, frozen_by_name
+from lance_context_core.codecs.records import is_visible
+from lance_context_core.errors import InvalidRequestError, NotFoundError
+from lance_context_core.jobs import commits
+from lance_context_core.jobs.commits import Held, Outcome, implied
+from lance_context_core.jobs.queue import Decide, Queue
+from lance_context_core.jobs.types import Job, job_id, owner_of, scheduled
+from lance_context_core.knowledge import params, slots, turns
+from lance_context_core.knowledge.types import Prune
+from lance_context_core.knowledge.undo_log import ARCHIVE, PRUNE
+from lance_context_core.scope import Scope
+from lance_context_core.storage import sql
+from lance_context_core.stores.records import archive
+from lance_context_core.stores.records.scoped import WITHOUT_BLOB, Records
+from lance_context_core.types import ContextRecord
+
+KNOWLEDGE = sql.in_list("kind", [params.FACT, params.CHUNK, params.SUMMARY])
+
+
+@frozen
+class Tidying:
+    """Prunes facts, and archives sessions."""
+
+    spoken: Records
+    made: Records
+    jobs: Queue
+
+    # Pruning
+
+    async def pruning(self, policy: Prune) -> Job:
+        """The job that hides what the policy means now."""
+        found = await self._prunable(policy)
+        return self._job(PRUNE, self.made.scope, None, [one.record.id for one in found], "")
+
+    async def run_prune(self, job: Job) -> Decide:
+        """Nothing takes long of it."""
+        return lambda: self.prune(job)
+
+    async def prune(self, job: Job) -> Outcome:
+        """Hide what was meant, save what a person has taken up since."""
+        meant = sql.in_list("id", job.input_ids)
+        held = await commits.held(self.made, sql.equals("kind", params.FACT), meant)
+        return self._hidden([one for one in held if not params.is_protected(one.record)], PRUNE)
+
+    async def _prunable(self, policy: Prune) -> list[Held]:
+        before = self.made.now() - policy.older_than
+        held = await commits.held(self.made, sql.equals("kind", params.FACT))
+        found = [
+            one
+            for one in held
+            if is_visible(one.record, self.made.now())
+            and not params.is_protected(one.record)
+            and (params.about(one.record)["slot"] is None)
+            and one.record.created_at < before
+            and one.record.metadata["importance"] < policy.importance_below
+        ]
+        found.sort(key=lambda one: (one.record.metadata["importance"], one.record.created_at))
+        return found[: policy.limit]
+
+    # Archiving
+
+    async def archiving(self, session_id: str) -> Job:
+        """The job that hides a session; the one that did so, if it is hidden already.
+
+        Raises NotFoundError for a session without turns.
+        """
+        here = sql.equals("session_id", session_id)
+        held = await commits.held(self.spoken, turns.MESSAGES, here)
+        before = await self.archived(session_id)
+        if not held and not before:
+            raise NotFoundError(f"session {session_id!r} has no turns: there is nothing to archive")
+        shown_ids = [one.record.id for one in held if is_visible(one.record, self.spoken.now())]
+        if before and not shown_ids and before[-1].undone_by is None:
+            return before[-1]
+        return self._job(ARCHIVE, self.made.scope, session_id, shown_ids, str(len(before)))
+
+    async def archived(self, session_id: str) -> list[Job]:
+        """The jobs that archived a session, in order."""
+        found = await self.jobs.list(kind=ARCHIVE)
+        return [one for one in found if one.session_id == session_id]
+
+    async def run_archive(self, job: Job) -> Decide:
+        """Nothing takes long of it."""
+        return lambda: self.archive(job)
+
+    async def archive(self, job: Job) -> Outcome:
+        """Hide the turns of the session, and what was made of it.
+
+        The jobs that its turns owe are rows from then on: they are listed while the turns are away.
+        """
+        owed = [one for one in await implied(self.made) if one.session_id == job.session_id]
+        await self.jobs.submit(owed)
+        here = sql.equals("session_id", job.session_id)
+        held = [
+            *await commits.held(self.spoken, turns.MESSAGES, here),
+            *await commits.held(self.made, KNOWLEDGE, here),
+        ]
+        return self._hidden([one for one in held if one.record.retired_at is None], ARCHIVE)
+
+    async def put_away(self, job: Job) -> None:
+        """Take what an archive has hidden out of the table that reads go over."""
+        here, hidden = sql.equals("session_id", job.session_id), sql.is_present("retired_at")
+        spoken, made = (replace(one, scope=owner_of(job)) for one in (self.spoken, self.made))
+        await archive.put_away(spoken, turns.MESSAGES, here, hidden)
+        await archive.put_away(made, KNOWLEDGE, here, hidden)
+
+    async def put_all_away(self) -> None:
+        """As `put_away`, of all sessions that are archived: what is done already costs a look."""
+        for job in await self.jobs.list(kind=ARCHIVE, state="succeeded"):
+            if job.undone_by is None:
+                await self.put_away(job)
+
+    # Helpers
+
+    def _hidden(self, held: list[Held], reason: str) -> Outcome:
+        now = self.made.now()
+        changed: list[tuple[Held, ContextRecord]] = [
+            (one, slots.retired(one.record, reason, now)) for one in held
+        ]
+        return Outcome(
+            changed=changed,
+            result={
+                "retired": [one.id for _, one in changed],
+                "changed": [slots.change_of(before, one) for before, one in changed],
+            },
+        )
+
+    def _job(
+        self, kind: str, owner: Scope, session_id: str | None, ids: list[str], more: str
+    ) -> Job:
+        now = self.made.now()
+        about = "" if kind == ARCHIVE else now.isoformat()
+        return scheduled(
+            kind,
+            job_id(kind, owner, session_id, ids, more or about),
+            owner=owner,
+            now=now,
+            input_ids=tuple(ids),
+            session_id=session_id,
+        )
+
+
+def checked_policy(policy: Prune | Mapping[str, Any] | None) -> Prune:
+    """A policy. Raises InvalidRequestError for one that cannot be."""
+    if isinstance(policy, Mapping):
+        known = [one.name for one in fields(Prune)]
+        if unknown := set(policy) - set(known):
+            raise InvalidRequestError(
+                f"policy has the unknown key {shown(min(map(str, unknown)))}: "
+                f"there are {', '.join(known)}"
+            )
+        policy = Prune(**policy)
+    if policy is None:
+        policy = Prune()
+    if not isinstance(policy, Prune):
+        raise InvalidRequestError(f"policy is {shown(policy)}: pass a Prune, or a mapping like it")
+    if not isinstance(policy.older_than, timedelta) or policy.older_than < timedelta(0):
+        raise InvalidRequestError(
+            f"policy.older_than is {shown(policy.older_than)}: give a timedelta of 0 or more"
+        )
+    below = policy.importance_below
+    if isinstance(below, bool) or not isinstance(below, int | float) or not 0 <= below <= 1:
+        raise InvalidRequestError(
+            f"policy.importance_below is {shown(below)}: give a number from 0 to 1"
+        )
+    limit = policy.limit
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
+        raise InvalidRequestError(f"policy.limit is {shown(limit)}: give a count, or None")
+    return policy
+
+
+# What of the facts is worth keeping: scored by what their evidence says, without a model.
+
+CandidateLevel = Literal["promote", "retain", "prune"]
+"""`promote`: it scores high. `prune`: `Prune()` would hide it. `retain`: all others."""
+
+
+@frozen_by_name
+class CandidateWeights:
+    """What a fact's score is the mean of; only the shares of the first four in their sum count.
+
+    Raises InvalidRequestError for what cannot be.
+    """
+
+    activity: float = 0.1
+    """Of how often it was said: 1 - 1 / the number of turns that say so."""
+    importance: float = 0.5
+    """Of what its extractor gave it."""
+    reusability: float = 0.1
+    """Of in how many conversations it counted: 1 - 1 / the number of sessions that say so."""
+    recency: float = 0.3
+    """Of how long ago it was said last: halved by each `half_life`."""
+    half_life: timedelta = timedelta(hours=69.3)
+    promote_from: float = 0.6
+    """In [0, 1]: the score from which on a fact is worth more than to be kept."""
+
+    def __post_init__(self) -> None:
+        for name, value in self._shares().items():
+            if not is_number(value) or value < 0:
+                raise InvalidRequestError(f"{name}={shown(value)}: give a weight of 0 or more")
+        if not sum(self._shares().values()):
+            raise InvalidRequestError("all weights are 0: give one above 0")
+        if not isinstance(self.half_life, timedelta) or self.half_life <= timedelta(0):
+            raise InvalidRequestError(
+                f"half_life={shown(self.half_life)}: give a timedelta above 0"
+            )
+        if not is_number(self.promote_from) or not 0 <= self.promote_from <= 1:
+            raise InvalidRequestError(
+                f"promote_from={shown(self.promote_from)}: give a number from 0 to 1"
+            )
+
+    def _shares(self) -> dict[str, float]:
+        return {one.name: getattr(self, one.name) for one in fields(self)[:4]}
+
+    def mean(self, parts: dict[str, float]) -> float:
+        """The score of a fact of which these are the parts, each in [0, 1]."""
+        shares = self._shares()
+        return sum(shares[name] * parts[name] for name in shares) / sum(shares.values())
+
+
+@frozen_by_name
+class ScoredFact:
+    """A current fact, what it is worth, and why."""
+
+    record: ContextRecord
+    level: CandidateLevel
+    score: float
+    """In [0, 1], as are the parts that it is the mean of."""
+    activity: float
+    importance: float
+    reusability: float
+    recency: float
+
+
+async def candidates(
+    made: Records, tidying: Tidying, weights: CandidateWeights | None
+) -> list[ScoredFact]:
+    """The current facts, those of the highest score first."""
+    if weights is None:
+        weights = CandidateWeights()
+    if not isinstance(weights, CandidateWeights):
+        raise InvalidRequestError(f"weights={shown(weights)}: pass CandidateWeights")
+    hidden = {*(await tidying.pruning(Prune())).input_ids}
+    where = made.where(sql.equals("kind", params.FACT))
+    found = await made.read(where, columns=WITHOUT_BLOB)
+    scored = [_scored(one, weights, made.now(), is_dull=one.id in hidden) for one in found]
+    return sorted(scored, key=lambda one: -one.score)
+
+
+def _scored(
+    one: ContextRecord, weights: CandidateWeights, now: datetime, *, is_dull: bool
+) -> ScoredFact:
+    evidence = params.evidence(one)
+    age = max((now - one.created_at) / weights.half_life, 0.0)
+    parts = {
+        "activity": _beyond_the_first([proof.source_id for proof in evidence]),
+        "importance": float(one.metadata["importance"]),
+        "reusability": _beyond_the_first([proof.session_id for proof in evidence]),
+        "recency": 0.5**age,
+    }
+    score = weights.mean(parts)
+    level: CandidateLevel = "promote" if score >= weights.promote_from else "retain"
+    return ScoredFact(record=one, level="prune" if is_dull else level, score=score, **parts)
+
+
+def _beyond_the_first(named: Sequence[Any]) -> float:
+    return 1 - 1 / max(len({*named}), 1)

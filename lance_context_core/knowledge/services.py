@@ -1,0 +1,87 @@
+"""What the verbs of the knowledge are made of: who does what, and the queue of their jobs."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from lance_context_core._util.frozen import frozen
+from lance_context_core.errors import InvalidRequestError
+from lance_context_core.jobs.queue import Queue
+from lance_context_core.jobs.types import Job, Stopped
+from lance_context_core.knowledge import params
+from lance_context_core.knowledge.builders import Makers
+from lance_context_core.knowledge.distilling import EXTRACT, Distiller
+from lance_context_core.knowledge.proposals import DISTILL, REPLAY, Proposing
+from lance_context_core.knowledge.pruning import Tidying
+from lance_context_core.knowledge.undo_log import ARCHIVE, PRUNE, UNDO, Undoing
+from lance_context_core.stores.records.scoped import Records
+from lance_context_core.types import Progress
+
+
+@frozen
+class Parts:
+    """The parts over the records of one handle."""
+
+    spoken: Records
+    makers: Makers
+    progress: Callable[[Progress], object] | None = None
+    """Told how far a distillation is."""
+
+    @property
+    def made(self) -> Records:
+        """Where the knowledge itself is."""
+        return Records(self.spoken.resources, self.spoken.scope, params.CONTEXT)
+
+    @property
+    def distiller(self) -> Distiller:
+        """Makes facts, chunks and summaries of turns."""
+        return Distiller(self.spoken, self.made, self.makers)
+
+    @property
+    def proposing(self) -> Proposing:
+        """Makes them on a branch."""
+        return Proposing(self.distiller, self._jobs({}), self.progress)
+
+    @property
+    def undoing(self) -> Undoing:
+        """Takes back what a job made."""
+        return Undoing(self.distiller, self._jobs({}))
+
+    @property
+    def tidying(self) -> Tidying:
+        """Hides what is of no use, and archives sessions."""
+        return Tidying(self.spoken, self.made, self._jobs({}))
+
+    @property
+    def queue(self) -> Queue:
+        """The queue of all kinds of jobs."""
+        return self._jobs(
+            {
+                EXTRACT: self.distiller.run,
+                DISTILL: self.proposing.run,
+                REPLAY: self.proposing.run_replay,
+                UNDO: self.undoing.run,
+                PRUNE: self.tidying.run_prune,
+                ARCHIVE: self.tidying.run_archive,
+            }
+        )
+
+    async def proposed(self, planned: Job) -> Job:
+        """A job that makes a proposal, once it is run; it may have been before."""
+        (job,) = await self.queue.submit([planned])
+        if job.state == "cancelled":
+            job = await self.queue.retry(job.id)
+        try:
+            return await self.queue.run(job.id) or await self.queue.get(job.id)
+        except Stopped as stopped:
+            raise stopped.__cause__ or stopped from None
+
+    async def run(self, job: Job) -> Job:
+        """Submit a job and run it; returns what became of it. Raises for what failed in it."""
+        await self.queue.submit([job])
+        done = await self.queue.run(job.id) or await self.queue.get(job.id)
+        if done.state != "succeeded":
+            raise InvalidRequestError(f"job {done.id!r} is {done.state}: {done.error}")
+        return done
+
+    def _jobs(self, handlers: Mapping[str, Any]) -> Queue:
+        return Queue(self.made, handlers)

@@ -1,0 +1,346 @@
+"""The conversation in a window: which of its groups are shown, in which form, and what became of the rest."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from lance_context_core.messages import (
+    Message,
+    Part,
+    ReasoningPart,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+    UnknownPart,
+)
+from lance_context_core.window.counting import Measure
+from lance_context_core.window.groups import Group, groups_of, replaced
+from lance_context_core.window.providers.common import is_opaque
+from lance_context_core.window.truncation import first_shown
+from lance_context_core.window.window import Outcome, Verdict
+
+# What only the provider that made it can read: encrypted reasoning, signatures, its own summaries.
+#
+# It goes back as it came, as long as it goes to its maker and nothing that it rests on is missing; else it
+# is left out, with whatever is bound to it.
+
+_SIGNATURES = ("thought_signature", "thoughtSignature")
+
+_MAKERS = {
+    "google": "gemini",
+    "google_genai": "gemini",
+    "google_vertexai": "gemini",
+    "azure_openai": "openai",
+    "openai_responses": "openai",
+}
+
+
+def fitted(group: Group, provider: str | None, *, keeps: bool) -> Group | None:
+    """The group as it may go to a provider; what was left out of it is among its notes.
+
+    With `keeps` nothing that came before it is missing or shortened, or the model is still at work on
+    what it belongs to. None if nothing is left of it.
+    """
+    notes = list(group.notes)
+    messages = []
+    for message in group.messages:
+        parts = tuple(
+            kept
+            for part in message.parts
+            if (kept := _kept(part, message, provider, keeps=keeps)) is not None
+        )
+        if len(parts) < len(message.parts):
+            notes.append("reasoning_left_out")
+        if parts:
+            is_same = all(a is b for a, b in zip(parts, message.parts, strict=False))
+            is_same = is_same and len(parts) == len(message.parts)
+            messages.append(message if is_same else replaced(message, parts=parts))
+    if not messages:
+        return None
+    return replace(group, messages=tuple(messages), notes=tuple(dict.fromkeys(notes)))
+
+
+def _kept(part: Part, message: Message, provider: str | None, *, keeps: bool) -> Part | None:
+    if isinstance(part, ToolCallPart) and any(name in part.extra for name in _SIGNATURES):
+        if provider == "gemini":
+            return part
+        extra = {name: one for name, one in part.extra.items() if name not in _SIGNATURES}
+        return replace(part, extra=extra)
+    if not (isinstance(part, ReasoningPart) or is_opaque(part)):
+        return part
+    is_own = provider is not None and maker(part, message) == provider
+    if isinstance(part, UnknownPart) and part.type == "compaction":
+        # One that holds nothing is a failure of its maker's.
+        holds = part.payload.get("content") or part.payload.get("encrypted_content")
+        return part if is_own and holds else None
+    return part if is_own and keeps else None
+
+
+def maker(part: Part, message: Message) -> str | None:
+    """Whose provider's it is: as the message says, or as its shape does; None if neither does."""
+    extra: Any = part.payload if isinstance(part, UnknownPart) else part.extra
+    said = _said([extra, message.metadata, message.metadata.get("response_metadata")])
+    if said is not None:
+        return _MAKERS.get(said, said)
+    if isinstance(part, UnknownPart) and part.type in ("thinking", "redacted_thinking"):
+        return "anthropic"
+    if "encrypted_content" in extra or str(extra.get("id", "")).startswith("rs_"):
+        return "openai"
+    is_signed = isinstance(part, ReasoningPart) and part.signature
+    return "anthropic" if is_signed or isinstance(part, UnknownPart) else None
+
+
+def _said(places: Iterable[Any]) -> str | None:
+    for place in places:
+        for name in ("provider", "model_provider"):
+            if isinstance(place, dict) and isinstance(place.get(name), str):
+                return str(place[name])
+    return None
+
+
+# What stands for a long tool result: how long it was, and the id by which it is found again.
+
+
+def stub_text(tokens: int, id: str | None) -> str:
+    """What is said in place of a result."""
+    return f"[… {tokens} tokens, id {id}]" if id else f"[… {tokens} tokens]"
+
+
+def stubbed(group: Group, measure: Measure) -> Group | None:
+    """The group with stubs for the results that are longer than these; None if none is."""
+    messages = []
+    is_shorter = False
+    for message in group.messages:
+        parts = []
+        for part in message.parts:
+            if isinstance(part, ToolResultPart):
+                tokens = measure.parts(part.content)
+                stub = TextPart(text=stub_text(tokens, message.id))
+                if measure.parts([stub]) < tokens:
+                    part, is_shorter = replace(part, content=(stub,)), True  # noqa: PLW2901
+            parts.append(part)
+        messages.append(replaced(message, parts=tuple(parts)))
+    if not is_shorter:
+        return None
+    notes = tuple(dict.fromkeys((*group.notes, "result_stubbed")))
+    return replace(group, messages=tuple(messages), notes=notes)
+
+
+CUT = Message.user("[Earlier turns of this conversation are left out.]")
+"""What a conversation begins with whose beginning is not shown, unless a user speaks first."""
+
+
+class Told(NamedTuple):
+    """What of a conversation is shown, and what became of all of it."""
+
+    messages: list[Message]
+    outcomes: list[Outcome]
+
+
+class _Shown(NamedTuple):
+    """The form in which a group is shown, and its tokens."""
+
+    group: Group
+    tokens: int
+
+
+@dataclass(slots=True, kw_only=True)
+class Talk:
+    """A conversation that is to be shown in some room."""
+
+    name: str
+    """The section it is in."""
+    groups: Sequence[Group]
+    indexes: Sequence[int]
+    """At which message of the session each group begins."""
+    cuts: Sequence[int]
+    """The messages of the session at which it may be cut."""
+    is_from_start: bool
+    min_turns: int
+    provider: str | None
+    measure: Measure
+    rejected: Sequence[Outcome] = ()
+    cut: int = 0
+    """How many messages of the session come before what is shown, which goes on to its end."""
+    _sizes: dict[tuple[int, bool], _Shown | None] = field(default_factory=dict)
+    _last_user: int = field(init=False)
+    """Which group is the user's newest turn; -1 if there is none."""
+
+    def __post_init__(self) -> None:
+        turns = (i for i in reversed(range(len(self.groups))) if self.groups[i].is_user_turn)
+        self._last_user = next(turns, -1)
+
+    @classmethod
+    def of(
+        cls,
+        stored: Sequence[Message],
+        now: Sequence[Message],
+        *,
+        name: str,
+        offset: int,
+        cuts: Sequence[int],
+        min_turns: int,
+        provider: str | None,
+        measure: Measure,
+    ) -> "Talk":
+        """The conversation that the end of a session is, from `offset` on, with what is said now."""
+        grouped = groups_of([*stored, *now])
+        at = {one.id: offset + index for index, one in enumerate(stored)}
+        indexes, last = [], offset
+        for group in grouped.groups:
+            last = max(last, at.get(group.ids[0], last) if group.ids else last)
+            indexes.append(last)
+        rejected = [
+            Outcome(
+                section=name,
+                verdict="rejected",
+                reason=reason,
+                tokens=0,
+                ids=(one.id,) if one.id else (),
+            )
+            for one, reason in grouped.rejected
+        ]
+        return cls(
+            name=name,
+            groups=grouped.groups,
+            indexes=indexes,
+            cuts=cuts,
+            is_from_start=offset == 0,
+            min_turns=min_turns,
+            provider=provider,
+            measure=measure,
+            rejected=rejected,
+        )
+
+    @property
+    def least(self) -> int:
+        """The tokens of what must be shown: the newest turn of the user, and calls that are open."""
+        return sum(self._tokens(index) for index in self._musts()) + self._cut_before(self._musts())
+
+    def asked(self) -> str | None:
+        """What the user said last."""
+        last = self._last_user
+        return None if last < 0 else "\n".join(m.text for m in self.groups[last].messages) or None
+
+    def n_waiting(self, shown: Sequence[Message]) -> int:
+        """How many of the messages shown wait for results, so that nothing may come after them."""
+        if not (shown and self.groups and self.groups[-1].is_open):
+            return 0
+        form = self._form(len(self.groups) - 1, keeps=True)
+        return len(form.group.messages) if form else 0
+
+    def shown(self, room: int) -> Told:
+        """What is shown in that room, which `least` fits in."""
+        if self.is_from_start:
+            everything = [self._form(index, keeps=True) for index in range(len(self.groups))]
+            note = self._cut_before([i for i, one in enumerate(everything) if one])
+            if sum(one.tokens for one in everything if one) + note <= room:
+                return self._told(dict(enumerate(everything)), 0)
+        return self._told(*self._cut(room))
+
+    # Which
+
+    def _cut(self, room: int) -> tuple[dict[int, _Shown | None], int]:
+        """The groups from a place to cut on, or as many of the last as there is room for."""
+        n = len(self.groups)
+        sizes = [self._tokens(index) for index in range(n)]
+        note = self.measure.message(CUT)
+        start = first_shown(
+            self.groups, self.indexes, sizes, [cut for cut in self.cuts if cut], room - note
+        )
+        musts = self._musts()
+        if start is None or (musts and start > musts[0]):
+            return self._recent(room), 0
+        turns = [index for index in range(n) if self.groups[index].is_user_turn][-self.min_turns :]
+        if self.min_turns and turns and turns[0] < start and sum(sizes[turns[0] :]) + note <= room:
+            start = turns[0]
+        self.cut = self.indexes[start]
+        return {index: self._form(index, keeps=False) for index in range(start, n)}, start
+
+    def _recent(self, room: int) -> dict[int, _Shown | None]:
+        """What must be shown, and as many of the last groups as there is room for beside it."""
+        musts = self._musts()
+        chosen: dict[int, _Shown | None] = {i: self._form(i, keeps=False) for i in musts}
+        left = room - sum(one.tokens for one in chosen.values() if one)
+        left -= self.measure.message(CUT)
+        for index in range(len(self.groups) - 1, -1, -1):
+            if index in chosen:
+                continue
+            form = self._form(index, keeps=False)
+            if form and form.tokens > left and (short := stubbed(form.group, self.measure)):
+                form = _Shown(short, self.measure.messages(short.messages))
+            if form and form.tokens > left:
+                break
+            chosen[index] = form
+            left -= form.tokens if form else 0
+            # A summary ends where a step does, so that it serves the next windows, too.
+            self.cut = max((cut for cut in self.cuts if cut <= self.indexes[index]), default=0)
+        return chosen
+
+    def _musts(self) -> list[int]:
+        """The groups that must be shown: without any turn of a user, the last that says something."""
+        last = self._last_user
+        if last < 0:
+            saying = [i for i, one in enumerate(self.groups) if one.kind != "system"]
+            last = next((i for i in reversed(saying) if self._form(i, keeps=False)), -1)
+        found = [last] if last >= 0 else []
+        if self.groups and self.groups[-1].is_open:
+            found.append(len(self.groups) - 1)
+        return list(dict.fromkeys(found))
+
+    # How
+
+    def _form(self, index: int, *, keeps: bool) -> _Shown | None:
+        """The group as the provider may be sent it; None if nothing is left of it."""
+        keeps = keeps or index > self._last_user
+        if (index, keeps) not in self._sizes:
+            group = fitted(self.groups[index], self.provider, keeps=keeps)
+            self._sizes[index, keeps] = (
+                None if group is None else _Shown(group, self.measure.messages(group.messages))
+            )
+        return self._sizes[index, keeps]
+
+    def _tokens(self, index: int) -> int:
+        form = self._form(index, keeps=False)
+        return form.tokens if form else 0
+
+    def _cut_before(self, chosen: Sequence[int]) -> int:
+        """The tokens of the note that stands before groups that no user begins."""
+        first = next((self.groups[i] for i in chosen if self.groups[i].kind != "system"), None)
+        return 0 if first is None or first.is_user_turn else self.measure.message(CUT)
+
+    def _told(self, chosen: dict[int, _Shown | None], start: int) -> Told:
+        """The messages of the groups that are chosen, and what became of every one."""
+        messages: list[Message] = []
+        outcomes: list[Outcome] = []
+        there = sorted(index for index, one in chosen.items() if one is not None)
+        if tokens := self._cut_before(there):
+            messages.append(CUT)
+            outcomes.append(self._outcome("frame", "begins_without_user", tokens))
+        for index, group in enumerate(self.groups):
+            form = chosen.get(index)
+            if form is not None:
+                messages += form.group.messages
+                is_short = "result_stubbed" in form.group.notes
+                verdict: Verdict = "stubbed" if is_short else "kept"
+                outcomes.append(
+                    self._outcome(verdict, "fits", form.tokens, group.ids, form.group.notes)
+                )
+            elif index in chosen:
+                outcomes.append(self._outcome("dropped", "other_provider", 0, group.ids))
+            else:
+                reason = "before_the_cut" if index < start else "over_budget"
+                outcomes.append(self._outcome("dropped", reason, 0, group.ids))
+        return Told(messages, [*outcomes, *self.rejected])
+
+    def _outcome(
+        self,
+        verdict: Verdict,
+        reason: str,
+        tokens: int,
+        ids: tuple[str, ...] = (),
+        notes: tuple[str, ...] = (),
+    ) -> Outcome:
+        return Outcome(
+            section=self.name, verdict=verdict, reason=reason, tokens=tokens, ids=ids, notes=notes
+        )

@@ -1,0 +1,183 @@
+"""A window that was kept: what was asked for, and the ids of what was shown. No text of a conversation is."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import field, fields
+from datetime import datetime
+from typing import Any
+
+from lance_context_core._util.checks import dumps, loads
+from lance_context_core._util.frozen import frozen_by_name
+from lance_context_core.window.counting import Budget
+from lance_context_core.window.sections import Section
+from lance_context_core.window.window import Outcome, Verdict, Window, WindowDiff
+
+SHOWN = ("kept", "stubbed", "frame")
+"""What became of what an agent saw."""
+
+
+@frozen_by_name
+class Seen:
+    """One thing that stood in a window: a group of messages, or an item."""
+
+    section: str
+    """The name of the section that brought it."""
+    verdict: Verdict
+    """`kept`; `stubbed` if its results were shortened; `frame` if the window itself added it."""
+    tokens: int
+    ids: tuple[str, ...]
+    """The records that it is made of; none for texts that were arguments."""
+    session_id: str | None = None
+    """The session of these, where they are turns."""
+    text: str | None = None
+    """What the records said when it was shown; absent if nothing of it is there any more."""
+    gone: tuple[str, ...] = ()
+    """Those of the `ids` that are there no more: erased, expired, or never kept."""
+
+
+@frozen_by_name
+class KeptWindow:
+    """What an agent was shown at one step."""
+
+    id: str
+    at: datetime
+    """When the window was assembled."""
+    session_id: str
+    run_id: str | None
+    asked: Mapping[str, Any]
+    """The arguments of `assemble`, and the fields of its sections; of the `messages` how many there
+    were, and of the `query` its `query_characters`."""
+    tokens: int
+    tokens_by_section: Mapping[str, int]
+    room: int
+    seen: tuple[Seen, ...]
+    """In the order of the report."""
+    left_out: Mapping[str, int]
+    """How many groups and items were not shown, by verdict and reason, such as `dropped: over_budget`."""
+    n_not_considered: int
+    is_as_of_then: bool = True
+    """Whether the texts are those of that moment; else its version is gone, and they are today's."""
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The ids of the records that were shown, each once, in order."""
+        return tuple(dict.fromkeys(id for one in self.seen for id in one.ids))
+
+    @property
+    def gone(self) -> tuple[str, ...]:
+        """Those of them that are there no more."""
+        return tuple(dict.fromkeys(id for one in self.seen for id in one.gone))
+
+    def diff(self, earlier: "KeptWindow") -> WindowDiff:
+        """What this window had that an earlier one had not, and the reverse."""
+        now, then = self.ids, earlier.ids
+        common = 0
+        for one, other in zip(self.seen, earlier.seen, strict=False):
+            if (one.section, one.ids, one.tokens) != (other.section, other.ids, other.tokens):
+                break
+            common += one.tokens
+        return WindowDiff(
+            added=tuple(id for id in now if id not in set(then)),
+            removed=tuple(id for id in then if id not in set(now)),
+            stable=common / earlier.tokens if earlier.tokens else 1.0,
+        )
+
+
+def asked(
+    *, budget: Budget, sections: Sequence[Section], messages: int, **arguments: Any
+) -> dict[str, Any]:
+    """The arguments of `assemble`, in JSON; of what a user said how much it was, so that none of it stays."""
+    return {
+        **{name: value for name, value in arguments.items() if value is not None},
+        "budget": {one.name: getattr(budget, one.name) for one in fields(budget)},
+        "sections": [_section(one) for one in sections],
+        "messages": messages,
+    }
+
+
+def _section(section: Section) -> dict[str, Any]:
+    told = {
+        one.name: _plain(getattr(section, one.name))
+        for one in fields(section)
+        if one.name == "name" or getattr(section, one.name) != one.default
+    }
+    return {"section": type(section).__name__, **told}
+
+
+def _plain(value: object) -> Any:
+    """A value of JSON; of what is none, its name."""
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, Sequence):
+        return [_plain(one) for one in value]
+    return getattr(value, "__qualname__", type(value).__qualname__)
+
+
+@frozen_by_name
+class Entry:
+    """One thing that was shown, as it is kept."""
+
+    section: str
+    verdict: Verdict
+    tokens: int
+    ids: list[str] = field(default_factory=list)
+    session_id: str | None = None
+    kind: str = "message"
+
+
+def noted(window: Window) -> str:
+    """A window in JSON: what was asked for, and by their ids what was shown."""
+    left_out: dict[str, int] = {}
+    for one in window.report.outcomes:
+        if one.verdict not in SHOWN:
+            why = f"{one.verdict}: {one.reason}"
+            left_out[why] = left_out.get(why, 0) + 1
+    said = {
+        "asked": window.asked,
+        "at": window.at.isoformat() if window.at else "",
+        "tokens": window.tokens,
+        "tokens_by_section": window.tokens_by_section,
+        "room": window.room,
+        "seen": [
+            [one.section, one.verdict, one.tokens, one.ids, one.session_id, one.kind]
+            for one in _entries(window)
+        ],
+        "left_out": left_out,
+        "n_not_considered": window.report.n_not_considered,
+    }
+    return dumps(said)
+
+
+def read(text: str) -> tuple[dict[str, Any], list[Entry]]:
+    """What `noted` wrote: all of it, and the things that were shown."""
+    said: dict[str, Any] = loads(text, "window")
+    names = [one.name for one in fields(Entry)]
+    return said, [Entry(**dict(zip(names, one, strict=True))) for one in said["seen"]]
+
+
+def _entries(window: Window) -> list[Entry]:
+    cited = list(window.citations.values())
+    entries = []
+    for one in window.report.outcomes:
+        if one.verdict not in SHOWN:
+            continue
+        session_id, kind = window.asked.get("session_id"), "message"
+        if (found := next((c for c in cited if _is_of(c.record_id, one)), None)) is not None:
+            cited.remove(found)
+            session_id, kind = found.session_id, found.kind
+        entries.append(
+            Entry(
+                section=one.section,
+                verdict=one.verdict,
+                tokens=one.tokens,
+                ids=list(one.ids),
+                session_id=session_id,
+                kind=kind,
+            )
+        )
+    return entries
+
+
+def _is_of(record_id: str, outcome: Outcome) -> bool:
+    return outcome.ids == (record_id,)

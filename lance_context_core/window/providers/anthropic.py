@@ -1,0 +1,177 @@
+"""Anthropic's Messages: users and the assistant by turns, results at the head of the user's."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from lance_context_core.messages import (
+    ImagePart,
+    Message,
+    Part,
+    ReasoningPart,
+    ToolCallPart,
+    ToolResultPart,
+    UnknownPart,
+)
+from lance_context_core.window.providers.common import (
+    Violation,
+    arguments,
+    data_of,
+    speaker,
+    texts,
+    words,
+)
+
+MAX_BREAKPOINTS = 4
+_IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
+_NOT_IN_AN_ID = re.compile(r"[^a-zA-Z0-9_-]")
+
+
+class Anthropic:
+    """The system beside the messages, which begin with a user's; the same roles are merged."""
+
+    name = "anthropic"
+    provider = "anthropic"
+
+    def render(
+        self, messages: Sequence[Message], *, breakpoints: Iterable[int] = ()
+    ) -> dict[str, Any]:
+        """The `system` and the `messages`; a breakpoint marks the last block of its message."""
+        marked = set(sorted(breakpoints)[-MAX_BREAKPOINTS:])
+        system: list[dict[str, Any]] = []
+        turns: list[dict[str, Any]] = []
+        for index, message in enumerate(messages):
+            role = speaker(message)
+            if role == "system":
+                blocks = [{"type": "text", "text": text}] if (text := texts(message.parts)) else []
+                # In between it would be the system's for all turns: it is the user's side there.
+                into = _turn(turns, "user") if turns else system
+            else:
+                blocks = [block for part in message.parts for block in _blocks(part)]
+                into = _turn(turns, "assistant" if role == "assistant" else "user")
+            into += blocks
+            if index in marked and into and into[-1]["type"] not in _UNMARKED:
+                into[-1] = {**into[-1], "cache_control": {"type": "ephemeral"}}
+        sent = [turn for turn in turns if turn["content"]]
+        return {**({"system": system} if system else {}), "messages": _merged(sent)}
+
+    def validate(self, request: Mapping[str, Any]) -> list[Violation]:
+        """A user's turn first, roles by turns, results of all calls at the head of the next turn."""
+        sent = request.get("messages") or []
+        broken: list[Violation] = [] if sent else [Violation(rule="no_messages", index=-1)]
+        if sent and sent[0].get("role") != "user":
+            broken.append(Violation(rule="first_is_not_user", index=0))
+        waiting: set[str] = set()
+        seen: set[str] = set()
+        n_marks = sum("cache_control" in block for block in request.get("system") or ())
+        for index, message in enumerate(sent):
+            blocks = message.get("content") or []
+            blocks = [{"type": "text", "text": blocks}] if isinstance(blocks, str) else blocks
+            n_marks += sum("cache_control" in block for block in blocks)
+            kinds = [block.get("type") for block in blocks]
+            if not blocks:
+                broken.append(Violation(rule="empty_content", index=index))
+            if any(b.get("type") == "text" and not str(b.get("text")).strip() for b in blocks):
+                broken.append(Violation(rule="empty_text", index=index))
+            if message.get("role") not in ("user", "assistant"):
+                broken.append(Violation(rule="unknown_role", index=index))
+            answers = [block.get("tool_use_id") for block in blocks if block in _results(blocks)]
+            n_first = len(answers)
+            if answers and any(kind != "tool_result" for kind in kinds[:n_first]):
+                broken.append(Violation(rule="results_not_first", index=index))
+            if unknown := [id for id in answers if id not in waiting]:
+                broken.append(
+                    Violation(rule="result_without_call", index=index, detail=f"{unknown}")
+                )
+            if len(set(answers)) < len(answers):
+                broken.append(Violation(rule="duplicate_result", index=index))
+            if missing := waiting - set(answers):
+                broken.append(
+                    Violation(
+                        rule="call_without_result", index=index - 1, detail=f"{sorted(missing)}"
+                    )
+                )
+                if index == len(sent) - 1 and set(kinds) <= {"tool_result"} and answers:
+                    broken.pop()  # The rest of the results is still to come.
+            made = [str(block.get("id")) for block in blocks if block.get("type") == "tool_use"]
+            if len(set(made)) < len(made) or seen & set(made):
+                broken.append(Violation(rule="duplicate_call_id", index=index))
+            if made and message.get("role") != "assistant":
+                broken.append(Violation(rule="call_of_a_user", index=index))
+            seen |= set(made)
+            waiting = set(made)
+            if index and sent[index - 1].get("role") == message.get("role") == "assistant":
+                broken.append(Violation(rule="assistant_twice", index=index))
+        if n_marks > MAX_BREAKPOINTS:
+            broken.append(Violation(rule="too_many_breakpoints", index=-1, detail=f"{n_marks}"))
+        return broken
+
+
+_UNMARKED = ("thinking", "redacted_thinking")
+
+
+def _results(blocks: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    return [block for block in blocks if block.get("type") == "tool_result"]
+
+
+def _turn(turns: list[dict[str, Any]], role: str) -> list[dict[str, Any]]:
+    """The content of the turn that `role` is at."""
+    if not turns or turns[-1]["role"] != role:
+        turns.append({"role": role, "content": []})
+    content: list[dict[str, Any]] = turns[-1]["content"]
+    return content
+
+
+def _merged(turns: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The turns, of which two of one role that an empty one had stood between are one."""
+    merged: list[dict[str, Any]] = []
+    for turn in turns:
+        if merged and merged[-1]["role"] == turn["role"]:
+            merged[-1]["content"] += turn["content"]
+        else:
+            merged.append(turn)
+    return merged
+
+
+def _blocks(part: Part) -> list[dict[str, Any]]:
+    match part:
+        case ToolCallPart():
+            return [
+                {
+                    "type": "tool_use",
+                    "id": _id(part.call_id),
+                    "name": part.name,
+                    "input": arguments(part),
+                }
+            ]
+        case ToolResultPart():
+            content = [block for inner in part.content for block in _content(inner)]
+            result: dict[str, Any] = {"type": "tool_result", "tool_use_id": _id(part.call_id)}
+            if content:
+                result["content"] = content
+            return [{**result, "is_error": True} if part.is_error else result]
+        case ReasoningPart():
+            if part.signature:
+                return [{"type": "thinking", "thinking": part.text, "signature": part.signature}]
+            return []
+        case UnknownPart() if part.type in ("redacted_thinking", "thinking", "compaction"):
+            return [{"type": part.type, **part.payload}]
+    return _content(part)
+
+
+def _content(part: Part) -> list[dict[str, Any]]:
+    if isinstance(part, ToolResultPart):
+        return [block for inner in part.content for block in _content(inner)]
+    if isinstance(part, ImagePart):
+        if part.url is not None:
+            return [{"type": "image", "source": {"type": "url", "url": part.url}}]
+        if part.data is not None and part.media_type in _IMAGES:
+            source = {"type": "base64", "media_type": part.media_type, "data": data_of(part)}
+            return [{"type": "image", "source": source}]
+    text = words(part)
+    return [{"type": "text", "text": text}] if text and text.strip() else []
+
+
+def _id(id: str | None) -> str:
+    """An id in the letters that are allowed; the same one for a call and its results."""
+    return _NOT_IN_AN_ID.sub(lambda found: f"_{ord(found[0]):x}_", id or "")

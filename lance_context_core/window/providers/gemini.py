@@ -1,0 +1,121 @@
+"""Google's Gemini: contents of users and the model by turns, responses right after their calls."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lance_context_core.messages import (
+    MediaPart,
+    Message,
+    Part,
+    ReasoningPart,
+    ToolCallPart,
+    ToolResultPart,
+)
+from lance_context_core.window.providers import common
+from lance_context_core.window.providers.common import Uncached, Violation
+
+UNSIGNED = "skip_thought_signature_validator"
+"""What stands for the signature of a call that another model made: the API knows it."""
+
+
+class Gemini(Uncached):
+    """The system beside the contents; a signature stays with the call that it signs."""
+
+    name = "gemini"
+    provider = "gemini"
+
+    def _rendered(self, messages: Sequence[Message]) -> dict[str, Any]:
+        """The `contents`, and the `systemInstruction`."""
+        system: list[dict[str, Any]] = []
+        contents: list[dict[str, Any]] = []
+        for message in messages:
+            role = common.speaker(message)
+            if role == "system":
+                told = [{"text": text}] if (text := common.texts(message.parts)) else []
+                if contents:
+                    _of(contents, "user").extend(told)
+                else:
+                    system += told
+            elif parts := [one for part in message.parts for one in _parts(part)]:
+                # A call of one message and a call of the next are two steps, not parallel ones.
+                _of(contents, "model" if role == "assistant" else "user").extend(parts)
+        _sign(contents)
+        return {
+            **({"systemInstruction": {"parts": system}} if system else {}),
+            "contents": contents,
+        }
+
+    def validate(self, request: Mapping[str, Any]) -> list[Violation]:
+        """A user first, roles by turns, as many responses as calls right after them, signatures."""
+        contents = request.get("contents") or []
+        broken: list[Violation] = [] if contents else [Violation(rule="no_messages", index=-1)]
+        if contents and contents[0].get("role") != "user":
+            broken.append(Violation(rule="first_is_not_user", index=0))
+        waiting: list[str] = []
+        last_user = max((i for i, one in enumerate(contents) if _is_user(one)), default=-1)
+        for index, content in enumerate(contents):
+            parts = content.get("parts") or []
+            if not parts:
+                broken.append(Violation(rule="empty_content", index=index))
+            if index and contents[index - 1].get("role") == content.get("role"):
+                broken.append(Violation(rule="roles_do_not_alternate", index=index))
+            answers = [p["functionResponse"]["name"] for p in parts if "functionResponse" in p]
+            is_last = index == len(contents) - 1
+            may_wait = is_last and len(answers) == len(parts)
+            if not waiting and answers:
+                broken.append(Violation(rule="result_without_call", index=index))
+            elif len(answers) > len(waiting) or (len(answers) < len(waiting) and not may_wait):
+                broken.append(Violation(rule="responses_differ_from_calls", index=index))
+            made = [part for part in parts if "functionCall" in part]
+            if made and content.get("role") != "model":
+                broken.append(Violation(rule="call_of_a_user", index=index))
+            if made and index > last_user and not made[0].get("thoughtSignature"):
+                broken.append(Violation(rule="call_without_signature", index=index))
+            waiting = [part["functionCall"]["name"] for part in made]
+        return broken
+
+
+def _of(contents: list[dict[str, Any]], role: str) -> list[dict[str, Any]]:
+    if not contents or contents[-1]["role"] != role:
+        contents.append({"role": role, "parts": []})
+    parts: list[dict[str, Any]] = contents[-1]["parts"]
+    return parts
+
+
+def _is_user(content: Mapping[str, Any]) -> bool:
+    """Whether a user says something in it."""
+    is_said = any("functionResponse" not in part for part in content.get("parts") or ())
+    return content.get("role") == "user" and is_said
+
+
+def _sign(contents: list[dict[str, Any]]) -> None:
+    """Give the first call of each step of the current turn what stands for a signature, if it has none."""
+    for content in contents:
+        made = [part for part in content["parts"] if "functionCall" in part]
+        if made and not made[0].get("thoughtSignature"):
+            made[0]["thoughtSignature"] = UNSIGNED
+
+
+def _parts(part: Part) -> list[dict[str, Any]]:
+    match part:
+        case ToolCallPart():
+            call: dict[str, Any] = {
+                "functionCall": {"name": part.name, "args": common.arguments(part)}
+            }
+            signature = part.extra.get("thought_signature") or part.extra.get("thoughtSignature")
+            return [{**call, "thoughtSignature": signature} if signature else call]
+        case ToolResultPart():
+            key = "error" if part.is_error else "output"
+            response = {"name": part.name or "", "response": {key: common.texts(part.content)}}
+            return [{"functionResponse": response}]
+        case ReasoningPart():
+            if not part.signature:
+                return []
+            return [{"text": part.text, "thought": True, "thoughtSignature": part.signature}]
+        case MediaPart() if part.media_type:
+            if part.data is not None:
+                return [{"inlineData": {"mimeType": part.media_type, "data": common.data_of(part)}}]
+            uri = part.url or part.file_id
+            return [{"fileData": {"mimeType": part.media_type, "fileUri": uri}}]
+    text = common.words(part)
+    return [{"text": text}] if text and text.strip() else []

@@ -1,0 +1,195 @@
+"""OpenAI's Chat Completions and Responses, and the many APIs that are made after them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lance_context_core.messages import Message, ReasoningPart, ToolCallPart, UnknownPart
+from lance_context_core.window.providers.common import (
+    Uncached,
+    Violation,
+    answers,
+    arguments_text,
+    calls,
+    content,
+    speaker,
+    texts,
+    words,
+)
+
+
+class OpenAIChat(Uncached):
+    """Calls in the assistant's message, and a `tool` message for each result right after it."""
+
+    name = "openai_chat"
+    provider = None
+
+    def _rendered(self, messages: Sequence[Message]) -> dict[str, Any]:
+        """The `messages`."""
+        rendered: list[dict[str, Any]] = []
+        for message in messages:
+            rendered += _answers(message) if speaker(message) == "tool" else _said(message)
+        return {"messages": rendered}
+
+    def validate(self, request: Mapping[str, Any]) -> list[Violation]:
+        """Every call answered by the `tool` messages right after it, no result without its call."""
+        sent = request.get("messages") or []
+        broken: list[Violation] = [] if sent else [Violation(rule="no_messages", index=-1)]
+        waiting: list[str] = []
+        at = -1
+        seen: set[str] = set()
+        for index, message in enumerate(sent):
+            if message.get("role") == "tool":
+                id = message.get("tool_call_id")
+                if id in waiting:
+                    waiting.remove(id)
+                else:
+                    rule = "duplicate_result" if id in seen else "result_without_call"
+                    broken.append(Violation(rule=rule, index=index, detail=f"{id}"))
+                continue
+            if waiting:
+                broken.append(Violation(rule="call_without_result", index=at, detail=f"{waiting}"))
+            waiting, at = [call["id"] for call in message.get("tool_calls") or ()], index
+            if len(set(waiting)) < len(waiting) or seen & set(waiting):
+                broken.append(Violation(rule="duplicate_call_id", index=index))
+            seen |= set(waiting)
+            if not message.get("content") and not message.get("tool_calls"):
+                broken.append(Violation(rule="empty_content", index=index))
+        return broken
+
+
+def _answers(message: Message) -> list[dict[str, Any]]:
+    return [{"role": "tool", "tool_call_id": id, "content": text} for id, text in answers(message)]
+
+
+def _said(message: Message) -> list[dict[str, Any]]:
+    """What somebody says or calls, as one message; as none where that is nothing."""
+    one: dict[str, Any] = {"role": speaker(message)}
+    if one["role"] == "user":
+        one["content"] = content(message.parts, text="text", picture=_picture)
+    else:
+        one["content"] = texts(message.parts) or None
+    if made := calls(message):
+        one["tool_calls"] = [
+            {
+                "id": call.call_id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": arguments_text(call)},
+            }
+            for call in made
+        ]
+    return [one] if one["content"] or made else []
+
+
+def _picture(url: str) -> dict[str, Any]:
+    return {"type": "image_url", "image_url": {"url": url}}
+
+
+# OpenAI's Responses: one list of items, in which calls and results are found by their ids.
+
+
+class OpenAIResponses(Uncached):
+    """Items; reasoning goes back encrypted, before the item that it led to."""
+
+    name = "openai_responses"
+    provider = "openai"
+
+    def _rendered(self, messages: Sequence[Message]) -> dict[str, Any]:
+        """The `input`."""
+        items: list[dict[str, Any]] = []
+        for message in messages:
+            role = speaker(message)
+            if role == "tool":
+                items += [
+                    {"type": "function_call_output", "call_id": id, "output": text}
+                    for id, text in answers(message)
+                ]
+            elif role == "assistant":
+                items += _said_item(message)
+            elif role == "user" and (
+                said := content(message.parts, text="input_text", picture=_picture_item)
+            ):
+                items.append({"role": "user", "content": said})
+            elif role == "system" and (text := texts(message.parts)):
+                items.append({"role": "developer", "content": text})
+        return {"input": _followed(items)}
+
+    def validate(self, request: Mapping[str, Any]) -> list[Violation]:
+        """Calls and outputs in pairs; reasoning before the model's item that it belongs to."""
+        items = request.get("input") or []
+        broken: list[Violation] = [] if items else [Violation(rule="no_messages", index=-1)]
+        made: dict[str, int] = {}
+        answered: set[str] = set()
+        for index, item in enumerate(items):
+            kind, id = item.get("type"), item.get("call_id")
+            if kind == "function_call":
+                if id in made:
+                    broken.append(Violation(rule="duplicate_call_id", index=index, detail=f"{id}"))
+                made[str(id)] = index
+            elif kind == "function_call_output":
+                if id in answered or id not in made:
+                    rule = "duplicate_result" if id in answered else "result_without_call"
+                    broken.append(Violation(rule=rule, index=index, detail=f"{id}"))
+                answered.add(str(id))
+            elif kind == "reasoning" and not _is_models(items[index + 1 : index + 2]):
+                broken.append(Violation(rule="reasoning_without_item", index=index))
+            elif kind is None and not item.get("content"):
+                broken.append(Violation(rule="empty_content", index=index))
+        end = len(items)
+        while end and items[end - 1].get("type") in ("function_call", "function_call_output"):
+            end -= 1
+        broken += [
+            Violation(rule="call_without_result", index=index, detail=id)
+            for id, index in made.items()
+            if id not in answered and index < end
+        ]
+        return broken
+
+
+def _said_item(message: Message) -> list[dict[str, Any]]:
+    """The items of what the model said, in order."""
+    items: list[dict[str, Any]] = []
+    for part in message.parts:
+        if isinstance(part, ReasoningPart):
+            item: dict[str, Any] = {"type": "reasoning", "summary": []}
+            if part.text:
+                item["summary"] = [{"type": "summary_text", "text": part.text}]
+            for name in ("id", "encrypted_content"):
+                if part.extra.get(name):
+                    item[name] = part.extra[name]
+            if part.signature and "encrypted_content" not in item:
+                item["encrypted_content"] = part.signature
+            items.append(item)
+        elif isinstance(part, UnknownPart) and part.type in ("reasoning", "compaction"):
+            items.append({"type": part.type, **part.payload})
+        elif isinstance(part, ToolCallPart):
+            items.append(
+                {
+                    "type": "function_call",
+                    "call_id": part.call_id,
+                    "name": part.name,
+                    "arguments": arguments_text(part),
+                }
+            )
+        elif told := words(part):
+            items.append({"role": "assistant", "content": told})
+    return items
+
+
+def _picture_item(url: str) -> dict[str, Any]:
+    return {"type": "input_image", "image_url": url}
+
+
+def _followed(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The items without reasoning that no item of the model follows."""
+    kept: list[dict[str, Any]] = []
+    for item in reversed(items):
+        if item.get("type") != "reasoning" or _is_models(kept[-1:]):
+            kept.append(item)
+    return kept[::-1]
+
+
+def _is_models(items: Sequence[Mapping[str, Any]]) -> bool:
+    return any(
+        one.get("type") in ("function_call", "reasoning") or one.get("role") == "assistant"
+        for one in items
+    )
