@@ -8,14 +8,14 @@ from lance_context_core.documents.loading import DocumentSource, Kept, ReadingAr
 from lance_context_core.documents.scoped import Scopes
 from lance_context_core.erasure.selector import Derived
 from lance_context_core.filters import FilterLike
-from lance_context_core.information.layouts import Family
+from lance_context_core.information.schema import Family
 from lance_context_core.messages import Content
 from lance_context_core.protocols import ItemConditions, ItemKey, ItemListing, ItemOrder, SearchMode
 from lance_context_core.search.options import SearchArguments
 from lance_context_core.storage.lance.versions import Ref
 from lance_context_core.stores.records.lookup import HitArguments
 from lance_context_core.stores.records.mappings import RecordChanges, RecordDict, RecordFields
-from lance_context_core.transfer.values import ExportFormat
+from lance_context_core.transfer.conversations import ExportFormat
 from lance_context_core.types.versions import Stored
 from lance_context_core.versioning.conflicts import MergePolicy
 

@@ -39,11 +39,11 @@ from lance_context_core.sync import TaskBoard as TaskList
 from lance_context_core.sync import TaskStore as GlobalTaskStore
 from lance_context_core.sync import Templates as TemplateStore
 from lance_context_core.sync import TieredMemory as TierMetadataStore
-from lance_context_core.sync.blobs import Blobs as BlobStore
-from lance_context_core.sync.graph import Graph as EntityStore
-from lance_context_core.sync.graph import Graph as GraphStore
-from lance_context_core.sync.graph import Graph as RelationshipGraph
-from lance_context_core.sync.images import Images as ImageStore
+from lance_context_core.sync.stores import Blobs as BlobStore
+from lance_context_core.sync.stores import Graph as EntityStore
+from lance_context_core.sync.stores import Graph as GraphStore
+from lance_context_core.sync.stores import Graph as RelationshipGraph
+from lance_context_core.sync.stores import Images as ImageStore
 from lance_context_core.tiers import Authority as MemoryAuthority
 from lance_context_core.tiers import Tier as MemoryTier
 from lance_context_core.tiers import TierConfig as TieredMemoryConfig

@@ -43,22 +43,28 @@ from lance_context_core.memory_index.scopes import SearchCacheStats
 from lance_context_core.replay import Replay, ReplayedQuestion
 from lance_context_core.storage.lance.fragments import CompactionMetrics
 from lance_context_core.storage.lance.retention import Reason
-from lance_context_core.sync.audit import Audit
-from lance_context_core.sync.blobs import Blobs
-from lance_context_core.sync.checkpoints import Checkpoints
-from lance_context_core.sync.graph import Graph, Statements
-from lance_context_core.sync.images import Images
-from lance_context_core.sync.information import InformationTables
-from lance_context_core.sync.knowledge import Jobs, JobWorker
-from lance_context_core.sync.locks import Lock, Locks
-from lance_context_core.sync.plans import Plans
-from lance_context_core.sync.state import ShortTermState
-from lance_context_core.sync.tasks import TaskBoard, TaskStore
-from lance_context_core.sync.templates import Templates
-from lance_context_core.sync.tiers import TieredMemory
-from lance_context_core.sync.windows import Windows
+from lance_context_core.sync.stores import (
+    Audit,
+    Blobs,
+    Checkpoints,
+    Graph,
+    Images,
+    InformationTables,
+    Jobs,
+    JobWorker,
+    Lock,
+    Locks,
+    Plans,
+    ShortTermState,
+    Statements,
+    TaskBoard,
+    TaskStore,
+    Templates,
+    TieredMemory,
+    Windows,
+)
+from lance_context_core.transfer.conversations import Exported, Imported
 from lance_context_core.transfer.copying import Copied
-from lance_context_core.transfer.values import Exported, Imported
 from lance_context_core.types import (
     Blob,
     Branch,

@@ -18,16 +18,31 @@ from lance_context_core._util.cooperative import each as in_steps
 from lance_context_core._util.lru import Emptied, emptied_with_stores
 from lance_context_core._util.retry import Attempts, retried
 from lance_context_core.adapting.blocking import beside_the_loop, in_thread
-from lance_context_core.adapting.counting import countable_text
-from lance_context_core.adapting.encoding import encodable
 from lance_context_core.adapting.failing import OnError, check_on_error, going_on
-from lance_context_core.adapting.files import LoadedText, add_loaded, citation_of
-from lance_context_core.adapting.handles import Handle, HandleOwner, StoreLike, uri_of
-from lance_context_core.adapting.parts import arguments_of, arguments_text, says_something
-from lance_context_core.adapting.records import content_of, facts_of
-from lance_context_core.adapting.results import plain
-from lance_context_core.adapting.values import JsonCodec, TypeCodec
-from lance_context_core.adapting.windows import WindowMaker
+from lance_context_core.adapting.handles import (
+    Handle,
+    HandleOwner,
+    LoadedText,
+    StoreLike,
+    add_loaded,
+    citation_of,
+    uri_of,
+)
+from lance_context_core.adapting.values import (
+    JsonCodec,
+    TypeCodec,
+    content_of,
+    encodable,
+    facts_of,
+    plain,
+)
+from lance_context_core.adapting.windows import (
+    WindowMaker,
+    arguments_of,
+    arguments_text,
+    countable_text,
+    says_something,
+)
 from lance_context_core.scope import Scope
 
 __all__ = [  # noqa: RUF022 - in the order in which the reference shows them

@@ -1,10 +1,13 @@
 """Values that JSON cannot hold, as JSON, and back: what tools return, and what frameworks attach."""
 
+import base64
+import dataclasses
 import math
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
+from enum import Enum
 from pathlib import Path, PurePath
 from typing import Any, Generic, TypeVar
 from uuid import UUID
@@ -15,6 +18,7 @@ from lance_context_core._util.checks import shown
 from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core._util.json_tags import TYPE, VALUE, is_stand_in, order_of, stand_in
 from lance_context_core.errors import InvalidRequestError
+from lance_context_core.types import ContextRecord
 
 T = TypeVar("T")
 
@@ -202,3 +206,99 @@ _TYPES: tuple[TypeCodec[Any], ...] = (
 
 _DECODERS: dict[str, Callable[[Any], Any]] = {"int": int, "float": float, "mapping": dict}
 """Of what JSON can hold some, and only the others are stood in for: see `JsonCodec._encode`."""
+
+
+# What a framework is told of a record that was found.
+
+
+def content_of(record: ContextRecord) -> str:
+    """The record's text, or else what its images show, a line each; empty if there is neither."""
+    return record.text or "\n".join(record.captions)
+
+
+def facts_of(record: ContextRecord) -> dict[str, Any]:
+    """What the store knows of a record beside its content and metadata, as JSON.
+
+    Its kind, its role and name, whose and of which session and run it is, and when it was made; what
+    is absent is left out.
+    """
+    known = {
+        "kind": record.kind,
+        "role": record.role,
+        "name": record.name,
+        "tenant": record.tenant,
+        "user_id": record.user_id,
+        "agent_id": record.agent_id,
+        "session_id": record.session_id,
+        "run_id": record.run_id,
+        "created_at": record.created_at.isoformat(),
+    }
+    return {name: value for name, value in known.items() if value is not None}
+
+
+# What calls return, in the types that JSON has.
+
+
+def plain(value: Any) -> Any:
+    """The value in what JSON knows, and a value that is none of the store's as it is.
+
+    Dataclasses become objects of their fields, a namespace that is a key its segments with slashes
+    between them, moments ISO 8601, bytes base64.
+    """
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {one.name: plain(getattr(value, one.name)) for one in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {_key(name): plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(one) for one in value]
+    if isinstance(value, date):  # A datetime is one, too.
+        return value.isoformat()
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode("ascii")
+    return value.value if isinstance(value, Enum) else value
+
+
+def _key(name: object) -> str:
+    return "/".join(map(str, name)) if isinstance(name, tuple) else str(name)
+
+
+# Texts that UTF-8 cannot hold, as a framework's caller may hand them over.
+
+
+def encodable(value: Any) -> Any:
+    """`value` with each lone surrogate in its texts replaced by "?"; itself if there is none.
+
+    A lone surrogate is half of an emoji that was cut in two, which UTF-8, and so the store, cannot
+    hold. Dicts, lists, tuples and models with a `model_copy` are looked through, and copied where
+    something is replaced; other values stay as they are. Anything nested deeper than 100 stays, too.
+    """
+    return _encodable(value, 100)
+
+
+def _encodable(value: Any, depth: int) -> Any:
+    if isinstance(value, str):
+        return _text(value)
+    if depth == 0:
+        return value
+    if isinstance(value, Mapping):
+        pairs = [(_encodable(k, depth - 1), _encodable(v, depth - 1)) for k, v in value.items()]
+        is_same = all(
+            k is was and v is value[was] for (k, v), was in zip(pairs, value, strict=True)
+        )
+        return value if is_same else dict(pairs)
+    if isinstance(value, list | tuple):
+        items = [_encodable(one, depth - 1) for one in value]
+        is_same = all(one is was for one, was in zip(items, value, strict=True))
+        return value if is_same else items if isinstance(value, list) else tuple(items)
+    if hasattr(value, "model_copy") and not isinstance(value, type):
+        found = {name: (one, _encodable(one, depth - 1)) for name, one in value}
+        changed = {name: new for name, (one, new) in found.items() if new is not one}
+        return value.model_copy(update=changed) if changed else value
+    return value
+
+
+def _text(text: str) -> str:
+    if text.isascii():
+        return text
+    replaced = text.encode(errors="replace").decode()
+    return text if replaced == text else replaced

@@ -1,11 +1,20 @@
 """What an agent of a framework is shown of its conversation: the same window in each of them."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from lance_context_core._util.checks import dumps
 from lance_context_core._util.lru import Recent
-from lance_context_core.messages import Message
+from lance_context_core.messages import Message, Part, iter_parts
+from lance_context_core.messages import parts as kinds
+from lance_context_core.messages.parts import (
+    ReasoningPart,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+)
 from lance_context_core.store.store import AsyncContextStore
 from lance_context_core.window.compaction.plans import Summariser
 from lance_context_core.window.counting import Budget, as_budget
@@ -97,3 +106,76 @@ class WindowMaker:
     def _usual(self, user_id: str) -> list[Section]:
         summary = [SummarySection(summariser=self.summariser)] if self.summariser else []
         return [*summary, HistorySection(), *([RecallSection()] if user_id else [])]
+
+
+# What of a message a model reads as words: what a limit of tokens must count.
+
+
+def countable_text(parts: Iterable[Part], *, with_reasoning: bool = True) -> str:
+    """The text to count the tokens of, so that nothing which a model is sent counts as nothing.
+
+    A line each, in order: texts; the names and arguments of tool calls; the names of tools that
+    answered and all that their results hold; data, and parts that nobody has a word for, as JSON;
+    and, unless it is not sent again, reasoning. Ids, signatures and `extra` are no words of a model.
+
+    What images, sounds, films and files weigh is the model's own affair, and not in here: find them
+    with `iter_parts`, and `MediaPart`.
+    """
+    lines = (
+        line for part in iter_parts(parts) for line in _lines(part, with_reasoning=with_reasoning)
+    )
+    return "\n".join(line for line in lines if line)
+
+
+def _lines(part: Part, *, with_reasoning: bool) -> Iterator[str]:
+    match part:
+        case kinds.TextPart():
+            yield part.text
+        case kinds.ReasoningPart() if with_reasoning:
+            yield part.text
+        case kinds.ToolCallPart():
+            yield part.name
+            yield part.arguments if isinstance(part.arguments, str) else dumps(part.arguments)
+        case kinds.ToolResultPart():
+            # What it holds follows it in `iter_parts`.
+            yield part.name or ""
+        case kinds.DataPart():
+            yield dumps(part.data)
+        case kinds.UnknownPart():
+            yield dumps({"type": part.type, **part.payload})
+
+
+# What the parts of messages become in any framework's words.
+
+
+def says_something(parts: Iterable[Part]) -> bool:
+    """Whether somebody says something to somebody: what of a turn is to be remembered.
+
+    A text that is not blank does, media do, and data, and what nobody has a word for. Reasoning, tool
+    calls and their results do not, whatever is in them: they are how an answer came about.
+    """
+    return any(
+        bool(part.text.strip())
+        if isinstance(part, TextPart)
+        else not isinstance(part, ReasoningPart | ToolCallPart | ToolResultPart)
+        for part in parts
+    )
+
+
+def arguments_of(given: Mapping[str, Any] | str) -> dict[str, Any] | str:
+    """The arguments of a tool call by name, also of a JSON text; or the text, where it is no object.
+
+    A model may have written anything: what cannot be read is kept as it is, and never an error.
+    """
+    if isinstance(given, Mapping):
+        return dict(given)
+    try:
+        parsed = json.loads(given)
+    except (ValueError, RecursionError):
+        return given
+    return parsed if isinstance(parsed, dict) else given
+
+
+def arguments_text(given: Mapping[str, Any] | str) -> str:
+    """The arguments of a tool call as a model writes them: JSON text, with letters as they are."""
+    return given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)

@@ -10,10 +10,15 @@ from lance_context_core._handle import handle
 from lance_context_core._util.checks import check_name, shown
 from lance_context_core.documents.scoped import ScopedDocuments
 from lance_context_core.errors import InvalidRequestError, NotFoundError
-from lance_context_core.information.agents import OfAgents
-from lance_context_core.information.documents import OfDocuments
-from lance_context_core.information.layouts import LAYOUTS, Family
-from lance_context_core.information.meta import OfJobs, columns, tables
+from lance_context_core.information.schema import (
+    LAYOUTS,
+    Family,
+    OfAgents,
+    OfDocuments,
+    OfJobs,
+    columns,
+    tables,
+)
 from lance_context_core.stores.records.scoped import Records
 
 Rows = builtins.list[dict[str, Any]]

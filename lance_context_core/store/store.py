@@ -24,8 +24,8 @@ from lance_context_core.storage.lance.retention import VersionRetention
 from lance_context_core.store.answers import AsyncAnswers
 from lance_context_core.stores.records import archive, embedding_backlog
 from lance_context_core.transfer import copying, exporting, importing
+from lance_context_core.transfer.conversations import Exported, ExportFormat, Imported
 from lance_context_core.transfer.copying import Copied
-from lance_context_core.transfer.values import Exported, ExportFormat, Imported
 from lance_context_core.types import Erasure, Progress
 from lance_context_core.verify import Problem, Verification
 from lance_context_core.versioning import prune

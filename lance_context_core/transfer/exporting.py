@@ -25,10 +25,9 @@ from lance_context_core.storage.lance.locations import require_local
 from lance_context_core.storage.lance.schema import VECTOR, vector_length, vector_model
 from lance_context_core.stores.records.scoped import WITHOUT_BLOB, Records
 from lance_context_core.stores.sessions import AsyncSessions
-from lance_context_core.transfer.conversations import FORMS
+from lance_context_core.transfer.conversations import FORMS, Exported, ExportFormat, Telling
 from lance_context_core.transfer.files import HEADER, VERSION, Lines, digest_of
 from lance_context_core.transfer.tables import OF_RECORDS, Outgoing, lines, outgoing
-from lance_context_core.transfer.values import Exported, ExportFormat, Telling
 from lance_context_core.types import Progress
 
 _BATCH_ROWS = 4_096

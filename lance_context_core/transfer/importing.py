@@ -34,10 +34,9 @@ from lance_context_core.storage.table import Table
 from lance_context_core.stores.records import writes
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.stores.records.writes import Draft
-from lance_context_core.transfer.conversations import FORMS, read
+from lance_context_core.transfer.conversations import FORMS, ExportFormat, Imported, Telling, read
 from lance_context_core.transfer.files import HEADER, VERSION, Whole, check_files, read_lines
 from lance_context_core.transfer.tables import Incoming
-from lance_context_core.transfer.values import ExportFormat, Imported, Telling
 from lance_context_core.types import Progress
 from lance_context_core.versioning.locations import NAMED
 

@@ -6,7 +6,7 @@ import pytest
 from core.conformance.places import InEachPlace
 from lance_context_testing import BlobStoreTests
 
-from lance_context_core.sync.blobs import Blobs
+from lance_context_core.sync.stores import Blobs
 
 
 class Streaming:

@@ -11,7 +11,7 @@ from typing import get_args, get_origin
 
 import pytest
 
-import lance_context_core.sync.context as context_module
+import lance_context_core.sync.store as context_module
 import lance_context_core.sync.store as store_module
 from lance_context_core._loop import store_loop
 from lance_context_core.audit.audit import AsyncAudit
@@ -66,14 +66,17 @@ from lance_context_core.sync import (
     Vectors,
     Windows,
 )
-from lance_context_core.sync.audit import Audit
-from lance_context_core.sync.blobs import Blobs
-from lance_context_core.sync.context import blocking_over
-from lance_context_core.sync.graph import Graph, Statements
-from lance_context_core.sync.images import Images
-from lance_context_core.sync.information import InformationTables
-from lance_context_core.sync.knowledge import JobWorker
-from lance_context_core.sync.tiers import TieredMemory
+from lance_context_core.sync.store import blocking_over
+from lance_context_core.sync.stores import (
+    Audit,
+    Blobs,
+    Graph,
+    Images,
+    InformationTables,
+    JobWorker,
+    Statements,
+    TieredMemory,
+)
 from lance_context_core.tiers.tiers import AsyncTieredMemory
 from lance_context_core.types import Document
 from lance_context_core.window.windows import AsyncWindows

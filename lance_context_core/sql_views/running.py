@@ -12,10 +12,10 @@ from lance_context_core._resources import Resources
 from lance_context_core._util.checks import shown
 from lance_context_core._util.extras import importing
 from lance_context_core.errors import InternalError, InvalidRequestError
-from lance_context_core.querying import statements
-from lance_context_core.querying.dataset import View, ViewDataset
-from lance_context_core.querying.views import NAMES, Views
 from lance_context_core.scope import Scope
+from lance_context_core.sql_views import statements
+from lance_context_core.sql_views.dataset import View, ViewDataset
+from lance_context_core.sql_views.views import NAMES, Views
 from lance_context_core.storage.lance.versions import Ref
 
 Parameters = Sequence[Any] | Mapping[str, Any]
