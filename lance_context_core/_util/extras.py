@@ -73,7 +73,7 @@ def _missing(package: str, extra: str, by: str) -> MissingExtraError:
 # A package that is imported for a few of its modules: what else it begins with comes when it is asked for.
 #
 # LanceDB imports the models of a REST client, whose package makes all of that client when it is imported:
-# a third of what importing LanceDB takes, for calls that no store makes. `tests/core/engine/test_later.py`
+# a third of what importing LanceDB takes, for calls that no store makes. `tests/core/_util/test_extras.py`
 # shows that who asks for them has them.
 
 _LOCK = threading.RLock()

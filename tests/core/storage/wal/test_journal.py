@@ -5,7 +5,7 @@ import sqlite3
 import threading
 
 import pytest
-from core.engine.journaling import SMALL, in_the_table, n_versions, opened, read, say
+from core.storage.journaling import SMALL, in_the_table, n_versions, opened, read, say
 
 from lance_context_core import Document, InvalidRequestError, Item
 from lance_context_core.storage.lance.committer import Commits

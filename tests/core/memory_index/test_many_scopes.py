@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 from core.conformance.doubles import WordVectors
-from core.engine.journaling import SMALL
+from core.storage.journaling import SMALL
 
 from lance_context_core import AsyncContextStore
 from lance_context_core.memory_index import cache

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 from core.conformance.doubles import ManualClock, WordVectors
-from core.engine.journaling import SMALL, opened
+from core.storage.journaling import SMALL, opened
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 

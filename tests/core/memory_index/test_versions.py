@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 from core.conformance.doubles import ManualClock, WordVectors
-from core.engine.journaling import SMALL
+from core.storage.journaling import SMALL
 
 from lance_context_core import AsyncContextStore, Document
 from lance_context_core.settings import SearchCache

@@ -6,7 +6,7 @@ import tempfile
 from dataclasses import dataclass, field
 
 import pytest
-from core.engine.journaling import SMALL
+from core.storage.journaling import SMALL
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 

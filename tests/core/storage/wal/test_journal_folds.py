@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from core.engine.journaling import SMALL, in_the_table, read, say
+from core.storage.journaling import SMALL, in_the_table, read, say
 
 from lance_context_core import Document, InvalidRequestError, Item
 from lance_context_core.settings import Maintenance

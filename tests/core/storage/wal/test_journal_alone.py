@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
-from core.engine.journaling import in_the_table, read, say
+from core.storage.journaling import in_the_table, read, say
 
 from lance_context_core import AsyncContextStore, Item, ItemVector, Message
 from lance_context_core.settings import JournalPolicy

@@ -10,7 +10,7 @@ from itertools import product
 import pytest
 import snowballstemmer
 from core.conformance.doubles import ManualClock, WordVectors
-from core.engine.journaling import SMALL, opened
+from core.storage.journaling import SMALL, opened
 
 from lance_context_core import AsyncContextStore, Document, InvalidRequestError, Message
 from lance_context_core.memory_index.bm25 import words_of

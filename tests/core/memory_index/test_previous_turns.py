@@ -11,8 +11,8 @@ from datetime import timedelta
 import numpy as np
 import pytest
 from core.conformance.doubles import START, ManualClock, WordVectors
-from core.engine.journaling import SMALL
 from core.search.corpus import WORDS, Conversation, stretched
+from core.storage.journaling import SMALL
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 

@@ -12,8 +12,8 @@ from datetime import datetime, timedelta
 import numpy as np
 import pytest
 from core.conformance.doubles import ManualClock, WordVectors
-from core.engine.journaling import SMALL
 from core.search.corpus import WORDS
+from core.storage.journaling import SMALL
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 

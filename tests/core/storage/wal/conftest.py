@@ -1,7 +1,7 @@
 """Two stores with a small journal, in one directory."""
 
 import pytest
-from core.engine.journaling import SMALL
+from core.storage.journaling import SMALL
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """What a process remembers of the journal is bounded, and nobody misses what it lets go of."""
 
 import pytest
-from core.engine.journaling import read, say
+from core.storage.journaling import read, say
 
 from lance_context_core import Item
 from lance_context_core.storage import key_filter
