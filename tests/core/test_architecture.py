@@ -1,13 +1,13 @@
-"""The map of the house is that of the folders."""
+"""The map of the packages is that of the folders."""
 
 import re
 from pathlib import Path
 
 import lance_context_core
 
-HOUSE = Path(lance_context_core.__file__).parent
+CORE = Path(lance_context_core.__file__).parent
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "house.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 
 
 def named(heading):
@@ -18,11 +18,13 @@ def named(heading):
 
 
 def test_every_room_is_on_the_map_and_every_place_of_the_map_is_there():
-    rooms = {one.name + "/" for one in HOUSE.iterdir() if (one / "__init__.py").is_file()}
-    rooms |= {one.name for one in HOUSE.glob("*.py")} - {"__init__.py"}
-    on_the_map = named("# The house")
-    assert sorted(rooms - set(on_the_map)) == [], "give it a row of docs/house.md, or another room"
-    assert sorted(set(on_the_map) - rooms) == [], "docs/house.md names what is not there"
+    rooms = {one.name + "/" for one in CORE.iterdir() if (one / "__init__.py").is_file()}
+    rooms |= {one.name for one in CORE.glob("*.py")} - {"__init__.py"}
+    on_the_map = named("# Architecture")
+    assert sorted(rooms - set(on_the_map)) == [], (
+        "give it a row of docs/architecture.md, or another place"
+    )
+    assert sorted(set(on_the_map) - rooms) == [], "docs/architecture.md names what is not there"
     assert len(on_the_map) == len(rooms)
 
 
@@ -40,5 +42,5 @@ def test_the_map_goes_from_the_top_down_as_the_rule_does():
         for rank, line in enumerate(re.findall(r'"(.+?)"', layers))
         for name in line.split(" | ")
     }
-    seen = [ranks[name.removesuffix(".py").strip("/")] for name in named("# The house")]
+    seen = [ranks[name.removesuffix(".py").strip("/")] for name in named("# Architecture")]
     assert seen == sorted(seen)

@@ -93,7 +93,9 @@ def test_a_public_name_means_one_thing_in_all_modules():
 
 @pytest.mark.verdict
 def test_what_public_calls_take_and_return_can_be_named_by_whoever_calls_them():
-    assert reference.unreachable() == [], "give it a name in a public module, see docs/house.md"
+    assert reference.unreachable() == [], (
+        "give it a name in a public module, see docs/architecture.md"
+    )
 
 
 # Who uses it
@@ -113,7 +115,7 @@ def inside(source, where):
             if (module or "").split(".")[0] == reference.PACKAGE and not is_public(module, name):
                 found.append(
                     f"{where}:{node.lineno} imports {name or module} of {module}: adapters, "
-                    "packages and examples import what a public module names (docs/house.md, What is public)"
+                    "packages and examples import what a public module names (docs/architecture.md, Public modules)"
                 )
     return found
 
