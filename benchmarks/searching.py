@@ -33,11 +33,11 @@ import pyarrow as pa
 
 from lance_context_core import AsyncContextStore, Document
 from lance_context_core.memory_index.bm25 import words_of
-from lance_context_core.memory_index.cache import Table, blocks_of
+from lance_context_core.memory_index.cache import Table, segments_of
 from lance_context_core.memory_index.columns import Condition
-from lance_context_core.memory_index.segment import Block
+from lance_context_core.memory_index.segment import Segment
 from lance_context_core.settings import SearchCache, SearchOptions
-from lance_context_core.storage.changes import State
+from lance_context_core.storage.changes import Position
 from lance_context_core.storage.lance.indexes import TextIndex
 from lance_context_core.storage.lance.schema import KEY, SEARCH_TEXT
 from lance_context_core.storage.sql import EVERYTHING, equals
@@ -248,7 +248,7 @@ async def scopes(place: str, options: argparse.Namespace) -> None:
 async def blocks(_place: str, options: argparse.Namespace) -> None:
     """As `scopes`, without an engine: it is what the process has that may not grow."""
     cache, words, drawn = SearchCache(max_bytes=8 * 2**20), words_of(TextIndex()), Drawn()
-    kept, table = blocks_of(cache), Table(object(), "records", None)
+    kept, table = segments_of(cache), Table(object(), "records", None)
     everything = Condition.of(EVERYTHING)
     texts, n = [drawn.text() for _ in range(1_000)], 10 * options.scopes
     print("| scopes so far | MB of the process | in the cache | MB in it |\n|---:|---:|---:|---:|")
@@ -259,8 +259,8 @@ async def blocks(_place: str, options: argparse.Namespace) -> None:
         ]
         scope = equals("user_id", f"u{number}")
         rows = pa.Table.from_pylist(said)
-        there, state = frozenset(rows.column_names), State(1, number, 0)
-        block = Block(scope, state, rows, columns=there, vectors=None, words=words)
+        there, state = frozenset(rows.column_names), Position(1, number, 0)
+        block = Segment(scope, state, rows, columns=there, vectors=None, words=words)
         asked = texts[number % 1_000].split()[0]
         block.make_words()
         assert len(block.match(everything, everything, asked, 10).best.numbers)

@@ -23,13 +23,13 @@ from lance_context_core.errors import BlockingCallError, StoreClosedError
 T = TypeVar("T")
 
 
-class Later(Enum):
+class WouldBlock(Enum):
     """Says that something cannot be done in the caller's thread, and that nothing of it is done."""
 
     LATER = "later"
 
 
-LATER = Later.LATER
+WOULD_BLOCK = WouldBlock.LATER
 
 _PAUSE_SECONDS = 0.005
 
@@ -192,9 +192,9 @@ def block_on(work: Coroutine[Any, Any, T]) -> T:
     return store_loop.run(work)
 
 
-def nothing_is_left() -> Later | None:
+def nothing_is_left() -> WouldBlock | None:
     """None while the interpreter is taken apart, when the loop has ended and all it did; else LATER."""
-    return None if sys.is_finalizing() else LATER
+    return None if sys.is_finalizing() else WOULD_BLOCK
 
 
 def begin(work: Coroutine[Any, Any, T]) -> "Future[T]":

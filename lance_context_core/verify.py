@@ -28,7 +28,7 @@ from lance_context_core.storage.lance.torn_manifests import damaged
 from lance_context_core.storage.repair import WAY_OUT
 from lance_context_core.storage.sql import equals
 from lance_context_core.storage.table import Table
-from lance_context_core.storage.wal.table_log import Ledger
+from lance_context_core.storage.wal.table_log import TableLog
 from lance_context_core.types import Progress
 from lance_context_core.types.answers import Checked, Wrong
 from lance_context_core.versioning import branches
@@ -209,7 +209,7 @@ class _Looked:
                 if told != "ok":
                     self.wrong("journal", str(journal.path), str(told), _RESTORE)
             for part in await journal.parts():
-                await Ledger(journal, part.name, part.ref or None).view()
+                await TableLog(journal, part.name, part.ref or None).view()
         except (ContextStoreError, OSError, ValueError) as error:
             self.failed("journal", str(journal.path), "cannot be read", error)
 

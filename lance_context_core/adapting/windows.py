@@ -9,12 +9,7 @@ from lance_context_core._util.checks import dumps
 from lance_context_core._util.lru import Recent
 from lance_context_core.messages import Message, Part, iter_parts
 from lance_context_core.messages import parts as kinds
-from lance_context_core.messages.parts import (
-    ReasoningPart,
-    TextPart,
-    ToolCallPart,
-    ToolResultPart,
-)
+from lance_context_core.messages.parts import ReasoningPart, TextPart, ToolCallPart, ToolResultPart
 from lance_context_core.store.store import AsyncContextStore
 from lance_context_core.window.compaction.plans import Summariser
 from lance_context_core.window.counting import Budget, as_budget

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Self, TypeVar
 
 from lance_context_core._handle import handle
-from lance_context_core._loop import LATER, Later
+from lance_context_core._loop import WOULD_BLOCK, WouldBlock
 from lance_context_core._resources import Resources
 from lance_context_core._util.checks import check_count, check_name, shown
 from lance_context_core._util.frozen import frozen_by_name
@@ -27,8 +27,8 @@ from lance_context_core.errors import (
 )
 from lance_context_core.storage.locks import fencing, processes
 from lance_context_core.storage.locks.fencing import Fence
-from lance_context_core.storage.locks.renewal import Keeper, renewed
-from lance_context_core.storage.locks.requests import Book, Shelf, Ticket
+from lance_context_core.storage.locks.renewal import LeaseRenewer, renewed
+from lance_context_core.storage.locks.requests import LockBackend, LockRequest, LockTable
 
 # One lock that is held.
 
@@ -50,7 +50,7 @@ class AsyncLock:
     token: int
     """The fencing token, larger than that of every lock granted before it: what refuses smaller ones refuses late writes."""
     _seq: int = field(repr=False)
-    _keeper: Keeper = field(repr=False)
+    _keeper: LeaseRenewer = field(repr=False)
     _now: Callable[[], float] = field(repr=False)
     _place: object = field(repr=False)
 
@@ -62,7 +62,7 @@ class AsyncLock:
     async def renew(self) -> None:
         """Have its lease begin anew now; that is done by itself too. Raises StaleLockError if it is lost."""
 
-        def decide(book: Book) -> bool:
+        def decide(book: LockTable) -> bool:
             ticket = book.tickets.get(self._seq)
             if ticket is None or not self._is_held(ticket):
                 return False
@@ -96,21 +96,21 @@ class AsyncLock:
 
     # Helpers
 
-    def _release_at_once(self) -> bool | Later:
-        """As `release`, in any thread and without a wait; LATER where one would have to wait."""
+    def _release_at_once(self) -> bool | WouldBlock:
+        """As `release`, in any thread and without a wait; WOULD_BLOCK where one would have to wait."""
         self._keeper.let_go(self._seq)
         return self._keeper.shelf.change_now(self._removing, resource=self.resource)
 
-    def _removing(self, book: Book) -> bool:
+    def _removing(self, book: LockTable) -> bool:
         is_held = self._is_held(book.tickets.get(self._seq))
         book.remove(self._seq)
         return is_held
 
-    async def _ticket(self) -> Ticket | None:
+    async def _ticket(self) -> LockRequest | None:
         found = await self._keeper.shelf.tickets(resource=self.resource)
         return next((one for one in found if one.seq == self._seq), None)
 
-    def _is_held(self, ticket: Ticket | None) -> bool:
+    def _is_held(self, ticket: LockRequest | None) -> bool:
         return (
             ticket is not None and ticket.token == self.token and not ticket.has_lapsed(self._now())
         )
@@ -145,7 +145,7 @@ class Acquiring:
 
 # Waiting for a lock, in the order of asking.
 
-T = TypeVar("T", Ticket, Ticket | None)
+T = TypeVar("T", LockRequest, LockRequest | None)
 
 _LEASE_SECONDS = 10.0
 """Who waits and does not look for so long, since he is stopped, loses his place."""
@@ -154,7 +154,9 @@ _LOOK_AT_ALL_EVERY_SECONDS = 1.0
 """A circle is found by whoever closes it; by others only if it comes about in another way."""
 
 
-async def asked_of(shelf: Shelf, decide: Callable[[Book], T], *, resource: str | None) -> T:
+async def asked_of(
+    shelf: LockBackend, decide: Callable[[LockTable], T], *, resource: str | None
+) -> T:
     """What `decide` makes of the book, a ticket or None; who is cancelled has no ticket of it.
 
     A change may be made by the time that its caller is cancelled, who would never be told.
@@ -169,7 +171,7 @@ async def asked_of(shelf: Shelf, decide: Callable[[Book], T], *, resource: str |
         raise
 
 
-async def _given_back(shelf: Shelf, change: asyncio.Future[T]) -> None:
+async def _given_back(shelf: LockBackend, change: asyncio.Future[T]) -> None:
     with suppress(ContextStoreError):
         if (ticket := await change) is not None:
             seq = ticket.seq
@@ -180,7 +182,11 @@ class Waiting:
     """One who waits in the queue of a resource."""
 
     def __init__(
-        self, shelf: Shelf, wanted: Ticket, conflicts: Conflicts, now: Callable[[], float]
+        self,
+        shelf: LockBackend,
+        wanted: LockRequest,
+        conflicts: Conflicts,
+        now: Callable[[], float],
     ) -> None:
         """Nothing is done before the first `look`."""
         self._shelf = shelf
@@ -191,7 +197,7 @@ class Waiting:
         self._looked_at = 0.0
         self._pause, self._longest = shelf.pauses_seconds
 
-    async def until_granted(self, wait: float | None) -> Ticket:
+    async def until_granted(self, wait: float | None) -> LockRequest:
         """The lock. Raises LockTimeoutError after `wait` seconds, and DeadlockError."""
         began = time.monotonic()
         while (granted := await self._look()) is None:
@@ -209,7 +215,7 @@ class Waiting:
 
     # Helpers
 
-    async def _look(self) -> Ticket | None:
+    async def _look(self) -> LockRequest | None:
         """The lock, if it is one's turn."""
         if await self._must_wait():
             return None
@@ -245,7 +251,7 @@ class Waiting:
         now = self._now()
         return bool(before) and not any(one.is_stale(now) for one in before)
 
-    def _advance(self, book: Book) -> Ticket:
+    def _advance(self, book: LockTable) -> LockRequest:
         now = self._now()
         ticket = queueing.advance(book, self._ticket, now, self._conflicts)
         if ticket.token is not None:
@@ -382,7 +388,7 @@ class AsyncLocks:
             check_count(token, "token")
         keeper = await self._keeper()
 
-        def decide(book: Book) -> int:
+        def decide(book: LockTable) -> int:
             held = [
                 one
                 for one in book.tickets.values()
@@ -414,28 +420,28 @@ class AsyncLocks:
         lease: timedelta,
         wait: timedelta | None,
         owner: str,
-    ) -> AsyncLock | Later:
-        """As `acquire`, in any thread and without a wait; LATER where one would have to wait."""
+    ) -> AsyncLock | WouldBlock:
+        """As `acquire`, in any thread and without a wait; WOULD_BLOCK where one would have to wait."""
         asked = self._asked(resource, mode, lease, owner)
         _seconds(wait)
         if (keeper := self._resources.writable().locks_now()) is None:
-            return LATER
+            return WOULD_BLOCK
         enter = self._entering(asked)
         granted = keeper.shelf.change_now(enter, resource=asked.resource)
-        return self._held(keeper, granted) if isinstance(granted, Ticket) else LATER
+        return self._held(keeper, granted) if isinstance(granted, LockRequest) else WOULD_BLOCK
 
     def _now(self) -> float:
         return self._resources.clock.now().timestamp()
 
-    async def _keeper(self) -> Keeper:
+    async def _keeper(self) -> LeaseRenewer:
         return await self._resources.current().locks()
 
-    def _asked(self, resource: str, mode: str, lease: timedelta, owner: str | None) -> Ticket:
+    def _asked(self, resource: str, mode: str, lease: timedelta, owner: str | None) -> LockRequest:
         if not isinstance(lease, timedelta) or not _SHORTEST <= lease <= _LONGEST:
             raise InvalidRequestError(
                 f"lease={shown(lease)}: give a timedelta of 0.1 seconds to a day"
             )
-        return Ticket(
+        return LockRequest(
             seq=0,
             token=None,
             resource=check_name(resource, "resource"),
@@ -448,7 +454,7 @@ class AsyncLocks:
             lease=lease.total_seconds(),
         )
 
-    def _held(self, keeper: Keeper, ticket: Ticket) -> AsyncLock:
+    def _held(self, keeper: LeaseRenewer, ticket: LockRequest) -> AsyncLock:
         assert ticket.token is not None
         keeper.keep(ticket, self._now)
         return AsyncLock(
@@ -462,14 +468,14 @@ class AsyncLocks:
             _place=self._resources.writable().connection.place,
         )
 
-    async def _entered(self, keeper: Keeper, asked: Ticket) -> Ticket | None:
+    async def _entered(self, keeper: LeaseRenewer, asked: LockRequest) -> LockRequest | None:
         """The lock, if it is free."""
         return await asked_of(keeper.shelf, self._entering(asked), resource=asked.resource)
 
-    def _entering(self, asked: Ticket) -> Callable[[Book], Ticket | None]:
+    def _entering(self, asked: LockRequest) -> Callable[[LockTable], LockRequest | None]:
         return lambda book: queueing.enter(book, asked, self._now(), self._conflicts)
 
-    async def _acquired(self, asked: Ticket, wait: float | None) -> AsyncLock:
+    async def _acquired(self, asked: LockRequest, wait: float | None) -> AsyncLock:
         keeper = await self._keeper()
         granted = await self._entered(keeper, asked)
         if granted is None:
@@ -491,7 +497,7 @@ def _seconds(wait: timedelta | None) -> float | None:
     return wait.total_seconds()
 
 
-def _info(ticket: Ticket, now: float) -> LockInfo:
+def _info(ticket: LockRequest, now: float) -> LockInfo:
     return LockInfo(
         resource=ticket.resource,
         mode=ticket.mode,

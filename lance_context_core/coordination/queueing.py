@@ -6,7 +6,7 @@ from dataclasses import replace
 from lance_context_core.coordination.changes import Conflicts
 from lance_context_core.storage.locks import processes
 from lance_context_core.storage.locks.renewal import renewed
-from lance_context_core.storage.locks.requests import Book, Ticket
+from lance_context_core.storage.locks.requests import LockRequest, LockTable
 
 Party = tuple[str, str]
 
@@ -14,7 +14,9 @@ _LAST = 2**63
 """Behind all that were ever numbered."""
 
 
-def blocking(ticket: Ticket, tickets: Iterable[Ticket], conflicts: Conflicts) -> list[Ticket]:
+def blocking(
+    ticket: LockRequest, tickets: Iterable[LockRequest], conflicts: Conflicts
+) -> list[LockRequest]:
     """What `ticket` waits for: others' locks that exclude it, and those who asked for such before."""
     return [
         one
@@ -26,7 +28,7 @@ def blocking(ticket: Ticket, tickets: Iterable[Ticket], conflicts: Conflicts) ->
     ]
 
 
-def sweep(book: Book, now: float, *, resource: str | None = None) -> list[Ticket]:
+def sweep(book: LockTable, now: float, *, resource: str | None = None) -> list[LockRequest]:
     """Remove what lapsed, or is of a process that is no more; returns it."""
     stale = [
         one
@@ -38,7 +40,9 @@ def sweep(book: Book, now: float, *, resource: str | None = None) -> list[Ticket
     return stale
 
 
-def enter(book: Book, asked: Ticket, now: float, conflicts: Conflicts) -> Ticket | None:
+def enter(
+    book: LockTable, asked: LockRequest, now: float, conflicts: Conflicts
+) -> LockRequest | None:
     """Grant what is asked for at once, if nothing is before it; else None, and nothing is changed.
 
     `asked` has no number yet; what is there without being held any more is removed.
@@ -50,7 +54,7 @@ def enter(book: Book, asked: Ticket, now: float, conflicts: Conflicts) -> Ticket
     return _grant(book, replace(asked, seq=number), number, now)
 
 
-def advance(book: Book, ticket: Ticket, now: float, conflicts: Conflicts) -> Ticket:
+def advance(book: LockTable, ticket: LockRequest, now: float, conflicts: Conflicts) -> LockRequest:
     """Grant a ticket that waits, if nothing is before it; else keep it where it is in the queue.
 
     One that is there no more, since its process was stopped for long, stands at the end again.
@@ -65,16 +69,18 @@ def advance(book: Book, ticket: Ticket, now: float, conflicts: Conflicts) -> Tic
     return _grant(book, ticket, book.number(), now)
 
 
-def cycle(ticket: Ticket, tickets: Iterable[Ticket], conflicts: Conflicts) -> list[Ticket] | None:
+def cycle(
+    ticket: LockRequest, tickets: Iterable[LockRequest], conflicts: Conflicts
+) -> list[LockRequest] | None:
     """The tickets that wait for each other in a circle that goes through `ticket`, beginning with it."""
     everything = list(tickets)
-    waiting: dict[Party, list[Ticket]] = {}
+    waiting: dict[Party, list[LockRequest]] = {}
     for one in everything:
         if one.token is None:
             waiting.setdefault(one.party, []).append(one)
     seen = set[Party]()
 
-    def search(at: Ticket, path: list[Ticket]) -> list[Ticket] | None:
+    def search(at: LockRequest, path: list[LockRequest]) -> list[LockRequest] | None:
         for other in blocking(at, everything, conflicts):
             if other.party == ticket.party:
                 return path
@@ -88,7 +94,7 @@ def cycle(ticket: Ticket, tickets: Iterable[Ticket], conflicts: Conflicts) -> li
     return search(ticket, [ticket])
 
 
-def told(tickets: list[Ticket]) -> str:
+def told(tickets: list[LockRequest]) -> str:
     """A circle in words."""
     steps = [
         f"{one.owner!r} ({processes.shown(one.process)}) waits for {one.resource!r}"
@@ -97,7 +103,7 @@ def told(tickets: list[Ticket]) -> str:
     return ", held by or asked for before by whom ".join(steps)
 
 
-def _grant(book: Book, ticket: Ticket, token: int, now: float) -> Ticket:
+def _grant(book: LockTable, ticket: LockRequest, token: int, now: float) -> LockRequest:
     granted = renewed(replace(ticket, token=token, since=now), now)
     book.put(granted)
     return granted

@@ -12,7 +12,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from lance_context_core._loop import Later
+from lance_context_core._loop import WouldBlock
 from lance_context_core._resources import Resources
 from lance_context_core._util.frozen import frozen
 from lance_context_core._util.lru import remembered
@@ -151,8 +151,8 @@ class Changes:
             await asyncio.shield(_given_back(making, give_back))
             raise
 
-    def make_now(self, change: Change[T]) -> T | Later:
-        """As `make`, in any thread; LATER where that takes long, or there is more to do."""
+    def make_now(self, change: Change[T]) -> T | WouldBlock:
+        """As `make`, in any thread; WOULD_BLOCK where that takes long, or there is more to do."""
         return self._changer(change).change_now()
 
     @property

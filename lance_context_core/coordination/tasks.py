@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any, Literal, TypeVar
 
 from lance_context_core._handle import handle
-from lance_context_core._loop import LATER, Later
+from lance_context_core._loop import WOULD_BLOCK, WouldBlock
 from lance_context_core._resources import Resources
 from lance_context_core._util.checks import (
     check_count,
@@ -289,9 +289,11 @@ class AsyncTaskBoard:
         """
         return next(iter(await self.claim_many(worker, limit=1, lease=lease)), None)
 
-    def _claim_at_once(self, worker: str, *, lease: timedelta = TASK_LEASE) -> Task | Later | None:
+    def _claim_at_once(
+        self, worker: str, *, lease: timedelta = TASK_LEASE
+    ) -> Task | WouldBlock | None:
         tasks = self._claim_many_at_once(worker, limit=1, lease=lease)
-        return tasks if tasks is LATER else next(iter(tasks), None)
+        return tasks if tasks is WOULD_BLOCK else next(iter(tasks), None)
 
     async def claim_many(
         self,
@@ -316,7 +318,7 @@ class AsyncTaskBoard:
         limit: int,
         completed: Sequence[Task] = (),
         lease: timedelta = TASK_LEASE,
-    ) -> builtins.list[Task] | Later:
+    ) -> builtins.list[Task] | WouldBlock:
         return self._changes.make_now(self._claiming(worker, limit, completed, lease))
 
     def _claiming(
@@ -358,7 +360,7 @@ class AsyncTaskBoard:
 
     def _complete_at_once(
         self, id: str, *, attempt: int | None = None, note: str = ""
-    ) -> Task | Later:
+    ) -> Task | WouldBlock:
         return self._changes.make_now(_moving(id, TaskStatus.COMPLETED, attempt, note))
 
     async def complete_many(self, tasks: Sequence[Task], *, note: str = "") -> builtins.list[Task]:

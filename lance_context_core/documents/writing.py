@@ -20,7 +20,7 @@ from lance_context_core.scope import Scope
 from lance_context_core.storage import sql
 from lance_context_core.storage.lance.arrow import Row
 from lance_context_core.storage.lance.schema import KEY, SEARCH_TEXT, VECTOR
-from lance_context_core.storage.spooled_batch import Gathered
+from lance_context_core.storage.spooled_batch import SpooledBatch
 from lance_context_core.storage.table import Table
 from lance_context_core.types import Passage, Progress
 
@@ -48,7 +48,7 @@ Parts = Mapping[str, Held]
 
 NOTHING: Parts = {}
 
-Rows = list[Row] | Gathered
+Rows = list[Row] | SpooledBatch
 """A document's own row, and those of its chunks; in memory, or laid aside."""
 
 
@@ -189,14 +189,14 @@ async def inserted(table: Table, row: Row, rows: Rows) -> bool:
 
     Returns whether they were added.
     """
-    if isinstance(rows, Gathered):
+    if isinstance(rows, SpooledBatch):
         return await table.insert_gathered(rows, key=row[KEY], revision=row["revision"])
     return (await table.insert_absent(rows))[0] > 0
 
 
 def keys_of(rows: Rows) -> list[str]:
     """The keys of rows."""
-    return rows.keys if isinstance(rows, Gathered) else [row[KEY] for row in rows]
+    return rows.keys if isinstance(rows, SpooledBatch) else [row[KEY] for row in rows]
 
 
 def gone_of(source: Source, before: Parts) -> list[str]:

@@ -14,7 +14,7 @@ from lance_context_core.errors import InvalidRequestError
 from lance_context_core.jobs.commits import owing
 from lance_context_core.jobs.queue import Queue, begun
 from lance_context_core.jobs.types import Job, job_id
-from lance_context_core.knowledge.builders import Makers
+from lance_context_core.knowledge.builders import Builders
 from lance_context_core.knowledge.distilling import EXTRACT, MOST_TURNS, Distiller
 from lance_context_core.knowledge.turns import Conversation
 from lance_context_core.knowledge.types import Added, Infer
@@ -113,7 +113,7 @@ class Adding:
 
 
 async def keep(
-    spoken: Records, given: Sequence[Message], *, session_id: str, makers: Makers | None
+    spoken: Records, given: Sequence[Message], *, session_id: str, makers: Builders | None
 ) -> Added:
     """Keep turns without ids. What `makers` are to make of them is no job before it is asked for.
 

@@ -22,7 +22,7 @@ Model = LanguageModel | Paraphraser | AsyncParaphraser
 
 
 @frozen
-class Makers:
+class Builders:
     """Who finds facts, says them otherwise, decides on them, and summarises sessions."""
 
     extractor: Extractor = field(default_factory=RuleExtractor)
@@ -47,7 +47,7 @@ class Makers:
         summariser: SessionSummariser | None,
         model: Model | None,
         model_name: str,
-    ) -> "Makers":
+    ) -> "Builders":
         """These, with those that are given in place of some. Raises InvalidRequestError for none."""
         _check("extractor", extractor, "extract")
         _check("consolidator", consolidator, "decide")
@@ -72,7 +72,7 @@ class Makers:
         )
 
 
-RULES = Makers()
+RULES = Builders()
 """The rules alone."""
 
 

@@ -16,7 +16,7 @@ from lance_context_core.jobs.queue import Queue
 from lance_context_core.jobs.types import KIND as JOB
 from lance_context_core.jobs.types import SUMMARISE, Job, from_record, owner_of, to_record
 from lance_context_core.knowledge import params, slots, turns
-from lance_context_core.knowledge.builders import Makers
+from lance_context_core.knowledge.builders import Builders
 from lance_context_core.knowledge.consolidation import Known
 from lance_context_core.knowledge.distilling import EXTRACT, Distiller
 from lance_context_core.knowledge.evidence_text import Place, place_of
@@ -389,7 +389,7 @@ async def _work(remaining: Remaining, spoken: Records, made: Records) -> None:
         where = spoken.own(turns.MESSAGES, named)
         said = await spoken.read(where, columns=COLUMNS)
     remaining.rebuild(said)
-    distiller = Distiller(spoken, made, Makers())
+    distiller = Distiller(spoken, made, Builders())
     for held, only in remaining.summaries():
         record = held.record
         conversation = turns.Conversation(turns.owner_of(record), record.session_id or "")

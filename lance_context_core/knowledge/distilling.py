@@ -22,7 +22,7 @@ from lance_context_core.jobs.queue import Decide
 from lance_context_core.jobs.types import KIND as JOB
 from lance_context_core.jobs.types import Job, job_id, owner_of, scheduled, spend, tokens_of
 from lance_context_core.knowledge import params, turns
-from lance_context_core.knowledge.builders import Makers
+from lance_context_core.knowledge.builders import Builders
 from lance_context_core.knowledge.chunks import Span, chunks, sentences
 from lance_context_core.knowledge.consolidation import Known
 from lance_context_core.knowledge.evidence_text import fault_of
@@ -212,7 +212,7 @@ class Distiller:
     """Where the turns are."""
     made: Records
     """Where what is made of them is."""
-    makers: Makers
+    makers: Builders
 
     @property
     def producer(self) -> str:

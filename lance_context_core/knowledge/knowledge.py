@@ -20,7 +20,7 @@ from lance_context_core.jobs.types import KIND as JOB
 from lance_context_core.jobs.types import Job, from_record
 from lance_context_core.knowledge import episodes, params, profiles, slots
 from lance_context_core.knowledge.adding import Adding, Told, keep, messages_of
-from lance_context_core.knowledge.builders import RULES, Makers, Model
+from lance_context_core.knowledge.builders import RULES, Builders, Model
 from lance_context_core.knowledge.distilling import EXTRACT
 from lance_context_core.knowledge.episodes import GAP, Episode
 from lance_context_core.knowledge.explaining import Explaining
@@ -34,7 +34,7 @@ from lance_context_core.knowledge.pruning import (
     checked_policy,
 )
 from lance_context_core.knowledge.search import Question, search
-from lance_context_core.knowledge.services import Parts
+from lance_context_core.knowledge.services import Services
 from lance_context_core.knowledge.types import (
     Added,
     Explanation,
@@ -170,7 +170,7 @@ class AsyncKnowledge:
     """
 
     _records: Records
-    _makers: Makers = RULES
+    _makers: Builders = RULES
 
     def using(
         self,
@@ -248,7 +248,7 @@ class AsyncKnowledge:
         if infer != "auto" and all(one.id is None for one in given):
             makers = self._makers if infer == "later" else None
             return await keep(spoken, given, session_id=session, makers=makers)
-        distiller = Parts(spoken, self._makers).distiller
+        distiller = Services(spoken, self._makers).distiller
         adding = Adding(distiller, Queue(distiller.made, {EXTRACT: distiller.run}), progress)
         return await adding.add(given, session_id=session, infer=infer)
 
@@ -505,8 +505,8 @@ class AsyncKnowledge:
         return await history(self._parts.made, id)
 
     @property
-    def _parts(self) -> Parts:
-        return Parts(self._records, self._makers)
+    def _parts(self) -> Services:
+        return Services(self._records, self._makers)
 
 
 def _nothing() -> Proposal:

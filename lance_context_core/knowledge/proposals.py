@@ -17,7 +17,7 @@ from lance_context_core.knowledge import params, slots
 from lance_context_core.knowledge.distilling import EXTRACT, Distiller
 from lance_context_core.knowledge.turns import Conversation
 from lance_context_core.knowledge.types import Proposal
-from lance_context_core.knowledge.undo_log import UNDO, Undoing
+from lance_context_core.knowledge.undo_log import UNDO, UndoLog
 from lance_context_core.storage import sql
 from lance_context_core.types import Conflict, ContextRecord, Diff, MergeReport, Progress
 from lance_context_core.types.versions import Stored
@@ -86,7 +86,7 @@ class Proposing:
         there, queue = await self._branched(job)
         target = await queue.get(job.input_ids[0])
         if target.undone_by is None:
-            undo = await Undoing(there, queue).job(target.id)
+            undo = await UndoLog(there, queue).job(target.id)
             await queue.submit([undo])
             await queue.run(undo.id)
         conversation = Conversation(owner_of(target), target.session_id or "")
@@ -214,7 +214,7 @@ class Proposing:
             made=replace(self.distiller.made, resources=there),
         )
         queue = Queue(distiller.made)
-        undoing = Undoing(distiller, queue)
+        undoing = UndoLog(distiller, queue)
         return distiller, replace(queue, _handlers={EXTRACT: distiller.run, UNDO: undoing.run})
 
     async def _slots(self, job: Job) -> set[slots.Slot]:

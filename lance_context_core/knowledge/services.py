@@ -8,21 +8,21 @@ from lance_context_core.errors import InvalidRequestError
 from lance_context_core.jobs.queue import Queue
 from lance_context_core.jobs.types import Job, Stopped
 from lance_context_core.knowledge import params
-from lance_context_core.knowledge.builders import Makers
+from lance_context_core.knowledge.builders import Builders
 from lance_context_core.knowledge.distilling import EXTRACT, Distiller
 from lance_context_core.knowledge.proposals import DISTILL, REPLAY, Proposing
 from lance_context_core.knowledge.pruning import Tidying
-from lance_context_core.knowledge.undo_log import ARCHIVE, PRUNE, UNDO, Undoing
+from lance_context_core.knowledge.undo_log import ARCHIVE, PRUNE, UNDO, UndoLog
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.types import Progress
 
 
 @frozen
-class Parts:
+class Services:
     """The parts over the records of one handle."""
 
     spoken: Records
-    makers: Makers
+    makers: Builders
     progress: Callable[[Progress], object] | None = None
     """Told how far a distillation is."""
 
@@ -42,9 +42,9 @@ class Parts:
         return Proposing(self.distiller, self._jobs({}), self.progress)
 
     @property
-    def undoing(self) -> Undoing:
+    def undoing(self) -> UndoLog:
         """Takes back what a job made."""
-        return Undoing(self.distiller, self._jobs({}))
+        return UndoLog(self.distiller, self._jobs({}))
 
     @property
     def tidying(self) -> Tidying:

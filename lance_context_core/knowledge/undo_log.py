@@ -26,7 +26,7 @@ _MADE = sql.in_list("kind", [params.FACT, params.CHUNK])
 
 
 @frozen
-class Undoing:
+class UndoLog:
     """Undoes jobs: of turns by what supports a fact then, of all others by what they noted."""
 
     distiller: Distiller

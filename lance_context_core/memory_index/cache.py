@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 from weakref import WeakKeyDictionary
 
 from lance_context_core.errors import InvalidRequestError
-from lance_context_core.storage.changes import State
+from lance_context_core.storage.changes import Position
 
 _MARK_BYTES = 1_000
 
@@ -31,7 +31,7 @@ Scope: TypeAlias = Hashable
 class NotKept:
     """That a scope is not in memory, though it was asked for."""
 
-    state: State
+    state: Position
     """When that was seen."""
     is_unfit: bool
     """Whether it cannot be, as it is: it has too many records, or a key twice. Else it has more than a
@@ -51,10 +51,10 @@ class NotKept:
 
 
 class Held(Protocol):
-    """What is in memory of a part of a table, such as a `Block`."""
+    """What is in memory of a part of a table, such as a `Segment`."""
 
     @property
-    def state(self) -> State:
+    def state(self) -> Position:
         """What of the table is in it."""
 
     @property
@@ -86,7 +86,7 @@ class SearchCache:
                 raise InvalidRequestError(f"{name}={value!r}: give a whole number, 1 or more")
 
 
-class Blocks:
+class Segments:
     """What a search cache holds; safe to share between threads and loops."""
 
     def __init__(self, max_bytes: int) -> None:
@@ -180,13 +180,13 @@ class Blocks:
 DEFAULT_SEARCH_CACHE = SearchCache()
 """That of all stores that are given no other."""
 
-_blocks: WeakKeyDictionary[SearchCache, Blocks] = WeakKeyDictionary()
+_blocks: WeakKeyDictionary[SearchCache, Segments] = WeakKeyDictionary()
 _lock = threading.Lock()
 
 
-def blocks_of(cache: SearchCache) -> Blocks:
+def segments_of(cache: SearchCache) -> Segments:
     """What a search cache holds, for all stores that have it."""
     with _lock:
         if (known := _blocks.get(cache)) is None:
-            known = _blocks[cache] = Blocks(cache.max_bytes)
+            known = _blocks[cache] = Segments(cache.max_bytes)
         return known

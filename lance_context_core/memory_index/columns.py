@@ -54,7 +54,7 @@ class Condition(NamedTuple):
         return np.fromiter((bool(row) and holds(row) for row in rows), bool, len(rows))
 
 
-class Mask(NamedTuple):
+class Bitmap(NamedTuple):
     """Which rows meet a condition, and while which moments it asks of these do."""
 
     rows: np.ndarray
@@ -70,7 +70,7 @@ class Mask(NamedTuple):
         )
 
 
-class Masks:
+class Bitmaps:
     """What was found out about rows by number, of which there only come more.
 
     Moments are compared by columns; of all else is remembered which rows meet it.
@@ -88,7 +88,7 @@ class Masks:
         known = [*self._known.values(), *self._moments.values()]
         return sum(200 + one.nbytes for one in known)
 
-    def of(self, where: Condition) -> Mask:
+    def of(self, where: Condition) -> Bitmap:
         """For each row whether it meets `where`. Raises as `Condition.asked`."""
         first = self.n_asked(where)
         if first < len(self._rows) or not first:
@@ -100,7 +100,7 @@ class Masks:
             start = moments.max(initial=_EVER, where=~there)
             spans.append((column, int(start), int(moments.min(initial=_NEVER, where=there))))
             mask = mask & there
-        return Mask(mask, spans)
+        return Bitmap(mask, spans)
 
     def n_asked(self, where: Condition) -> int:
         """Of how many rows, from the first one on, `of` knows without asking them."""

@@ -10,13 +10,13 @@ import pyarrow as pa
 
 from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.memory_index.bm25 import words_of
-from lance_context_core.memory_index.cache import Held, Kept, NotKept, SearchCache, blocks_of
+from lance_context_core.memory_index.cache import Held, Kept, NotKept, SearchCache, segments_of
 from lance_context_core.memory_index.cache import Table as CachedTable
 from lance_context_core.memory_index.columns import Condition
-from lance_context_core.memory_index.segment import LARGE, Block, OutdatedError
+from lance_context_core.memory_index.segment import LARGE, OutdatedError, Segment
 from lance_context_core.memory_index.segment_search import HotTable
 from lance_context_core.storage import changes, sql
-from lance_context_core.storage.changes import NEVER, Part, Since, State
+from lance_context_core.storage.changes import NEVER, Changes, Part, Position
 from lance_context_core.storage.lance.schema import SEARCH_TEXT, VECTOR
 from lance_context_core.storage.sql.predicates import UnsureError as UnsureOfRowError
 from lance_context_core.storage.sql.predicates import named
@@ -44,7 +44,7 @@ class _Reading:
     """A scope that is being read."""
 
     done: asyncio.Future[None]
-    block: Block | None = None
+    block: Segment | None = None
     """What was read; None until then, and if nothing came of it."""
 
 
@@ -68,7 +68,7 @@ class HotScopes:
     def __init__(self, cache: SearchCache) -> None:
         """Keep them in `cache`, which other stores may share."""
         self._cache = cache
-        self._blocks = blocks_of(cache)
+        self._blocks = segments_of(cache)
         self._store = object()
         self._reading: dict[tuple[Any, ...], _Reading] = {}
         """What is being read, by its place and the loop that reads it."""
@@ -137,7 +137,7 @@ class HotScopes:
         place = self._place(table, scope)
         mark = place[0], (_FEW_TO_READ, place[1])
         known = self._blocks.get(*place)
-        if not isinstance(known, Block):
+        if not isinstance(known, Segment):
             noted = self._blocks.get(*mark)
             if noted is None and not at_once:
                 self._blocks.put(*mark, NotKept(NEVER, is_unfit=False))
@@ -215,7 +215,7 @@ class HotScopes:
         mark: "_Place",
         *,
         most: int | None = None,
-    ) -> tuple[Block | None, bool]:
+    ) -> tuple[Segment | None, bool]:
         """The block of a scope as the table is now, with these columns, and whether it was in memory.
 
         None if it has more than `most` rows, or is too large, or only the engine can tell what there
@@ -232,9 +232,9 @@ class HotScopes:
             if since is None:
                 self._blocks.forget(*place)
                 return None, False
-            if isinstance(known, Block) and not columns <= known.columns:
+            if isinstance(known, Segment) and not columns <= known.columns:
                 columns |= known.columns
-            elif isinstance(known, Block):
+            elif isinstance(known, Segment):
                 former = known.revision
                 if self._follows(known, since):
                     if known.revision != former or known.has_grown:
@@ -267,16 +267,16 @@ class HotScopes:
         columns: frozenset[str],
         mark: "_Place",
         known: Kept | None,
-        since: Since,
+        since: Changes,
         few: int | None,
-    ) -> Block | None:
+    ) -> Segment | None:
         """The block of a scope, read now; None as `_block`."""
         place = self._place(table, scope)
         # A large one is read once it was asked for before, and not for each version.
         is_wanted = table.access.is_pinned or (
             isinstance(known, NotKept) and (since.state.is_journaled or known.state == since.state)
         )
-        is_wanted = is_wanted or (isinstance(known, Block) and known.columns < columns)
+        is_wanted = is_wanted or (isinstance(known, Segment) and known.columns < columns)
         n_forgotten, most = self._n_forgotten, self._cache.max_records
         at_once = few or (most if is_wanted else _FEW)
         part = await changes.read(
@@ -308,7 +308,7 @@ class HotScopes:
             self._blocks.put(*place, made)
         return made
 
-    def _follows(self, block: Block, since: Since) -> bool:
+    def _follows(self, block: Segment, since: Changes) -> bool:
         """Whether the block is now as the table is."""
         with block.lock:
             is_same = block.state.table == since.state.table
@@ -325,15 +325,15 @@ class HotScopes:
             return len(block) <= self._cache.max_records
 
 
-def _block_of(scope: sql.Clause, columns: frozenset[str], part: Part, rows: pa.Table) -> Block:
+def _block_of(scope: sql.Clause, columns: frozenset[str], part: Part, rows: pa.Table) -> Segment:
     """The block of a scope that was read. Raises as that does.
 
     Also what makes words is first made in here: the library with the endings takes 0.1 s to import.
     """
     words = None if part.text_index is None else words_of(part.text_index)
-    return Block(scope, part.state, rows, columns=columns, vectors=part.vectors, words=words)
+    return Segment(scope, part.state, rows, columns=columns, vectors=part.vectors, words=words)
 
 
-def _is_near(before: State, now: State) -> bool:
+def _is_near(before: Position, now: Position) -> bool:
     """Whether little can have been removed meanwhile."""
     return before.table == now.table and now.token - before.token < _FEW

@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from lance_context_core.memory_index.bm25 import Postings, Words, are_sure
 from lance_context_core.memory_index.columns import (
+    Bitmap,
+    Bitmaps,
     Condition,
-    Mask,
-    Masks,
     Row,
     Turns,
     plain,
@@ -21,7 +21,7 @@ from lance_context_core.memory_index.columns import (
     size,
     size_of_rows,
 )
-from lance_context_core.storage.changes import State
+from lance_context_core.storage.changes import Position
 from lance_context_core.storage.lance.schema import KEY, SEARCH_TEXT, VECTOR, vector_length
 from lance_context_core.storage.sql.predicates import Clause
 from lance_context_core.storage.wal.entries import Entry, How
@@ -185,13 +185,13 @@ class Joined(NamedTuple):
     """Which of them each query found."""
 
 
-class Block:
+class Segment:
     """The rows of one scope, as they were at a state of their table; safe to share between threads."""
 
     def __init__(
         self,
         scope: Clause,
-        state: State,
+        state: Position,
         rows: pa.Table,
         *,
         columns: frozenset[str],
@@ -226,8 +226,8 @@ class Block:
         self._numbers = {row[KEY]: number for number, row in enumerate(self._rows)}
         if len(self._numbers) < n:
             raise OutdatedError
-        self.masks = Masks(self._rows)
-        self._shown_now: dict[str, Mask] = {}
+        self.masks = Bitmaps(self._rows)
+        self._shown_now: dict[str, Bitmap] = {}
         """By the names of conditions, the rows that are there and meet them."""
         self._handed: tuple[np.ndarray, np.ndarray] | None = None
         """Among which rows words were handed on last, and as `_handing`."""
@@ -266,7 +266,7 @@ class Block:
         words = 0 if self._postings is None else self._postings.n_bytes
         return 2_000 + arrays + self._row_bytes + words + made
 
-    def follow(self, state: State, entries: Iterable[Entry]) -> None:
+    def follow(self, state: Position, entries: Iterable[Entry]) -> None:
         """Be what the table is at `state`, after these. Raises OutdatedError, and as `scope`."""
         self.is_sound = False
         holds: Any = self._scope.holds

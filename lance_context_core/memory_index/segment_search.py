@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lance_context_core._util import cooperative as steps
 from lance_context_core.memory_index.columns import Condition
-from lance_context_core.memory_index.segment import LARGE, Block, Joined, UnsureError
+from lance_context_core.memory_index.segment import LARGE, Joined, Segment, UnsureError
 from lance_context_core.storage import sql
 from lance_context_core.storage.lance.arrow import Row, column_of
 from lance_context_core.storage.lance.reads import Found
@@ -36,7 +36,7 @@ _MANY = 512
 class Picked:
     """Some rows of a block: a `Found`."""
 
-    block: Block
+    block: Segment
     numbers: np.ndarray
     """Which of its rows these are, as long as it has that `revision`."""
     revision: int
@@ -98,7 +98,7 @@ class HotTable:
     """The rows of one scope, as they were when the search began to ask, or later."""
 
     def __init__(
-        self, table: Table, block: Block, asked: Condition, shown: Condition, *, was_known: bool
+        self, table: Table, block: Segment, asked: Condition, shown: Condition, *, was_known: bool
     ) -> None:
         """Those of `block`, which are some of `table`, that meet what is `asked`.
 
@@ -155,7 +155,7 @@ class HotTable:
         preceding: float = 0.0,
         must_match: bool = True,
     ) -> Picked:
-        """As `Table.match`, and with the words of preceding turns, as `Block.match`.
+        """As `Table.match`, and with the words of preceding turns, as `Segment.match`.
 
         Raises UnsureError if only the engine can tell the words.
         """
@@ -273,7 +273,7 @@ class HotTable:
 
     # Helpers
 
-    def _sound(self) -> Block:
+    def _sound(self) -> Segment:
         if not self._block.is_sound:
             raise UnsureError
         return self._block

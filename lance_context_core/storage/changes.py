@@ -11,13 +11,13 @@ from lance_context_core.storage import merge_on_read
 from lance_context_core.storage.lance import indexes, manifests, reads
 from lance_context_core.storage.lance.indexes import TextIndex
 from lance_context_core.storage.lance.schema import SEARCH_TEXT, VECTOR
-from lance_context_core.storage.lance.table_handle import Access
+from lance_context_core.storage.lance.table_handle import TableHandle
 from lance_context_core.storage.sql.predicates import Clause, UnsureError
 from lance_context_core.storage.table import Table
 from lance_context_core.storage.wal.entries import Entry, View
 
 
-class State(NamedTuple):
+class Position(NamedTuple):
     """What a table holds at one moment, told by numbers."""
 
     table: int
@@ -35,10 +35,10 @@ class State(NamedTuple):
 
 
 @frozen
-class Since:
+class Changes:
     """What has come about in a table since a moment."""
 
-    state: State
+    state: Position
     """What it holds now."""
     entries: Sequence[Entry] | None
     """What was written since; None if that is not known."""
@@ -48,7 +48,7 @@ class Since:
 class Part:
     """The rows of a part of a table, in order, at one moment."""
 
-    state: State
+    state: Position
     rows: pa.Table | None
     """None if there are too many."""
     vectors: pa.Field | None = None
@@ -58,26 +58,26 @@ class Part:
     column of the texts was not read."""
 
 
-NEVER = State(0, 0, 0)
+NEVER = Position(0, 0, 0)
 """Before all moments."""
 
 
-async def since(table: Table, state: State) -> Since | None:
+async def since(table: Table, state: Position) -> Changes | None:
     """What has come about since then; None if only the engine can tell what the table holds now."""
     access = table.access
     if access.is_pinned:
         # Of a time: the engine does not see what the journal held then.
-        return None if access.tail is None else Since(_state(access.tail), ())
+        return None if access.tail is None else Changes(_state(access.tail), ())
     if access.ledger is not None:
         news = await access.ledger.news(state.token, state.last)
         if news is not None:
             if not news.view.version or await _is_passed(access, news.view):
                 return None
             is_same = news.view.table == state.table
-            return Since(_state(news.view), news.entries if is_same else None)
+            return Changes(_state(news.view), news.entries if is_same else None)
     if (view := await _unjournaled(access)) is None:
         return None
-    return Since(_state(view), () if _state(view) == state else None)
+    return Changes(_state(view), () if _state(view) == state else None)
 
 
 async def read(
@@ -123,13 +123,13 @@ async def read(
 
 async def tail(
     table: Table, where: Clause, *, columns: Sequence[str], last: int
-) -> tuple[State, pa.Table, int] | None:
+) -> tuple[Position, pa.Table, int] | None:
     """What `Table.tail` finds, and at which moment; None if only the engine can tell."""
     access = table.access
     if access.is_pinned or not merge_on_read.is_askable(where):
         return None
 
-    async def look() -> tuple[State, pa.Table, int] | None:
+    async def look() -> tuple[Position, pa.Table, int] | None:
         known = await access.view()
         if known is not None and known.version and await _is_passed(access, known):
             return None
@@ -145,7 +145,7 @@ async def tail(
     return await access.follow(look)
 
 
-async def _is_passed(access: Access, view: View) -> bool:
+async def _is_passed(access: TableHandle, view: View) -> bool:
     """Whether a read shows more than the journal knows: what another program wrote into the table."""
     if view.entries:
         return False  # Then no read does.
@@ -159,7 +159,7 @@ async def _is_passed(access: Access, view: View) -> bool:
     return handle is None or int(await handle.version()) > view.version
 
 
-async def _unjournaled(access: Access) -> View | None:
+async def _unjournaled(access: TableHandle) -> View | None:
     """A table of which the journal knows nothing, as it is now; None if there is none.
 
     None for a branch, too: one that is made anew has the versions and the indexes of the former one.
@@ -172,5 +172,5 @@ async def _unjournaled(access: Access) -> View | None:
     return View(version, version, (), -1 - made)
 
 
-def _state(view: View) -> State:
-    return State(view.table, view.token, view.last)
+def _state(view: View) -> Position:
+    return Position(view.table, view.token, view.last)

@@ -28,17 +28,17 @@ from lance_context_core.storage.lance.schema import (
     VECTORS,
     TableSpec,
 )
-from lance_context_core.storage.lance.table_handle import Access
+from lance_context_core.storage.lance.table_handle import TableHandle
 from lance_context_core.storage.locks.backends import InJournal, InTable
-from lance_context_core.storage.locks.renewal import Keeper
-from lance_context_core.storage.locks.requests import Shelf
+from lance_context_core.storage.locks.renewal import LeaseRenewer
+from lance_context_core.storage.locks.requests import LockBackend
 from lance_context_core.storage.names import kv_of, shown_name
 from lance_context_core.storage.sql.predicates import all_of, at_or_after, at_or_before
 from lance_context_core.storage.table import Table
 from lance_context_core.storage.wal.entries import Entry, How, View
 from lance_context_core.storage.wal.log import Journal
 from lance_context_core.storage.wal.sqlite import Part
-from lance_context_core.storage.wal.table_log import Ledger
+from lance_context_core.storage.wal.table_log import TableLog
 
 # What had been acknowledged by a moment, and was in no version of its table yet.
 #
@@ -170,7 +170,7 @@ class Database:
         self._tables: dict[str, Table] = {}
         self._branches: dict[str, BranchDatabase] = {}
         self._lock = threading.RLock()
-        self._keeper: Keeper | None = None
+        self._keeper: LeaseRenewer | None = None
         self.records = self.table(RECORDS_TABLE, RECORDS)
         self.records.access.commits.before = partial(self.settle_others, "")
         self.sessions = self.table(SESSIONS_TABLE, SESSIONS)
@@ -184,20 +184,20 @@ class Database:
         """The table of that name, which need not exist yet."""
         with self._lock:
             if name not in self._tables:
-                self._tables[name] = Table(Access(self.connection, name, spec))
+                self._tables[name] = Table(TableHandle(self.connection, name, spec))
             return self._tables[name]
 
-    async def locks(self) -> Keeper:
+    async def locks(self) -> LeaseRenewer:
         """Where the locks of the store are; the same on all branches, and at all times."""
         if self._keeper is None:
             journal = self.connection.journal
             is_there = journal is not None and await journal.is_kept()
-            made: Shelf = InJournal(journal) if journal and is_there else InTable(self)
+            made: LockBackend = InJournal(journal) if journal and is_there else InTable(self)
             with self._lock:
-                self._keeper = self._keeper or Keeper(made)
+                self._keeper = self._keeper or LeaseRenewer(made)
         return self._keeper
 
-    def locks_now(self) -> Keeper | None:
+    def locks_now(self) -> LeaseRenewer | None:
         """As `locks`, in any thread; None before somebody has asked for one."""
         return self._keeper
 
@@ -279,12 +279,12 @@ class Database:
         if (journal := self.connection.journal) is None:
             yield
             return
-        ledger = Ledger(journal, name, None)
+        ledger = TableLog(journal, name, None)
         async with ledger.committing():
             await self.table(name, spec_of(name)).access.settle()
             # Its tags go with it, too.
             for ref in {"", *await journal.refs(name)}:
-                await Ledger(journal, name, ref or None).discard()
+                await TableLog(journal, name, ref or None).discard()
             yield
 
     def on(self, branch: str) -> "Database | BranchDatabase":
@@ -375,11 +375,11 @@ class BranchDatabase:
         """The same database on another branch."""
         return self._database.on(branch)
 
-    async def locks(self) -> Keeper:
+    async def locks(self) -> LeaseRenewer:
         """As those of the underlying database."""
         return await self._database.locks()
 
-    def locks_now(self) -> Keeper | None:
+    def locks_now(self) -> LeaseRenewer | None:
         """As that of the underlying database."""
         return self._database.locks_now()
 
@@ -441,7 +441,7 @@ class PinnedDatabase:
     def table(self, name: str, spec: TableSpec) -> Table:
         """The table as it was; reads as empty if it did not exist then."""
         if name not in self._tables:
-            access = Access(self._database.connection, name, spec, pin=self._pin)
+            access = TableHandle(self._database.connection, name, spec, pin=self._pin)
             self._tables[name] = Table(access)
         return self._tables[name]
 

@@ -16,12 +16,12 @@ from lance_context_core.storage.lance import writes
 from lance_context_core.storage.lance.arrow import Row
 from lance_context_core.storage.lance.errors import translated
 from lance_context_core.storage.lance.schema import ACKNOWLEDGED
-from lance_context_core.storage.lance.table_handle import Access
+from lance_context_core.storage.lance.table_handle import TableHandle
 from lance_context_core.storage.lance.writes import Written
-from lance_context_core.storage.row_cache import Remembered
+from lance_context_core.storage.row_cache import RowCache
 from lance_context_core.storage.wal.entries import Entry, View
 from lance_context_core.storage.wal.policy import JournalPolicy
-from lance_context_core.storage.wal.table_log import Ledger
+from lance_context_core.storage.wal.table_log import TableLog
 
 _PATIENCE_SECONDS = 10
 
@@ -46,17 +46,17 @@ def _fullness(n_entries: int, n_bytes: int, policy: JournalPolicy) -> float:
     return max(n_entries / policy.rows, n_bytes / policy.bytes)
 
 
-class Folding:
+class Flushing:
     """The folds of one table."""
 
     def __init__(
         self,
-        access: Access,
-        ledger: Ledger,
+        access: TableHandle,
+        ledger: TableLog,
         incoming: Incoming,
         *,
         written: Written,
-        remembered: Remembered,
+        remembered: RowCache,
     ) -> None:
         """Fold what `ledger` holds into the table of `access`; `written` counts it."""
         self._access = access

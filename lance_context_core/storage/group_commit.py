@@ -24,7 +24,7 @@ from lance_context_core.storage.lance.schema import (
     TableSpec,
     vector_model,
 )
-from lance_context_core.storage.lance.table_handle import Access
+from lance_context_core.storage.lance.table_handle import TableHandle
 from lance_context_core.storage.lance.vectors import Vectors, vectors_of
 from lance_context_core.storage.lance.writes import Appended, Written
 from lance_context_core.storage.locks import fencing
@@ -212,10 +212,10 @@ def _together(
     return joined, refusals
 
 
-class Batches:
+class GroupCommit:
     """What is written to one table."""
 
-    def __init__(self, access: Access, incoming: Incoming, written: Written) -> None:
+    def __init__(self, access: TableHandle, incoming: Incoming, written: Written) -> None:
         """Add what is made ready as `incoming`; `written` is told how much that was."""
         self._access = access
         self._incoming = incoming

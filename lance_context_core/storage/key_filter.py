@@ -93,7 +93,7 @@ class _Reading:
     since: list[Row] = field(default_factory=list)
 
 
-class Presence:
+class KeyFilter:
     """What is known of the names in one table, at one version."""
 
     def __init__(self, snapshot: Callable[[Moment], Awaitable[Any]], label: str) -> None:

@@ -17,7 +17,7 @@ _LOOKING = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0)
 """How a directory is opened that nothing is read of."""
 
 
-class Life:
+class Lifecycle:
     """That of one store in this process; whoever uses it asks `is_open` before anything else."""
 
     def __init__(self, uri: str, *, is_read_only: bool = False) -> None:
@@ -30,7 +30,7 @@ class Life:
         self._is_local = Path(uri).is_absolute()
         self._identity: tuple[int, int] | None = None
         """Of the directory, since it was first seen."""
-        self._holding: weakref.finalize[..., Life] | None = None
+        self._holding: weakref.finalize[..., Lifecycle] | None = None
         self._lock = threading.Lock()
         _lives.add(self)
         self.is_there()
@@ -123,7 +123,7 @@ class Life:
             self._holding.atexit = False
 
 
-_lives: WeakSet[Life] = WeakSet()
+_lives: WeakSet[Lifecycle] = WeakSet()
 
 
 def _fork() -> None:

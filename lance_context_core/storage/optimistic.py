@@ -7,18 +7,18 @@ import pyarrow as pa
 
 from lance_context_core._util.retry import Attempts
 from lance_context_core.storage import merge_on_read, put_if
-from lance_context_core.storage.flush import Folding, is_overfull
+from lance_context_core.storage.flush import Flushing, is_overfull
 from lance_context_core.storage.lance import reads
 from lance_context_core.storage.lance.arrow import Row
 from lance_context_core.storage.lance.schema import KEY, VECTOR
-from lance_context_core.storage.lance.table_handle import Access
+from lance_context_core.storage.lance.table_handle import TableHandle
 from lance_context_core.storage.names import succeeds
 from lance_context_core.storage.preconditions import NO_KEYS, Seen, Tail
-from lance_context_core.storage.row_cache import Remembered
+from lance_context_core.storage.row_cache import RowCache
 from lance_context_core.storage.sql.predicates import Clause, in_list
 from lance_context_core.storage.wal.entries import How, Moment, New, View, size_of
 from lance_context_core.storage.wal.policy import JournalPolicy
-from lance_context_core.storage.wal.table_log import Ledger
+from lance_context_core.storage.wal.table_log import TableLog
 
 _COLUMNS = (KEY, "expires_at", "revision")
 _NO_ROW: Row = {}
@@ -28,7 +28,7 @@ class UnfitError(Exception):
     """What is to be written is too large, or does not fit the table: it is to be a commit of its own."""
 
 
-class Unfolded:
+class OptimisticTransaction:
     """One write: what it has seen, and what it makes of it. `keyed` writes through it as through a table.
 
     Nobody is kept from anything meanwhile: what is written is refused if others have changed what was
@@ -37,9 +37,9 @@ class Unfolded:
 
     def __init__(
         self,
-        access: Access,
-        ledger: Ledger,
-        remembered: Remembered,
+        access: TableHandle,
+        ledger: TableLog,
+        remembered: RowCache,
         know: Callable[[], Awaitable[object]],
         fits: Callable[[View], Awaitable[bool]],
         *,
@@ -263,7 +263,7 @@ class Sighted:
     """Such writes of one table; safe to share between threads and loops."""
 
     def __init__(
-        self, access: Access, ledger: Ledger, folding: Folding, remembered: Remembered
+        self, access: TableHandle, ledger: TableLog, folding: Flushing, remembered: RowCache
     ) -> None:
         """Write into `ledger` what the table of `access` takes; some of its rows are `remembered`."""
         self._access = access
@@ -319,7 +319,7 @@ class _Work:
     __slots__ = ("_access", "_keys", "_known", "_policy", "_rows", "existed", "missed", "seen")
 
     def __init__(
-        self, access: Access, rows: Sequence[Row], known: Known, policy: JournalPolicy
+        self, access: TableHandle, rows: Sequence[Row], known: Known, policy: JournalPolicy
     ) -> None:
         self._access = access
         self._rows = rows

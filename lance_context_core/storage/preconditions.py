@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from lance_context_core.storage.lance import contention, reads, writes
 from lance_context_core.storage.lance.schema import KEY
 from lance_context_core.storage.lance.writes import Changes
-from lance_context_core.storage.spooled_batch import Gathered
+from lance_context_core.storage.spooled_batch import SpooledBatch
 from lance_context_core.storage.sql.predicates import (
     NOTHING,
     Clause,
@@ -94,7 +94,7 @@ async def write(
 
 
 async def append(
-    handle: Any, at: Callable[[int], Awaitable[Any]], rows: Gathered, *, key: str, revision: int
+    handle: Any, at: Callable[[int], Awaitable[Any]], rows: SpooledBatch, *, key: str, revision: int
 ) -> bool:
     """Add rows, all of that revision, unless there is a row of the `key`, which is that of one of them.
 
@@ -220,7 +220,7 @@ async def _commit(
     return int(n_done), int(done.version or await handle.version())
 
 
-async def _add(handle: Any, rows: Gathered) -> None:
+async def _add(handle: Any, rows: SpooledBatch) -> None:
     await handle.add(rows.reader(), write_parallelism=1)
 
 

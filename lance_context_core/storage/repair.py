@@ -28,7 +28,7 @@ from lance_context_core.storage.sql.predicates import in_list
 from lance_context_core.storage.wal.entries import Entry
 from lance_context_core.storage.wal.log import Journal
 from lance_context_core.storage.wal.sqlite import Part
-from lance_context_core.storage.wal.table_log import Ledger, State
+from lance_context_core.storage.wal.table_log import State, TableLog
 
 # Which file of a table cannot be read, where the engine does not tell.
 
@@ -60,7 +60,7 @@ async def unreadable(handle: Any, files: Mapping[int, Sequence[Path]]) -> Sequen
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
 
-async def overtake(ledger: Ledger, handle: Any, newest: int, later: tuple[int, ...]) -> None:
+async def overtake(ledger: TableLog, handle: Any, newest: int, later: tuple[int, ...]) -> None:
     """Have the journal go on from the newest version, without the entries that are folded by then.
 
     `later` are the versions that it does not know, the newest first; `handle` is of main. In
@@ -136,7 +136,7 @@ class Lacking(NamedTuple):
     what: str
 
 
-class Mending:
+class Repair:
     """Looks at each table once, before it is opened: a power cut ends whoever has it open."""
 
     def __init__(
@@ -171,7 +171,7 @@ class Mending:
         if not is_again and self._done.get(part, self) == self._journal.identity:
             return
         table = _Table(self._root, part)
-        ledger = Ledger(self._journal, name, ref)
+        ledger = TableLog(self._journal, name, ref)
 
         look = partial(self._look, ledger, table, is_kept=is_kept)
         try:
@@ -197,7 +197,7 @@ class Mending:
     async def know(self, name: str, ref: str | None, handle: Any) -> None:
         """Have the journal, if there is one, know the version that a table is at, which is durable."""
         if await self._journal.exists():
-            ledger = Ledger(self._journal, name, ref)
+            ledger = TableLog(self._journal, name, ref)
             async with ledger.folding():
                 await asked(f"read {shown_name(name)}", handle.checkout_latest())
                 await ledger.note(int(await handle.version()))
@@ -216,7 +216,7 @@ class Mending:
             if is_damaged and (wrong := await self.damage(part.name, part.ref or None)):
                 found.append(Lacking(part, self._root, wrong.removeprefix("; ")))
                 continue
-            table, ledger = _Table(self._root, part), Ledger(self._journal, part.name, part.ref)
+            table, ledger = _Table(self._root, part), TableLog(self._journal, part.name, part.ref)
 
             look = partial(self._look, ledger, table)
             if not (await look()).lacks and not await asyncio.to_thread(table.hides):
@@ -233,7 +233,7 @@ class Mending:
         whether it is to be made anew, for what the journal holds.
         """
         table = _Table(self._root, Part(name, ref))
-        ledger = Ledger(self._journal, name, ref or None)
+        ledger = TableLog(self._journal, name, ref or None)
         self._done.clear()
         async with ledger.folding():
             newest = await asyncio.to_thread(table.fall_back)
@@ -246,7 +246,7 @@ class Mending:
                 await ledger.discard()
             if not newest and not ref:
                 for other in filter(None, await self._journal.refs(name)):
-                    await Ledger(self._journal, name, other).discard()
+                    await TableLog(self._journal, name, other).discard()
         return is_wanted and not newest
 
     @asynccontextmanager
@@ -255,7 +255,7 @@ class Mending:
         if await self._journal.policy() is None:
             yield
             return
-        mark = Ledger(self._journal, name, _MAKING + ref)
+        mark = TableLog(self._journal, name, _MAKING + ref)
         await mark.make()
         async with mark.folding():
             await mark.note(1)
@@ -263,12 +263,14 @@ class Mending:
             yield
             await mark.discard()
 
-    async def _look(self, ledger: Ledger, table: "_Table", *, is_kept: bool = True) -> "_Findings":
+    async def _look(
+        self, ledger: TableLog, table: "_Table", *, is_kept: bool = True
+    ) -> "_Findings":
         state = await ledger.state() if is_kept else State()
         return await asyncio.to_thread(table.look, state, is_kept=is_kept)
 
     async def _looked_again(
-        self, ledger: Ledger, look: Callable[[], Awaitable["_Findings"]]
+        self, ledger: TableLog, look: Callable[[], Awaitable["_Findings"]]
     ) -> "_Findings":
         """What is found while nobody commits, or drops the table, as far as one may have them wait."""
         if not self._may_write:
@@ -283,7 +285,7 @@ class Mending:
         for known in await self._journal.refs(name):
             if not known.startswith(_MAKING):
                 continue
-            mark = Ledger(self._journal, name, known)
+            mark = TableLog(self._journal, name, known)
             async with mark.folding():
                 # Who has the lock and the mark is gone.
                 if known in await self._journal.refs(name):
@@ -417,7 +419,7 @@ class _Table:
         return 0
 
     def damage(self) -> str:
-        """As `Mending.damage`."""
+        """As `Repair.damage`."""
         listed = manifests.listed(self.directory)
         try:
             newest = max(listed)

@@ -13,7 +13,7 @@ from lance_context_core.storage.key_filter import Budget
 from lance_context_core.storage.lance import manifests
 from lance_context_core.storage.lance.arrow import Row
 from lance_context_core.storage.lance.schema import KEY, KEY_VALUES, VECTOR
-from lance_context_core.storage.lance.table_handle import Access
+from lance_context_core.storage.lance.table_handle import TableHandle
 from lance_context_core.storage.sql.predicates import Clause, UnsureError
 from lance_context_core.storage.wal.entries import Entry, How, Moment, News, View
 
@@ -65,10 +65,10 @@ _budget = Budget(_MOST_BYTES_IN_ALL)
 _NEVER = _Moment(-1, 0, 0)
 
 
-class Remembered:
+class RowCache:
     """Some rows of one table; safe to share between threads and loops."""
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: TableHandle) -> None:
         """Nothing is remembered yet; nothing ever is of a branch, of an earlier version, or without a journal."""
         self._access = access
         self._ledger = access.ledger if access.ref is None and not access.is_pinned else None

@@ -20,7 +20,7 @@ from lance_context_core._util.frozen import frozen
 from lance_context_core.errors import StorageError
 from lance_context_core.storage.lance import manifests
 from lance_context_core.storage.lance.errors import asked
-from lance_context_core.storage.lance.table_handle import Access
+from lance_context_core.storage.lance.table_handle import TableHandle
 from lance_context_core.storage.wal.entries import View
 
 FIRST_ID = 1 << 61
@@ -43,10 +43,10 @@ class _Place:
     handle: Any
 
 
-class Aside:
+class SideTable:
     """The places of one table, on one ref."""
 
-    def __init__(self, access: Access, lay: Callable[[Any, View], Awaitable[None]]) -> None:
+    def __init__(self, access: TableHandle, lay: Callable[[Any, View], Awaitable[None]]) -> None:
         """None yet; `lay` brings the entries of a view into a table of that version."""
         self._access = access
         self._lay = lay

@@ -11,7 +11,7 @@ import pyarrow as pa
 from lance_context_core.storage.lance.schema import KEY
 
 
-class Gathered:
+class SpooledBatch:
     """Rows as the engine takes them, on disk; one step of them is in memory at a time.
 
     Each step stands in the file as a stream of its own, so that a later one may have a column more.

@@ -5,51 +5,51 @@ from collections.abc import AsyncIterable, Callable, Collection, Mapping, Sequen
 from functools import partial
 from typing import Any, TypeVar
 
-from lance_context_core._loop import LATER, Later
+from lance_context_core._loop import WOULD_BLOCK, WouldBlock
 from lance_context_core.errors import InternalError
 from lance_context_core.storage import preconditions, put_if
-from lance_context_core.storage.flush import Folding
-from lance_context_core.storage.group_commit import Batches, Group
+from lance_context_core.storage.flush import Flushing
+from lance_context_core.storage.group_commit import Group, GroupCommit
 from lance_context_core.storage.lance import writes
 from lance_context_core.storage.lance.arrow import Row, to_table
 from lance_context_core.storage.lance.errors import is_division_by_zero
 from lance_context_core.storage.lance.open_table import Beside
 from lance_context_core.storage.lance.schema import KEY
-from lance_context_core.storage.lance.table_handle import Access
+from lance_context_core.storage.lance.table_handle import TableHandle
 from lance_context_core.storage.lance.writes import Appended, Applied, Changes, Written
 from lance_context_core.storage.locks import fencing
 from lance_context_core.storage.optimistic import Done
-from lance_context_core.storage.side_table import Aside
-from lance_context_core.storage.spooled_batch import Gathered
+from lance_context_core.storage.side_table import SideTable
+from lance_context_core.storage.spooled_batch import SpooledBatch
 from lance_context_core.storage.sql.predicates import Clause, Value, literal
-from lance_context_core.storage.table_reads import Readable
+from lance_context_core.storage.table_reads import TableReads
 from lance_context_core.storage.wal.entries import New
 from lance_context_core.storage.wal.transactions import Amending, NotKnownError
-from lance_context_core.storage.wal_writes import Journaled
+from lance_context_core.storage.wal_writes import WalWrites
 
 T = TypeVar("T")
 
 
-class Table(Readable):
+class Table(TableReads):
     """A table by name, which need not exist: it reads as empty, and the first write creates it."""
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: TableHandle) -> None:
         """The table, on the ref that `access` leads to."""
         super().__init__(access)
         if not access.spec.serves_the_store:
             access.commits.committed = self._committed
         self.written = Written()
-        self._batches = Batches(access, self._incoming, self.written)
+        self._batches = GroupCommit(access, self._incoming, self.written)
         self._keyed = Group(partial(put_if.write_all, self))
         if access.ledger is not None:
-            folding = Folding(
+            folding = Flushing(
                 access,
                 access.ledger,
                 self._incoming,
                 written=self.written,
                 remembered=self.remembered,
             )
-            self._journaled = Journaled(
+            self._journaled = WalWrites(
                 access,
                 access.ledger,
                 vectors=self.vectors,
@@ -59,13 +59,13 @@ class Table(Readable):
             access.commits.fold = folding.fold
             access.finishing, access.closing = folding.finish, folding.stop
             if access.connection.is_read_only:
-                self._aside = aside = Aside(access, folding.lay)
+                self._aside = aside = SideTable(access, folding.lay)
                 access.aside, access.closing = aside.newest, aside.close
 
     def on(self, ref: str, *, records: "Table") -> "Table":
         """This table, which is on main, on another ref; `records`, on main, tell whether it exists."""
         beside = Beside(ref, self.access, records.access)
-        return Table(Access(self.access.connection, self.name, self.spec, beside=beside))
+        return Table(TableHandle(self.access.connection, self.name, self.spec, beside=beside))
 
     async def append(self, rows: Sequence[Row]) -> Appended:
         """Add rows whose keys are known to be new, in one commit.
@@ -152,16 +152,16 @@ class Table(Readable):
 
         await self.access.write("change", write)
 
-    async def gather(self, steps: AsyncIterable[Sequence[Row]]) -> Gathered:
+    async def gather(self, steps: AsyncIterable[Sequence[Row]]) -> SpooledBatch:
         """Rows that come in steps, of which one is in memory at a time, to be written at once."""
         await self.access.ready()
-        gathered = Gathered()
+        gathered = SpooledBatch()
         async for rows in steps:
             data = await self._batches.arrow(await self.access.opened(), rows)
             await asyncio.to_thread(gathered.add, data)
         return gathered
 
-    async def insert_gathered(self, rows: Gathered, *, key: str, revision: int) -> bool:
+    async def insert_gathered(self, rows: SpooledBatch, *, key: str, revision: int) -> bool:
         """Add rows, all of that new revision, in one commit, unless there is one of `key` by now.
 
         That is one of theirs, without which there is none of the others'. Returns whether they were
@@ -206,14 +206,14 @@ class Table(Readable):
         return None if self._journaled is None else self._journaled.write_now(rows)
 
     async def amend(self, decide: Callable[[Amending], tuple[Sequence[New], T]]) -> T:
-        """As `Journaled.amend`. Raises NotKnownError where there is no journal."""
+        """As `WalWrites.amend`. Raises NotKnownError where there is no journal."""
         if self._journaled is None:
             raise NotKnownError
         return await self._journaled.amend(decide)
 
-    def amend_now(self, decide: Callable[[Amending], tuple[Sequence[New], T]]) -> T | Later:
-        """As `Journaled.amend_now`; LATER, too, where there is no journal."""
-        return LATER if self._journaled is None else self._journaled.amend_now(decide)
+    def amend_now(self, decide: Callable[[Amending], tuple[Sequence[New], T]]) -> T | WouldBlock:
+        """As `WalWrites.amend_now`; LATER, too, where there is no journal."""
+        return WOULD_BLOCK if self._journaled is None else self._journaled.amend_now(decide)
 
     async def merge(
         self, rows: Sequence[Row], *, removed: Collection[str] = (), claims: Collection[str] = ()
@@ -234,7 +234,7 @@ class Table(Readable):
 
     async def write_if(
         self,
-        rows: Sequence[Row] | Gathered,
+        rows: Sequence[Row] | SpooledBatch,
         *,
         removed: Collection[str],
         seen: Mapping[str, int | None],
@@ -248,14 +248,14 @@ class Table(Readable):
         `keeps_states=False` says that nobody was told of a version that has what is replaced.
         """
         journaled = self._journaled
-        if journaled is not None and not isinstance(rows, Gathered):
+        if journaled is not None and not isinstance(rows, SpooledBatch):
             did = await journaled.write_if(rows, removed, seen, keeps_states=keeps_states)
             if did is not None:
                 return did
         await self.access.ready()
 
         async def write(handle: Any) -> bool:
-            if isinstance(rows, Gathered):
+            if isinstance(rows, SpooledBatch):
                 data = rows.table()
             else:
                 data = await self._batches.arrow(handle, rows) if rows else None

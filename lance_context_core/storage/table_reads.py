@@ -15,14 +15,14 @@ from lance_context_core.storage.lance import indexes, reads
 from lance_context_core.storage.lance.arrow import Row, rows_of
 from lance_context_core.storage.lance.errors import translated
 from lance_context_core.storage.lance.schema import KEY, VECTOR
-from lance_context_core.storage.lance.table_handle import Access
+from lance_context_core.storage.lance.table_handle import TableHandle
 from lance_context_core.storage.lance.vectors import Vectors
 from lance_context_core.storage.prefilter import Narrowed
-from lance_context_core.storage.row_cache import Remembered, matching
-from lance_context_core.storage.side_table import Aside
+from lance_context_core.storage.row_cache import RowCache, matching
+from lance_context_core.storage.side_table import SideTable
 from lance_context_core.storage.sql.predicates import Clause, UnsureError, in_list
 from lance_context_core.storage.wal.entries import Entry, View
-from lance_context_core.storage.wal_writes import Journaled
+from lance_context_core.storage.wal_writes import WalWrites
 
 # No rows, in the shape in which a read gives rows.
 
@@ -61,7 +61,7 @@ class Nothings:
 class Snapshot:
     """A table as it is now, which no later write changes; with what the journal holds of it."""
 
-    access: Access
+    access: TableHandle
     handle: Any | None
     """Of the engine's, which nobody moves; None if no row is in the table itself."""
     view: View | None
@@ -70,7 +70,7 @@ class Snapshot:
     """Whether the handle ends with this."""
 
     @classmethod
-    async def of(cls, access: Access, *, is_settled: bool = False) -> "Snapshot":
+    async def of(cls, access: TableHandle, *, is_settled: bool = False) -> "Snapshot":
         """The table at this moment; an absent one reads as empty.
 
         Where nobody may fold what the journal holds, and that `is_settled` is asked for, it is as if
@@ -158,24 +158,24 @@ _MOST_AS_ROWS = 32
 """From about so many on, a table of rows is made sooner than they are one by one."""
 
 
-class Readable:
+class TableReads:
     """A table by name, which need not exist: it reads as empty."""
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: TableHandle) -> None:
         """The table, on the ref that `access` leads to."""
         self.access = access
         """The engine's handles of it, and what is done to them as a whole."""
         self.vectors = Vectors(access)
         """Which vectors it takes."""
-        self.remembered = Remembered(access)
+        self.remembered = RowCache(access)
         """Which of its rows can be read by their keys without a look at the disk."""
         self.name, self.ref = access.name, access.ref
         self.label, self.spec = access.label, access.spec
         self._is_text_indexed = False
         self._nothings = Nothings(self.spec.schema)
         self._incoming = Incoming(self.spec, self.vectors, self.label)
-        self._journaled: Journaled | None = None
-        self._aside: Aside | None = None
+        self._journaled: WalWrites | None = None
+        self._aside: SideTable | None = None
 
     async def schema(self) -> pa.Schema:
         """The columns of the table as they are; those of its specification if it is absent."""
@@ -439,7 +439,9 @@ class Readable:
 
     # Helpers
 
-    async def _taken_aside(self, places: Aside, ids: list[int], columns: Sequence[str]) -> pa.Table:
+    async def _taken_aside(
+        self, places: SideTable, ids: list[int], columns: Sequence[str]
+    ) -> pa.Table:
         """As `take`, where some rows were found in places that show what nobody may fold."""
         known = [id for id in ids if not side_table.FIRST_ID <= id < merge_on_read.FIRST_ID]
         found = [await self.take(known, columns=columns)]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Generic, Protocol, TypeVar
 
-from lance_context_core._loop import LATER, Later
+from lance_context_core._loop import WOULD_BLOCK, WouldBlock
 from lance_context_core._util.frozen import frozen
 from lance_context_core.errors import ConflictError
 from lance_context_core.storage import task_index
@@ -179,12 +179,12 @@ class Changer(Generic[T]):
                     await _renew(self.table, which, board_of, is_settled)
         raise ConflictError(f"{self.table.label} kept being changed by others: try again")
 
-    def change_now(self) -> T | Later:
-        """As `change`, in any thread; LATER where that takes long, or there is more to do."""
+    def change_now(self) -> T | WouldBlock:
+        """As `change`, in any thread; WOULD_BLOCK where that takes long, or there is more to do."""
         try:
             return self.table.amend_now(self._work)
         except _BehindError:
-            return LATER
+            return WOULD_BLOCK
 
     def _work(self, at: Amending) -> tuple[Sequence[New], T]:
         found = Index.valid(at.connection, at.table, at.token, self.board)

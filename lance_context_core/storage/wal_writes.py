@@ -7,23 +7,29 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from lance_context_core._loop import LATER, Later
+from lance_context_core._loop import WOULD_BLOCK, WouldBlock
 from lance_context_core._util.retry import Attempts
 from lance_context_core.storage import merge_on_read, put_if
-from lance_context_core.storage.flush import Folding
+from lance_context_core.storage.flush import Flushing
 from lance_context_core.storage.lance import reads
 from lance_context_core.storage.lance.arrow import Row
 from lance_context_core.storage.lance.schema import KEY, VECTOR, vector_model
-from lance_context_core.storage.lance.table_handle import Access
+from lance_context_core.storage.lance.table_handle import TableHandle
 from lance_context_core.storage.lance.vectors import Vectors, vectors_of
 from lance_context_core.storage.lance.writes import Appended
-from lance_context_core.storage.optimistic import Done, Known, Sighted, UnfitError, Unfolded
+from lance_context_core.storage.optimistic import (
+    Done,
+    Known,
+    OptimisticTransaction,
+    Sighted,
+    UnfitError,
+)
 from lance_context_core.storage.preconditions import Seen, Tail
-from lance_context_core.storage.row_cache import Remembered
+from lance_context_core.storage.row_cache import RowCache
 from lance_context_core.storage.sql.predicates import Clause, UnsureError, in_list
 from lance_context_core.storage.wal.entries import How, Moment, New, View, size_of
 from lance_context_core.storage.wal.policy import JournalPolicy
-from lance_context_core.storage.wal.table_log import Ledger
+from lance_context_core.storage.wal.table_log import TableLog
 from lance_context_core.storage.wal.transactions import Amending, NotKnownError
 
 T = TypeVar("T")
@@ -36,17 +42,17 @@ _AMENDED_FOLDS = 4
 costs by the commit, and what waits is laid over nobody's look."""
 
 
-class Journaled:
+class WalWrites:
     """The small writes of one table; those that are none are left to whoever asks."""
 
     def __init__(
         self,
-        access: Access,
-        ledger: Ledger,
+        access: TableHandle,
+        ledger: TableLog,
         *,
         vectors: Vectors,
-        folding: Folding,
-        remembered: Remembered,
+        folding: Flushing,
+        remembered: RowCache,
     ) -> None:
         """Write into `ledger` what the table of `access` takes."""
         self._sighted = Sighted(access, ledger, folding, remembered)
@@ -82,7 +88,7 @@ class Journaled:
     async def insert(self, rows: Sequence[Row]) -> tuple[int, int] | None:
         """As `Table.insert_absent`; None if they are to be a commit of their own."""
 
-        async def insert(write: Unfolded) -> tuple[int, int]:
+        async def insert(write: OptimisticTransaction) -> tuple[int, int]:
             there = await write.look([row[KEY] for row in rows])
             if any(row.get("expires_at") is not None for row in there.values()):
                 raise UnfitError  # It may have expired, and then makes way.
@@ -96,7 +102,7 @@ class Journaled:
         if policy and (done := await self._sighted.write(rows, self._known, policy)) is not None:
             return done
 
-        async def put(write: Unfolded) -> list[bool]:
+        async def put(write: OptimisticTransaction) -> list[bool]:
             (outcome,) = await put_if.write_all(write, [rows])
             if isinstance(outcome, Exception):
                 raise outcome
@@ -111,7 +117,7 @@ class Journaled:
     async def upsert(self, rows: Sequence[Row], *, adds: bool = True) -> tuple[int, int] | None:
         """As `Table.upsert`, or `Table.replace`; None if they are to be a commit of their own."""
 
-        async def upsert(write: Unfolded) -> tuple[int, int]:
+        async def upsert(write: OptimisticTransaction) -> tuple[int, int]:
             await self._keep_states(row[KEY] for row in rows)
             return await write.upsert(rows, adds=adds)
 
@@ -122,7 +128,7 @@ class Journaled:
     ) -> bool | None:
         """As `Table.write_if`; None if it is to be a commit of its own."""
 
-        async def write(write: Unfolded) -> bool:
+        async def write(write: OptimisticTransaction) -> bool:
             if keeps_states:
                 await self._keep_states(seen)
             return await write.write_if(rows, removed=removed, seen=seen)
@@ -132,7 +138,7 @@ class Journaled:
     async def exchange(self, rows: Sequence[Row], seen: Seen, tail: Tail) -> bool | None:
         """As `Table.exchange_if`; None if it is to be a commit of its own."""
 
-        async def exchange(write: Unfolded) -> bool:
+        async def exchange(write: OptimisticTransaction) -> bool:
             await self._keep_states(seen)
             return await write.exchange(rows, seen, tail)
 
@@ -171,7 +177,7 @@ class Journaled:
         return merge_on_read.in_order(rows, ids)
 
     async def amend(self, decide: Callable[[Amending], tuple[Sequence[New], T]]) -> T:
-        """As `Ledger.amend`; raises NotKnownError, too, where the journal takes nothing."""
+        """As `TableLog.amend`; raises NotKnownError, too, where the journal takes nothing."""
         self._access.require_writable()
         if (policy := await self._policy_for(0)) is None:
             raise NotKnownError
@@ -190,17 +196,17 @@ class Journaled:
             self._known = await self._look()
             return await self._ledger.amend(decide)
 
-    def amend_now(self, decide: Callable[[Amending], tuple[Sequence[New], T]]) -> T | Later:
-        """As `amend`, in any thread; LATER where that takes long, or there is more to do."""
+    def amend_now(self, decide: Callable[[Amending], tuple[Sequence[New], T]]) -> T | WouldBlock:
+        """As `amend`, in any thread; WOULD_BLOCK where that takes long, or there is more to do."""
         self._access.require_writable()
         policy = self._policy
         if policy is None or (self._n_amended + 1) % _LOOK_HOW_FULL_EVERY == 0:
-            return LATER
+            return WOULD_BLOCK
         try:
             done = self._ledger.amend_now(decide)
         except NotKnownError:
-            return LATER
-        if done is not LATER:
+            return WOULD_BLOCK
+        if done is not WOULD_BLOCK:
             self._n_amended += 1
             self._folding.watch(policy)
         return done
@@ -286,14 +292,20 @@ class Journaled:
         await self._access.settle()
         return True
 
-    async def _are_all(self, write: Unfolded, keys: Collection[str], n_rows: int) -> bool:
+    async def _are_all(
+        self, write: OptimisticTransaction, keys: Collection[str], n_rows: int
+    ) -> bool:
         """Whether so many rows are all that have these keys, by which they are written."""
         if not self._access.spec.repeats_keys or not keys:
             return len(keys) == n_rows
         return n_rows == len(keys) == await write.count(in_list(KEY, keys))
 
     async def _written(
-        self, rows: Sequence[Row], do: Callable[[Unfolded], Awaitable[T]], *, n_others: int = 0
+        self,
+        rows: Sequence[Row],
+        do: Callable[[OptimisticTransaction], Awaitable[T]],
+        *,
+        n_others: int = 0,
     ) -> T | None:
         """What `do` answers that writes the rows; None if they are to be a commit of their own.
 
@@ -310,11 +322,11 @@ class Journaled:
             await self._folding.relieve(len(write.written.entries), write.written.size, policy)
         return done
 
-    def _write(self, rows: Sequence[Row], policy: JournalPolicy) -> Unfolded:
+    def _write(self, rows: Sequence[Row], policy: JournalPolicy) -> OptimisticTransaction:
         async def fit(view: View) -> bool:
             return await self._fit(rows, at=view.moment)
 
-        return Unfolded(
+        return OptimisticTransaction(
             self._access,
             self._ledger,
             self._remembered,

@@ -16,7 +16,7 @@ from lance_context_core.erasure.selector import Derived
 from lance_context_core.filters import FilterLike
 from lance_context_core.knowledge import cascade
 from lance_context_core.knowledge.builders import RULES
-from lance_context_core.knowledge.services import Parts
+from lance_context_core.knowledge.services import Services
 from lance_context_core.maintenance.types import StoreStats, TableUpkeep
 from lance_context_core.protocols import Clock
 from lance_context_core.storage.lance.indexes import IndexPolicy
@@ -255,7 +255,7 @@ class AsyncContextStore(AsyncAnswers, Opened):
         tables = await self._whole().tables_to("maintain")
         self._resources.writable()
         if not only_due:
-            await Parts(self._records(), RULES).tidying.put_all_away()
+            await Services(self._records(), RULES).tidying.put_all_away()
         await self._resources.settle()
         await self._note_writes()
         return await self._resources.upkeep.maintain(

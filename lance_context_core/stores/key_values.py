@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_context_core._handle import handle
-from lance_context_core._loop import LATER, Later
+from lance_context_core._loop import WOULD_BLOCK, WouldBlock
 from lance_context_core._progress import check_progress, tell_written
 from lance_context_core._resources import Resources
 from lance_context_core._util import cooperative as steps
@@ -66,7 +66,7 @@ class AsyncKeyValues:
         One read, of these rows alone.
         """
         known = self._get_at_once(keys, include_data=include_data, include_vectors=include_vectors)
-        if known is not LATER:
+        if known is not WOULD_BLOCK:
             return known
         wanted = await itemwriting.row_keys(self._scope, keys)
         columns = itemrows.columns(include_data=include_data, include_vectors=include_vectors)
@@ -82,15 +82,15 @@ class AsyncKeyValues:
         *,
         include_data: bool = True,
         include_vectors: bool = False,
-    ) -> builtins.list[Item | None] | Later:
-        """As `get`, in any thread and without a wait; LATER if that takes a look at the disk."""
+    ) -> builtins.list[Item | None] | WouldBlock:
+        """As `get`, in any thread and without a wait; WOULD_BLOCK if that takes a look at the disk."""
         if type(keys) not in (builtins.list, tuple) or len(keys) > _MOST_AT_ONCE:
-            return LATER
+            return WOULD_BLOCK
         if include_vectors:
-            return LATER  # They are not remembered.
+            return WOULD_BLOCK  # They are not remembered.
         wanted = itemwriting.row_keys_at_once(self._scope, keys)
         if (known := self._table.remembered.rows_of(wanted)) is None:
-            return LATER
+            return WOULD_BLOCK
         now, found = self._now(), []
         for key in wanted:
             # The key says whose it is. Of two that were appended under it the later one counts.
@@ -215,15 +215,15 @@ class AsyncKeyValues:
 
     def _put_at_once(
         self, items: Sequence[Item], *, progress: Callable[[Progress], object] | None = None
-    ) -> Later | None:
-        """As `put`, in any thread and without a wait; LATER where one would have to wait."""
+    ) -> WouldBlock | None:
+        """As `put`, in any thread and without a wait; WOULD_BLOCK where one would have to wait."""
         if progress is not None:
-            return LATER
+            return WOULD_BLOCK
         self._resources.writable()
         is_done = itemwriting.put_now(
             self._table, items, scope=self._scope, resources=self._resources
         )
-        return None if is_done else LATER
+        return None if is_done else WOULD_BLOCK
 
     async def add(
         self, items: Sequence[Item], *, progress: Callable[[Progress], object] | None = None
@@ -237,13 +237,13 @@ class AsyncKeyValues:
 
     def _add_at_once(
         self, items: Sequence[Item], *, progress: Callable[[Progress], object] | None = None
-    ) -> builtins.list[bool] | Later:
-        """As `add`, in any thread and without a wait; LATER where one would have to wait."""
+    ) -> builtins.list[bool] | WouldBlock:
+        """As `add`, in any thread and without a wait; WOULD_BLOCK where one would have to wait."""
         if progress is not None:
-            return LATER
+            return WOULD_BLOCK
         self._resources.writable()
         done = itemwriting.add_now(self._table, items, scope=self._scope, resources=self._resources)
-        return LATER if done is None else done
+        return WOULD_BLOCK if done is None else done
 
     async def append(
         self, items: Sequence[Item], *, progress: Callable[[Progress], object] | None = None
@@ -260,10 +260,10 @@ class AsyncKeyValues:
         """Remove items in one commit; says for each key whether there was one."""
         return (await self.write(deletes=keys)).deleted
 
-    def _delete_at_once(self, keys: Sequence[ItemKey]) -> builtins.list[bool] | Later:
-        """As `delete`, in any thread and without a wait; LATER where one would have to wait."""
+    def _delete_at_once(self, keys: Sequence[ItemKey]) -> builtins.list[bool] | WouldBlock:
+        """As `delete`, in any thread and without a wait; WOULD_BLOCK where one would have to wait."""
         done = self._write_at_once(deletes=keys)
-        return LATER if done is LATER else done.deleted
+        return WOULD_BLOCK if done is WOULD_BLOCK else done.deleted
 
     async def write(
         self,
@@ -301,10 +301,10 @@ class AsyncKeyValues:
         deletes: Sequence[ItemKey] = (),
         expected: Mapping[ItemKey, int | None] | None = None,
         progress: Callable[[Progress], object] | None = None,
-    ) -> ItemsWritten | Later:
-        """As `write`, in any thread and without a wait; LATER where one would have to wait."""
+    ) -> ItemsWritten | WouldBlock:
+        """As `write`, in any thread and without a wait; WOULD_BLOCK where one would have to wait."""
         if progress is not None:
-            return LATER
+            return WOULD_BLOCK
         self._resources.writable()
         done = itemwriting.write_now(
             self._table,
@@ -312,7 +312,7 @@ class AsyncKeyValues:
             scope=self._scope,
             resources=self._resources,
         )
-        return LATER if done is None else done
+        return WOULD_BLOCK if done is None else done
 
     async def delete_under(self, prefix: Sequence[str]) -> int:
         """Remove all items whose namespaces begin with these segments, in one commit.

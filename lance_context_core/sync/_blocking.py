@@ -8,7 +8,7 @@ from functools import wraps
 from types import FunctionType, MemberDescriptorType
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast
 
-from lance_context_core._loop import LATER, Later, block_on
+from lance_context_core._loop import WOULD_BLOCK, WouldBlock, block_on
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -57,7 +57,7 @@ class Named(Blocking[N]):
 def blocking(
     method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
     *,
-    at_once: Callable[Concatenate[Any, P], T | Later] | None = None,
+    at_once: Callable[Concatenate[Any, P], T | WouldBlock] | None = None,
 ) -> Callable[Concatenate[Any, P], T]:
     """The method that waits for the asynchronous one.
 
@@ -73,7 +73,7 @@ def blocking(
     def call(self: Blocking[Any], /, *args: P.args, **kwargs: P.kwargs) -> T:
         if at_once is not None and getattr(type(self._aio), name, None) is method:
             done = at_once(self._aio, *args, **kwargs)
-            if done is not LATER:
+            if done is not WOULD_BLOCK:
                 return done
         return block_on(ask(self, *args, **kwargs))
 

@@ -6,7 +6,7 @@ from typing import Self, TypedDict
 
 import pyarrow as pa
 
-from lance_context_core._loop import LATER, block_on
+from lance_context_core._loop import WOULD_BLOCK, block_on
 from lance_context_core.audit.audit import AsyncAudit
 from lance_context_core.blobs.blobs import AsyncBlobs
 from lance_context_core.coordination.checkpoints import AsyncCheckpoints
@@ -359,7 +359,7 @@ class Locks(Blocking[AsyncLocks]):
         asked: Asked = {"mode": mode, "lease": lease, "wait": wait, "owner": owner}
         if getattr(type(self._aio), "acquire", None) is _ACQUIRE:
             held = self._aio._acquire_at_once(resource, **asked)  # noqa: SLF001
-            if held is not LATER:
+            if held is not WOULD_BLOCK:
                 return Lock(held)
         return Lock(block_on(_got(self._aio.acquire(resource, **asked))))
 

@@ -145,7 +145,7 @@ class _Shown(NamedTuple):
 
 
 @dataclass(slots=True, kw_only=True)
-class Talk:
+class Conversation:
     """A conversation that is to be shown in some room."""
 
     name: str
@@ -182,7 +182,7 @@ class Talk:
         min_turns: int,
         provider: str | None,
         measure: Measure,
-    ) -> "Talk":
+    ) -> "Conversation":
         """The conversation that the end of a session is, from `offset` on, with what is said now."""
         grouped = groups_of([*stored, *now])
         at = {one.id: offset + index for index, one in enumerate(stored)}

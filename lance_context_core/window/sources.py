@@ -18,7 +18,7 @@ from lance_context_core.messages import Message
 from lance_context_core.search.options import SearchOptions
 from lance_context_core.search.previous_turns import order
 from lance_context_core.storage import changes, sql
-from lance_context_core.storage.changes import NEVER, Since, State
+from lance_context_core.storage.changes import NEVER, Changes, Position
 from lance_context_core.storage.lance.schema import KEY
 from lance_context_core.storage.sql.predicates import UnsureError
 from lance_context_core.storage.table import Table
@@ -56,7 +56,7 @@ class Ending:
     """Those that were said since."""
     first: int
     """How many messages of the session come before them."""
-    state: State = NEVER
+    state: Position = NEVER
     """What of the table is in it."""
     sizes: tuple[int, ...]
     """The bytes of each message's text, and a few more for what is around it, in order."""
@@ -88,7 +88,9 @@ class Ending:
         # Anew each time: what a message holds may be changed by whoever was given it.
         return [message_of(self._plain[place]) for place in range(begin, end)]
 
-    def followed(self, since: Since | None, where: sql.Clause, session_id: str) -> "Ending | None":
+    def followed(
+        self, since: Changes | None, where: sql.Clause, session_id: str
+    ) -> "Ending | None":
         """It as the table is now; None if it has to be read again."""
         if since is None or since.entries is None or since.state.table != self.state.table:
             return None
@@ -166,7 +168,7 @@ async def _read(table: Table, where: sql.Clause, *, room: int, block: int) -> En
         last *= 4
 
 
-def _of(rows: pa.Table, first: int, state: State) -> Ending:
+def _of(rows: pa.Table, first: int, state: Position) -> Ending:
     lengths = pc.fill_null(pc.binary_length(rows["text"]), 0)
     roles = rows["role"].to_pylist()
     user = None

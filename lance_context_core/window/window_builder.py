@@ -10,7 +10,7 @@ from lance_context_core._util.checks import check_name, check_text, listed, show
 from lance_context_core.errors import BudgetError, InvalidRequestError
 from lance_context_core.messages import Message
 from lance_context_core.stores.records.scoped import Records
-from lance_context_core.window.conversation import Talk
+from lance_context_core.window.conversation import Conversation
 from lance_context_core.window.counting import (
     Budget,
     Measure,
@@ -58,7 +58,7 @@ class _Filled:
 
 
 @dataclass(slots=True, kw_only=True)
-class Assembly:
+class WindowBuilder:
     """A window that is being filled, within its room."""
 
     sources: Sources
@@ -110,7 +110,7 @@ class Assembly:
                 self.sources.covered = 0
         return self._window(talk)
 
-    async def _talk(self, section: HistorySection | None, now: Sequence[Message]) -> Talk:
+    async def _talk(self, section: HistorySection | None, now: Sequence[Message]) -> Conversation:
         """The end of the session, as far back as the room might reach, and what is said now."""
         stored: list[Message] = []
         cuts: tuple[int, ...] = (0,)
@@ -127,7 +127,7 @@ class Assembly:
             last_user = end.last_user
             offset = found.offset if last_user is None else min(found.offset, last_user)
             stored, self.n_not_considered = end.messages(offset), offset
-        return Talk.of(
+        return Conversation.of(
             stored,
             now,
             name="messages" if section is None else section.name,
@@ -281,7 +281,7 @@ class Assembly:
 
     # How it stands
 
-    def _window(self, talk: Talk) -> Window:
+    def _window(self, talk: Conversation) -> Window:
         prefix = [m for s in self.sections if s.placement == "prefix" for m in self._of(s.name)]
         # Instructions come first whatever the order, since some providers take them beside the rest.
         prefix.sort(key=lambda one: one.role != "system")
@@ -321,7 +321,7 @@ class Assembly:
             sizes=sizes,
         )
 
-    def _tell_covered(self, talk: Talk) -> None:
+    def _tell_covered(self, talk: Conversation) -> None:
         """Say of what is not shown and stands in a summary that it does."""
         indexes = dict(zip((one.ids for one in talk.groups), talk.indexes, strict=True))
         self.filled[talk.name].outcomes = [
@@ -396,7 +396,7 @@ async def assemble(
         query=None if query is None else check_text(query, "query"),
     )
     given, said, at = as_budget(budget), _messages(messages), records.now()
-    assembly = Assembly(
+    assembly = WindowBuilder(
         sources=sources,
         sections=chosen,
         room=given.room,

@@ -13,7 +13,7 @@ from lance_context_core.storage.lance.errors import asked
 from lance_context_core.storage.locks import fencing
 from lance_context_core.storage.names import shown_name
 from lance_context_core.storage.wal.entries import View
-from lance_context_core.storage.wal.table_log import Ledger
+from lance_context_core.storage.wal.table_log import TableLog
 
 T = TypeVar("T")
 
@@ -21,11 +21,11 @@ _WAIT_SECONDS = 0.05
 """For how long a commit waits for upkeep: most merges of fragments take less."""
 
 
-class Commits:
+class Committer:
     """The commits to one table, through whichever of its handles."""
 
     def __init__(
-        self, connection: Connection, name: str, ledger: Ledger | None, *, is_noted: bool = False
+        self, connection: Connection, name: str, ledger: TableLog | None, *, is_noted: bool = False
     ) -> None:
         """Those to the table `name`; `ledger` is the journal's part about it.
 
@@ -163,7 +163,7 @@ class Commits:
                 await self.sync(handle)
                 await ledger.note(version, is_change=False)
 
-    async def _note_newest(self, ledger: Ledger, handle: Any) -> None:
+    async def _note_newest(self, ledger: TableLog, handle: Any) -> None:
         await asked(f"read {shown_name(self.name)}", handle.checkout_latest())
         await self.sync(handle)
         await ledger.note(int(await handle.version()))

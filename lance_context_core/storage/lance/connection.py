@@ -29,9 +29,9 @@ from lance_context_core.storage.lance.durability import Durability, syncer_of
 from lance_context_core.storage.lance.errors import asked, damaged, is_damage, is_panic
 from lance_context_core.storage.lance.indexes import TextIndex
 from lance_context_core.storage.lance.locations import normalised
-from lance_context_core.storage.lifecycle import Life
+from lance_context_core.storage.lifecycle import Lifecycle
 from lance_context_core.storage.names import shown_name
-from lance_context_core.storage.repair import Lacking, Mending
+from lance_context_core.storage.repair import Lacking, Repair
 from lance_context_core.storage.wal.log import Journal
 from lance_context_core.storage.wal.policy import JournalPolicy
 from lance_context_core.storage.wal.sqlite import NAME as JOURNAL
@@ -73,7 +73,7 @@ class Connection:
         self.uri = normalised(uri)
         if Path(self.uri).is_absolute():
             self.uri = relocation.known_as(self.uri)
-        self.life = Life(self.uri, is_read_only=is_read_only)
+        self.life = Lifecycle(self.uri, is_read_only=is_read_only)
         self.read_consistency = read_consistency
         self.text_index = text_index or TextIndex()
         self.syncer = syncer_of(self.uri, durability)
@@ -87,9 +87,9 @@ class Connection:
                 is_synced=durability == "fsync",
                 life=self.life,
             )
-        self._mending: Mending | None = None
+        self._mending: Repair | None = None
         if self.journal is not None:
-            self._mending = Mending(
+            self._mending = Repair(
                 place, self.journal, self.syncer, self._opened, may_write=not is_read_only
             )
         self.on_commit: Callable[[Any], None] | None = None
@@ -203,22 +203,22 @@ class Connection:
     async def mend(
         self, name: str, ref: str | None = None, *, is_kept: bool = True, is_again: bool = False
     ) -> None:
-        """As `Mending.mend`, where there can be anything to mend; before the table is opened or read."""
+        """As `Repair.mend`, where there can be anything to mend; before the table is opened or read."""
         if self._mending is not None:
             await self._settled()
             await self._mending.mend(name, ref, is_kept=is_kept, is_again=is_again)
 
     async def know(self, name: str, ref: str | None, handle: Any) -> None:
-        """As `Mending.know`, where there is a journal."""
+        """As `Repair.know`, where there is a journal."""
         if self._mending is not None:
             await self._mending.know(name, ref, handle)
 
     async def accept(self, name: str, ref: str) -> bool:
-        """As `Mending.accept`, of a store in a directory."""
+        """As `Repair.accept`, of a store in a directory."""
         return self._mending is not None and await self._mending.accept(name, ref)
 
     async def lacking(self, besides: str, *, is_damaged: bool = False) -> list[Lacking]:
-        """As `Mending.lacking`; nothing where that cannot be known."""
+        """As `Repair.lacking`; nothing where that cannot be known."""
         if self._mending is None:
             return []
         await self._settled()
@@ -226,7 +226,7 @@ class Connection:
 
     @asynccontextmanager
     async def making(self, name: str, ref: str) -> AsyncIterator[None]:
-        """As `Mending.making`, where that is promised."""
+        """As `Repair.making`, where that is promised."""
         if self._mending is None or self.syncer is None:
             yield
         else:

@@ -13,12 +13,12 @@ from lance_context_core.errors import ConflictError, NotFoundError, StorageError
 from lance_context_core.storage.file_locks import locked
 from lance_context_core.storage.lance import branches, indexes, missing_files, orphaned_refs, writes
 from lance_context_core.storage.lance.branches import At, Pin
-from lance_context_core.storage.lance.committer import Commits
+from lance_context_core.storage.lance.committer import Committer
 from lance_context_core.storage.lance.connection import Connection
 from lance_context_core.storage.lance.errors import translated
 from lance_context_core.storage.lance.schema import VECTOR, TableSpec, check_columns, check_format
 from lance_context_core.storage.names import shown_name
-from lance_context_core.storage.wal.table_log import Ledger
+from lance_context_core.storage.wal.table_log import TableLog
 
 # Making a table while others may be making it.
 #
@@ -164,12 +164,12 @@ class Opening:
         connection: Connection,
         name: str,
         spec: TableSpec,
-        commits: Commits,
+        commits: Committer,
         *,
         beside: Beside | None,
         pin: Pin | None,
     ) -> None:
-        """See `Access`."""
+        """See `TableHandle`."""
         self.name = name
         self.ref = beside.ref if beside else None
         self.is_incomplete = False
@@ -294,7 +294,7 @@ class Opening:
         if self._connection.journal is None:
             await branches.drop(handle, self.name, ref)
         else:
-            ledger = Ledger(self._connection.journal, self.name, ref)
+            ledger = TableLog(self._connection.journal, self.name, ref)
             async with ledger.committing():
                 # In this order: a ref of that name may be made anew, and must not meet its entries.
                 await ledger.discard()
@@ -302,7 +302,7 @@ class Opening:
         await self._commits.sync_refs()
 
     async def clear(self, handle: Any, suspects: Iterable[str]) -> list[str]:
-        """As `Access.clear`."""
+        """As `TableHandle.clear`."""
         there = await branches.clear_all(handle, self.name)
         if await orphaned_refs.clear(self._connection, self.name, suspects, there=there):
             await self._commits.sync_refs()

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from lance_context_core.storage import prefilter
 from lance_context_core.storage.lance.errors import is_missing_file
-from lance_context_core.storage.lance.schema import LATER, SEARCH_TEXT, VECTOR
+from lance_context_core.storage.lance.schema import ADDED_SINCE_V1, SEARCH_TEXT, VECTOR
 from lance_context_core.storage.prefilter import Narrowed
 from lance_context_core.storage.sql import all_of
 
@@ -296,9 +296,9 @@ async def _rows(query: Any) -> pa.Table:
 
 async def _asked(handle: Any, where: str | None) -> str | None:
     """`where`, as it is asked of a version that may lack columns which came later."""
-    if not where or not any(f"`{name}`" in where for name in LATER):
+    if not where or not any(f"`{name}`" in where for name in ADDED_SINCE_V1):
         return where
-    lacking = set(LATER).difference((await handle.schema()).names)
+    lacking = set(ADDED_SINCE_V1).difference((await handle.schema()).names)
     return _NAMES.sub(lambda found: "NULL" if found[1] in lacking else found[0], where)
 
 

@@ -34,7 +34,7 @@ LINK = "previous_key"
 MADE = ("knowledge", "tiers", "summaries")
 """The contexts of what is made of records of all contexts. There alone rows have a `LINK`."""
 
-LATER = ("author", OWES)
+ADDED_SINCE_V1 = ("author", OWES)
 """What conditions name, and what the versions that an older release wrote lack: there it is null."""
 
 

@@ -20,7 +20,7 @@ from lance_context_core.errors import (
     StorageError,
 )
 from lance_context_core.storage import merge_on_read
-from lance_context_core.storage.key_filter import Presence
+from lance_context_core.storage.key_filter import KeyFilter
 from lance_context_core.storage.lance import (
     branches,
     manifests,
@@ -29,7 +29,7 @@ from lance_context_core.storage.lance import (
     reads,
 )
 from lance_context_core.storage.lance.branches import At, Pin
-from lance_context_core.storage.lance.committer import Commits
+from lance_context_core.storage.lance.committer import Committer
 from lance_context_core.storage.lance.connection import Connection
 from lance_context_core.storage.lance.errors import is_missing_file, meaning, meant, translated
 from lance_context_core.storage.lance.open_table import Beside, Opening
@@ -37,7 +37,7 @@ from lance_context_core.storage.lance.schema import TableSpec, check_columns, ch
 from lance_context_core.storage.names import shown_name
 from lance_context_core.storage.sql.predicates import UnsureError
 from lance_context_core.storage.wal.entries import Moment, View
-from lance_context_core.storage.wal.table_log import Ledger
+from lance_context_core.storage.wal.table_log import TableLog
 
 T = TypeVar("T")
 
@@ -47,7 +47,7 @@ _LOOKS = 5
 _running: set[asyncio.Task[Any]] = set()
 
 
-class Access:
+class TableHandle:
     """The engine's handles of one table, which need not exist: the first write creates it."""
 
     def __init__(
@@ -69,16 +69,16 @@ class Access:
         """What error messages call it."""
         self.spec = spec
         self.connection = connection
-        self.ledger: Ledger | None = None
+        self.ledger: TableLog | None = None
         """The journal's part about the table; None where it has none."""
         self.tail: View | None = None
         """Of a table as it was: what is laid over it, as if the journal held that."""
         if connection.journal is not None and pin is None and spec.is_journaled:
-            self.ledger = Ledger(connection.journal, name, self.ref)
+            self.ledger = TableLog(connection.journal, name, self.ref)
         is_noted = not (spec.is_journaled or spec.serves_the_store)
-        self.commits = Commits(connection, name, self.ledger, is_noted=is_noted)
+        self.commits = Committer(connection, name, self.ledger, is_noted=is_noted)
         """What is written to it, whichever way."""
-        self.presence = Presence(self.snapshot, self.label)
+        self.presence = KeyFilter(self.snapshot, self.label)
         """Which keys the table surely does not have."""
         self._opening = Opening(connection, name, spec, self.commits, beside=beside, pin=pin)
         self._pin = pin
@@ -132,11 +132,11 @@ class Access:
         return await self.ledger.view()
 
     async def names(self) -> dict[int, int]:
-        """As `Ledger.names`; none without a journal."""
+        """As `TableLog.names`; none without a journal."""
         return {} if self.ledger is None else await self.ledger.names()
 
     async def forget_names(self, kept: Collection[int]) -> None:
-        """As `Ledger.forget_names`."""
+        """As `TableLog.forget_names`."""
         if self.ledger is not None:
             await self.ledger.forget_names(kept)
 

@@ -18,14 +18,14 @@ from lance_context_core.storage.lance.schema import (
     vector_length,
     vector_model,
 )
-from lance_context_core.storage.lance.table_handle import Access
+from lance_context_core.storage.lance.table_handle import TableHandle
 from lance_context_core.storage.lance.writes import add_column
 
 
 class Vectors:
     """Which vectors a table takes."""
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: TableHandle) -> None:
         """Those of the table of `access`."""
         self._access = access
         self.column: pa.Field | None = None

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
-from lance_context_core._loop import LATER, Later
+from lance_context_core._loop import WOULD_BLOCK, WouldBlock
 from lance_context_core.errors import ConflictError
 from lance_context_core.storage import put_if
 from lance_context_core.storage.lance import fragments
 from lance_context_core.storage.lance.schema import KEY, TIMESTAMP, upkeep_table
 from lance_context_core.storage.locks import fencing, lock_table, requests
-from lance_context_core.storage.locks.requests import Book, Ticket
+from lance_context_core.storage.locks.requests import LockRequest, LockTable
 from lance_context_core.storage.names import new_revision
 from lance_context_core.storage.table import Table
 from lance_context_core.storage.wal.log import Journal
@@ -27,7 +27,7 @@ _LOOK_AT_LOG_EVERY = 512
 
 
 class InJournal:
-    """The tickets of a store in a directory that no other machine has; satisfies `Shelf`."""
+    """The tickets of a store in a directory that no other machine has; satisfies `LockBackend`."""
 
     is_transactional = True
     pauses_seconds = (0.001, 0.02)
@@ -37,8 +37,8 @@ class InJournal:
         self._journal = journal
         self._n_changes = 0
 
-    async def change(self, decide: Callable[[Book], T], *, resource: str | None) -> T:
-        """As `Shelf.change`."""
+    async def change(self, decide: Callable[[LockTable], T], *, resource: str | None) -> T:
+        """As `LockBackend.change`."""
         await self._journal.make()
         self._n_changes += 1
         if self._n_changes % _LOOK_AT_LOG_EVERY == 0:
@@ -46,17 +46,19 @@ class InJournal:
         # Nothing is waited for from the commit on.
         return await self._journal.transact(lambda way: lock_table.change(way, decide, resource))
 
-    def change_now(self, decide: Callable[[Book], T], *, resource: str | None) -> T | Later:
-        """As `Shelf.change_now`."""
+    def change_now(
+        self, decide: Callable[[LockTable], T], *, resource: str | None
+    ) -> T | WouldBlock:
+        """As `LockBackend.change_now`."""
         if (self._n_changes + 1) % _LOOK_AT_LOG_EVERY == 0:
-            return LATER
+            return WOULD_BLOCK
         done = self._journal.transact_now(lambda way: lock_table.change(way, decide, resource))
-        if done is not LATER:
+        if done is not WOULD_BLOCK:
             self._n_changes += 1
         return done
 
-    async def tickets(self, *, resource: str | None = None) -> list[Ticket]:
-        """As `Shelf.tickets`."""
+    async def tickets(self, *, resource: str | None = None) -> list[LockRequest]:
+        """As `LockBackend.tickets`."""
         if not await self._journal.exists():
             return []
         return await self._journal.ask(lambda way: lock_table.tickets(way, resource))
@@ -88,7 +90,7 @@ _PAUSE_SECONDS = 0.02
 
 
 class InTable:
-    """The tickets of a store on an object store, or in memory; satisfies `Shelf`."""
+    """The tickets of a store on an object store, or in memory; satisfies `LockBackend`."""
 
     is_transactional = False
     pauses_seconds = (0.02, 0.5)
@@ -100,16 +102,16 @@ class InTable:
 
     async def change(
         self,
-        decide: Callable[[Book], T],
+        decide: Callable[[LockTable], T],
         *,
         resource: str | None,  # noqa: ARG002 - the row has them all
     ) -> T:
-        """As `Shelf.change`; the book has the tickets of all resources."""
+        """As `LockBackend.change`; the book has the tickets of all resources."""
         until = time.monotonic() + _PATIENCE_SECONDS
         while True:
             revision, found, last = await self._read()
             numbers = _Numbers(last)
-            book = Book.of(found, numbers.next)
+            book = LockTable.of(found, numbers.next)
             outcome = decide(book)
             if not book.changed:
                 return outcome
@@ -124,17 +126,17 @@ class InTable:
             # Who lost at the same time as another would lose against him again.
             await asyncio.sleep(_PAUSE_SECONDS * random.random())  # noqa: S311 - no secret
 
-    def change_now(self, decide: Callable[[Book], T], *, resource: str | None) -> Later:
-        """As `Shelf.change_now`: a commit is waited for."""
+    def change_now(self, decide: Callable[[LockTable], T], *, resource: str | None) -> WouldBlock:
+        """As `LockBackend.change_now`: a commit is waited for."""
         del decide, resource
-        return LATER
+        return WOULD_BLOCK
 
-    async def tickets(self, *, resource: str | None = None) -> list[Ticket]:
-        """As `Shelf.tickets`."""
+    async def tickets(self, *, resource: str | None = None) -> list[LockRequest]:
+        """As `LockBackend.tickets`."""
         _, found, _ = await self._read()
         return [one for one in found if resource in (None, one.resource)]
 
-    async def _read(self) -> tuple[int | None, list[Ticket], int]:
+    async def _read(self) -> tuple[int | None, list[LockRequest], int]:
         rows = (await self._table.select(None, columns=[KEY, "revision", "book"])).to_pylist()
         if not rows:
             return None, [], time.time_ns() // 1000

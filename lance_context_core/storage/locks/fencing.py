@@ -6,7 +6,7 @@ from contextvars import ContextVar
 
 from lance_context_core._util.frozen import frozen
 from lance_context_core.errors import StaleLockError
-from lance_context_core.storage.locks.requests import Ticket
+from lance_context_core.storage.locks.requests import LockRequest
 
 
 @frozen
@@ -19,10 +19,10 @@ class Fence:
     token: int
     resource: str
     now: Callable[[], float]
-    ask: Callable[[], Awaitable[Ticket | None]] | None
+    ask: Callable[[], Awaitable[LockRequest | None]] | None
     """Looks where the lock is kept; None where the write's own transaction does."""
 
-    def require(self, ticket: Ticket | None) -> None:
+    def require(self, ticket: LockRequest | None) -> None:
         """Raise StaleLockError unless this ticket, which is there now, says that the lock is held."""
         if ticket is None or ticket.token != self.token or ticket.has_lapsed(self.now()):
             raise StaleLockError(

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from lance_context_core.storage.locks.fencing import Fence
-from lance_context_core.storage.locks.requests import COLUMNS, Book, Ticket, ticket_of
+from lance_context_core.storage.locks.requests import COLUMNS, LockRequest, LockTable, request_of
 
 T = TypeVar("T")
 
@@ -40,8 +40,10 @@ def require(connection: sqlite3.Connection, fence: Fence) -> None:
     fence.require(found[0] if found else None)
 
 
-def change(connection: sqlite3.Connection, decide: Callable[[Book], T], resource: str | None) -> T:
-    """As `Shelf.change`, in the transaction of `connection`."""
+def change(
+    connection: sqlite3.Connection, decide: Callable[[LockTable], T], resource: str | None
+) -> T:
+    """As `LockBackend.change`, in the transaction of `connection`."""
     if (found := _found(connection, resource)) is None:
         for statement in _TABLES.split(";\n"):
             connection.execute(statement)
@@ -56,7 +58,7 @@ def change(connection: sqlite3.Connection, decide: Callable[[Book], T], resource
         connection.execute("UPDATE lock_numbers_1 SET last = ?", (new,))
         return int(new)
 
-    book = Book.of(found or (), number)
+    book = LockTable.of(found or (), number)
     outcome = decide(book)
     for seq in book.changed:
         if (ticket := book.tickets.get(seq)) is None:
@@ -66,12 +68,12 @@ def change(connection: sqlite3.Connection, decide: Callable[[Book], T], resource
     return outcome
 
 
-def tickets(connection: sqlite3.Connection, resource: str | None) -> list[Ticket]:
-    """As `Shelf.tickets`, as `connection` sees them."""
+def tickets(connection: sqlite3.Connection, resource: str | None) -> list[LockRequest]:
+    """As `LockBackend.tickets`, as `connection` sees them."""
     return _found(connection, resource) or []
 
 
-def _found(connection: sqlite3.Connection, resource: str | None) -> list[Ticket] | None:
+def _found(connection: sqlite3.Connection, resource: str | None) -> list[LockRequest] | None:
     """As `tickets`; None where there are no tables of them yet."""
     if resource is None:
         return _rows(connection, f"{_SELECT} ORDER BY seq", ())
@@ -80,9 +82,9 @@ def _found(connection: sqlite3.Connection, resource: str | None) -> list[Ticket]
 
 def _rows(
     connection: sqlite3.Connection, statement: str, values: tuple[object, ...]
-) -> list[Ticket] | None:
+) -> list[LockRequest] | None:
     try:
-        return [ticket_of(row) for row in connection.execute(statement, values)]
+        return [request_of(row) for row in connection.execute(statement, values)]
     except sqlite3.OperationalError:
         if _are_there(connection):
             raise

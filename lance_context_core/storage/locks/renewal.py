@@ -9,7 +9,7 @@ from lance_context_core._loop import store_loop
 from lance_context_core._util.logs import log
 from lance_context_core.errors import StoreClosedError
 from lance_context_core.storage.locks import processes
-from lance_context_core.storage.locks.requests import Book, Shelf, Ticket
+from lance_context_core.storage.locks.requests import LockBackend, LockRequest, LockTable
 
 # Renewing a lease in the background: an attempt that fails is repeated, until the lease is lost.
 
@@ -38,17 +38,17 @@ _LONGEST_PAUSE_SECONDS = 0.2
 Now = Callable[[], float]
 
 
-class Keeper:
+class LeaseRenewer:
     """Renews what is held, all of it in one transaction; safe to share between threads and loops."""
 
-    def __init__(self, shelf: Shelf) -> None:
+    def __init__(self, shelf: LockBackend) -> None:
         """Nothing runs until something is held."""
         self.shelf = shelf
-        self._held: dict[int, tuple[Ticket, Now]] = {}
+        self._held: dict[int, tuple[LockRequest, Now]] = {}
         self._lock = threading.Lock()
         self._is_running = False
 
-    def keep(self, ticket: Ticket, now: Now) -> None:
+    def keep(self, ticket: LockRequest, now: Now) -> None:
         """Renew this one from now on."""
         with self._lock:
             self._held[ticket.seq] = ticket, now
@@ -100,7 +100,7 @@ class Keeper:
             )
 
 
-def _renewed(book: Book, held: dict[int, tuple[Ticket, Now]]) -> dict[int, Ticket]:
+def _renewed(book: LockTable, held: dict[int, tuple[LockRequest, Now]]) -> dict[int, LockRequest]:
     """Renew those of `held` that are held still; returns them as they are then."""
     kept = {}
     for seq, (known, now) in held.items():
@@ -111,6 +111,6 @@ def _renewed(book: Book, held: dict[int, tuple[Ticket, Now]]) -> dict[int, Ticke
     return kept
 
 
-def renewed(ticket: Ticket, now: float) -> Ticket:
+def renewed(ticket: LockRequest, now: float) -> LockRequest:
     """The same, which lapses after its lease from now."""
     return replace(ticket, until=now + ticket.lease, ticks=processes.ticks() + ticket.lease)

@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Self, TypeVar
 
-from lance_context_core._loop import Later
+from lance_context_core._loop import WouldBlock
 from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.storage.locks import processes
 
 
 @frozen_by_name
-class Ticket:
+class LockRequest:
     """One lock that somebody holds, or waits for."""
 
     seq: int
@@ -49,20 +49,20 @@ class Ticket:
 
 
 @dataclass(slots=True)
-class Book:
+class LockTable:
     """Tickets as they are in a transaction, and what is to become of them."""
 
-    tickets: dict[int, Ticket]
+    tickets: dict[int, LockRequest]
     number: Callable[[], int]
     """A number that was never given out before, and is larger than all that were."""
     changed: set[int] = field(default_factory=set)
 
     @classmethod
-    def of(cls, tickets: Iterable[Ticket], number: Callable[[], int]) -> Self:
+    def of(cls, tickets: Iterable[LockRequest], number: Callable[[], int]) -> Self:
         """That of these tickets."""
         return cls({one.seq: one for one in tickets}, number)
 
-    def put(self, ticket: Ticket) -> None:
+    def put(self, ticket: LockRequest) -> None:
         """Have this ticket, in the place of the one with its number."""
         self.tickets[ticket.seq] = ticket
         self.changed.add(ticket.seq)
@@ -73,25 +73,25 @@ class Book:
             self.changed.add(seq)
 
 
-COLUMNS = tuple(Ticket.__dataclass_fields__)
+COLUMNS = tuple(LockRequest.__dataclass_fields__)
 """What a ticket is written as, in this order."""
 
 
-def written(tickets: Iterable[Ticket], last: int) -> str:
+def written(tickets: Iterable[LockRequest], last: int) -> str:
     """A whole book as one text."""
     rows = [[getattr(one, name) for name in COLUMNS] for one in tickets]
     return json.dumps({"last": last, "tickets": rows}, ensure_ascii=False)
 
 
-def read(text: str) -> tuple[list[Ticket], int]:
+def read(text: str) -> tuple[list[LockRequest], int]:
     """The tickets of a book, and the last number that was given out."""
     book: dict[str, Any] = json.loads(text)
-    return [ticket_of(row) for row in book["tickets"]], book["last"]
+    return [request_of(row) for row in book["tickets"]], book["last"]
 
 
-def ticket_of(row: Iterable[Any]) -> Ticket:
+def request_of(row: Iterable[Any]) -> LockRequest:
     """The ticket of a row of `COLUMNS`."""
-    return Ticket(**dict(zip(COLUMNS, row, strict=True)))
+    return LockRequest(**dict(zip(COLUMNS, row, strict=True)))
 
 
 # Where the tickets of a store are: one contract of two places, the journal and a table.
@@ -99,7 +99,7 @@ def ticket_of(row: Iterable[Any]) -> Ticket:
 T = TypeVar("T")
 
 
-class Shelf(Protocol):
+class LockBackend(Protocol):
     """Keeps tickets; each change is a transaction."""
 
     is_transactional: bool
@@ -108,7 +108,7 @@ class Shelf(Protocol):
     pauses_seconds: tuple[float, float]
     """The shortest and the longest time between two looks of who waits."""
 
-    async def change(self, decide: Callable[[Book], T], *, resource: str | None) -> T:
+    async def change(self, decide: Callable[[LockTable], T], *, resource: str | None) -> T:
         """Do to the tickets what `decide` does to their book; returns what it returns.
 
         `resource` is the only one whose tickets are in the book; None for all. It must be quick and
@@ -116,8 +116,10 @@ class Shelf(Protocol):
         leaves all as it was.
         """
 
-    def change_now(self, decide: Callable[[Book], T], *, resource: str | None) -> T | Later:
-        """As `change`, in any thread and without a wait; LATER where one would have to wait."""
+    def change_now(
+        self, decide: Callable[[LockTable], T], *, resource: str | None
+    ) -> T | WouldBlock:
+        """As `change`, in any thread and without a wait; WOULD_BLOCK where one would have to wait."""
 
-    async def tickets(self, *, resource: str | None = None) -> list[Ticket]:
+    async def tickets(self, *, resource: str | None = None) -> list[LockRequest]:
         """Those of one resource, or all, in the order of arrival."""

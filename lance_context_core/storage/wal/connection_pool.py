@@ -10,7 +10,7 @@ from typing import ParamSpec, TypeVar
 
 from lance_context_core._util import cooperative as steps
 from lance_context_core.errors import StorageError
-from lance_context_core.storage.lifecycle import Life
+from lance_context_core.storage.lifecycle import Lifecycle
 from lance_context_core.storage.wal import identity, sqlite
 
 P = ParamSpec("P")
@@ -58,7 +58,7 @@ class Waiting:
     def until_free(self, work: Callable[[], T]) -> T:
         """As `insist`, in a thread of one's own."""
         try:
-            return patiently(work, _PATIENCE_SECONDS)
+            return retry_busy(work, _PATIENCE_SECONDS)
         except sqlite.BusyError as error:
             raise self.locked(_PATIENCE_SECONDS) from error
 
@@ -71,7 +71,7 @@ class Waiting:
         )
 
 
-def patiently(work: Callable[[], T], seconds: float) -> T:
+def retry_busy(work: Callable[[], T], seconds: float) -> T:
     """Do `work`, in a thread of one's own; raises BusyError if somebody is at it for so long."""
     until, pause = time.monotonic() + seconds, _PAUSE_SECONDS
     while True:
@@ -84,7 +84,7 @@ def patiently(work: Callable[[], T], seconds: float) -> T:
             pause = min(pause * 1.5, 0.006)
 
 
-class Ways:
+class ConnectionPool:
     """One connection that all share, in the hands of who has `lock`, and one to spare."""
 
     def __init__(
@@ -93,7 +93,7 @@ class Ways:
         waiting: Waiting,
         *,
         is_synced: bool,
-        life: Life,
+        life: Lifecycle,
         on_loss: Callable[[], None],
     ) -> None:
         """Nothing is opened yet; `on_loss` is called where what was read through them counts no more."""

@@ -269,7 +269,7 @@ class Entry:
     size: int
     """Its bytes."""
     told: int
-    """The version of which its writer was told that it shows it: see `Ledger.names`."""
+    """The version of which its writer was told that it shows it: see `TableLog.names`."""
     at: int
     """When it was acknowledged, in microseconds since 1970."""
 

@@ -14,14 +14,14 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from lance_context_core._loop import LATER, Later
+from lance_context_core._loop import WOULD_BLOCK, WouldBlock
 from lance_context_core.errors import StorageError
 from lance_context_core.storage.file_locks import is_shared, locked
-from lance_context_core.storage.lifecycle import Life
+from lance_context_core.storage.lifecycle import Lifecycle
 from lance_context_core.storage.wal import sqlite
-from lance_context_core.storage.wal.connection_pool import Waiting, Ways, patiently
+from lance_context_core.storage.wal.connection_pool import ConnectionPool, Waiting, retry_busy
 from lance_context_core.storage.wal.entries import is_whole
-from lance_context_core.storage.wal.log_reader import Mirrors
+from lance_context_core.storage.wal.log_reader import LogReaders
 from lance_context_core.storage.wal.policy import JournalPolicy
 from lance_context_core.storage.wal.sqlite import Part
 from lance_context_core.storage.wal.transactions import Transactions
@@ -76,7 +76,7 @@ def _make(lock: Path) -> None:
 # The journal while whoever commits to a table keeps all others from writing into it.
 
 
-class Closed:
+class ExclusiveSection:
     """The journal while nobody else writes into it."""
 
     def __init__(
@@ -87,11 +87,11 @@ class Closed:
         self._begin = begin
 
     def note(self, part: Part, version: int) -> None:
-        """As `Ledger.note`, of a change."""
+        """As `TableLog.note`, of a change."""
         self._do(sqlite.noted(part, version))
 
     def forget(self, part: Part, last: int, version: int, *, tells_moments: bool) -> None:
-        """As `Ledger.forget`."""
+        """As `TableLog.forget`."""
         self._do(sqlite.forgotten(part, last, version, tells_moments=tells_moments))
 
     async def doubt(self, part: Part) -> int:
@@ -124,9 +124,12 @@ class Closed:
 
 
 @asynccontextmanager
-async def closed(
-    ways: Ways, waiting: Waiting, path: Path, require: Callable[[sqlite3.Connection], None]
-) -> AsyncIterator[Closed]:
+async def exclusive_section(
+    ways: ConnectionPool,
+    waiting: Waiting,
+    path: Path,
+    require: Callable[[sqlite3.Connection], None],
+) -> AsyncIterator[ExclusiveSection]:
     """Keep all others from writing into the journal at `path`, through a connection of one's own.
 
     Each transaction of it begins with what is to `require`, which may raise.
@@ -140,7 +143,7 @@ async def closed(
     try:
         await begin()
         try:
-            yield Closed(connection, path, begin)
+            yield ExclusiveSection(connection, path, begin)
         finally:
             await waiting.insist(_end, connection, path)
     finally:
@@ -190,7 +193,7 @@ class Journal:
         policy: JournalPolicy | None,
         *,
         is_synced: bool,
-        life: Life,
+        life: Lifecycle,
     ) -> None:
         """That of the store in the directory `root`; without a `policy` it takes nothing new.
 
@@ -206,9 +209,9 @@ class Journal:
         """Where its file is, or would be."""
         self._is_synced = is_synced
         self._life = life
-        self.mirrors = Mirrors(self.path)
+        self.mirrors = LogReaders(self.path)
         self.waiting = Waiting(self.path)
-        self.ways = Ways(
+        self.ways = ConnectionPool(
             self.path,
             self.waiting,
             is_synced=is_synced,
@@ -290,7 +293,7 @@ class Journal:
             return True
         async with self.alone():
             try:
-                await asyncio.to_thread(patiently, lambda: sqlite.wipe(self.path), _WIPE_SECONDS)
+                await asyncio.to_thread(retry_busy, lambda: sqlite.wipe(self.path), _WIPE_SECONDS)
             except sqlite.BusyError:
                 return False
             return True
@@ -327,13 +330,13 @@ class Journal:
         await self.ways.opened()
         return await self.waiting.insist(self.transactions.transact, work)
 
-    def transact_now(self, work: Callable[[sqlite3.Connection], T]) -> T | Later:
-        """As `transact`, in any thread and without a wait; LATER where one would have to wait."""
+    def transact_now(self, work: Callable[[sqlite3.Connection], T]) -> T | WouldBlock:
+        """As `transact`, in any thread and without a wait; WOULD_BLOCK where one would have to wait."""
         self._life.require_writable()
         try:
-            return self.transactions.transact(work) if self.ways.is_open() else LATER
+            return self.transactions.transact(work) if self.ways.is_open() else WOULD_BLOCK
         except sqlite.BusyError:
-            return LATER
+            return WOULD_BLOCK
 
     async def ask(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Do `work`, which reads with one statement; the journal must exist."""
@@ -358,9 +361,11 @@ class Journal:
         self._require()
         return held(self._root, shared=True, refusal=self.waiting.locked)
 
-    def closed(self) -> AbstractAsyncContextManager[Closed]:
+    def closed(self) -> AbstractAsyncContextManager[ExclusiveSection]:
         """Keep all others from writing into the journal; for who has the store's lock."""
-        return closed(self.ways, self.waiting, self.path, self.transactions.require_fences)
+        return exclusive_section(
+            self.ways, self.waiting, self.path, self.transactions.require_fences
+        )
 
     def close(self) -> None:
         """Let go of the file; closing twice is no error."""

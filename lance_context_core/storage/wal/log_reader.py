@@ -22,7 +22,7 @@ _MOST_KEYS = 16 * 1024
 """How many more are known by their keys alone."""
 
 
-class Past:
+class RecentEntries:
     """The entries, until there are too many; of others their keys."""
 
     def __init__(self) -> None:
@@ -77,10 +77,10 @@ class Recalled(NamedTuple):
     """The places of those of which only the keys are known: the table has their rows."""
 
 
-class Mirror:
+class LogReader:
     """What the journal holds of one table, as this process saw it last."""
 
-    def __init__(self, part: Part, id: int, past: Past) -> None:
+    def __init__(self, part: Part, id: int, past: RecentEntries) -> None:
         self.part = part
         self.id = id
         self.last = 0
@@ -186,7 +186,7 @@ class Mirror:
 
 
 class ManyError(Exception):
-    """So much is new of a table that it is to be read step by step before: see `Mirrors.prepare`."""
+    """So much is new of a table that it is to be read step by step before: see `LogReaders.prepare`."""
 
     def __init__(self, part: Part, id: int) -> None:
         """Of the table of that number."""
@@ -194,18 +194,18 @@ class ManyError(Exception):
         self.part, self.id = part, id
 
 
-class Mirrors:
+class LogReaders:
     """Those of the tables that were asked for last; for who has the lock of the connection."""
 
     def __init__(self, path: Path) -> None:
         """None yet, of the journal at `path`."""
         self._path = path
         self.on_break: list[Callable[[Part], None]] = []
-        """Each as `Mirror.on_break`, of all tables, and where it is not known what was seen of one."""
-        self._mirrors: OrderedDict[Part, Mirror] = OrderedDict()
-        self._past = Past()
+        """Each as `LogReader.on_break`, of all tables, and where it is not known what was seen of one."""
+        self._mirrors: OrderedDict[Part, LogReader] = OrderedDict()
+        self._past = RecentEntries()
 
-    def now(self, connection: sqlite3.Connection | None, part: Part) -> Mirror | None:
+    def now(self, connection: sqlite3.Connection | None, part: Part) -> LogReader | None:
         """What there is of a table; None if there is nothing of it. Raises ManyError.
 
         Also for who is in a transaction.
@@ -252,7 +252,7 @@ class Mirrors:
         """Forget everything."""
         for part in list(self._mirrors):
             self.drop(part)
-        self._past = Past()
+        self._past = RecentEntries()
 
     def reduce_past(self) -> None:
         """Keep of what is no longer in the journal the keys alone, of all tables: it may be erased."""
@@ -273,7 +273,7 @@ class Mirrors:
 
     # Helpers
 
-    def _read(self, connection: sqlite3.Connection, part: Part) -> Mirror | None:
+    def _read(self, connection: sqlite3.Connection, part: Part) -> LogReader | None:
         state = connection.execute(sqlite.TABLE, part).fetchone()
         if state is None:
             self.drop(part)
@@ -299,7 +299,7 @@ class Mirrors:
                 f"the journal {str(self._path)!r} {sqlite.DAMAGED} ({error})"
             ) from error
 
-    def _begin(self, part: Part, id: int) -> Mirror:
+    def _begin(self, part: Part, id: int) -> LogReader:
         """A new one, of a table of which nothing is remembered."""
         n_bytes = sum(mirror.n_bytes for mirror in self._mirrors.values())
         while len(self._mirrors) >= _MOST_TABLES or n_bytes > _MOST_BYTES:
@@ -307,7 +307,7 @@ class Mirrors:
             n_bytes -= former.n_bytes
             # Who has just seen them may ask for them once more, when they are folded.
             self._past.add(former.part, former.entries)
-        mirror = self._mirrors[part] = Mirror(part, id, self._past)
+        mirror = self._mirrors[part] = LogReader(part, id, self._past)
         self._mirrors.move_to_end(part)
         mirror.on_break = self._broken
         self._broken(part)
@@ -319,7 +319,7 @@ class Mirrors:
             forget(part)
 
 
-def _unread(connection: sqlite3.Connection, mirror: Mirror, most: int) -> list[tuple[Any, ...]]:
+def _unread(connection: sqlite3.Connection, mirror: LogReader, most: int) -> list[tuple[Any, ...]]:
     """The first entries that were not read yet, as the file has them."""
     begin = mirror.ahead[-1].seq if mirror.ahead else mirror.last
     return connection.execute(sqlite.ROWS, (mirror.id, begin, most)).fetchall()

@@ -6,11 +6,11 @@ from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from typing import NamedTuple, ParamSpec, TypeVar
 
-from lance_context_core._loop import LATER, Later
+from lance_context_core._loop import WOULD_BLOCK, WouldBlock
 from lance_context_core.storage.wal import sqlite
-from lance_context_core.storage.wal.connection_pool import patiently
+from lance_context_core.storage.wal.connection_pool import retry_busy
 from lance_context_core.storage.wal.entries import New, News, View
-from lance_context_core.storage.wal.log import Closed, Journal
+from lance_context_core.storage.wal.log import ExclusiveSection, Journal
 from lance_context_core.storage.wal.log_reader import ManyError, Recalled
 from lance_context_core.storage.wal.policy import JournalPolicy
 from lance_context_core.storage.wal.sqlite import Part
@@ -36,11 +36,13 @@ class State(NamedTuple):
     """As `View.is_folding`."""
 
 
-_section: ContextVar["tuple[Journal, Closed] | None"] = ContextVar("_section", default=None)
+_section: ContextVar["tuple[Journal, ExclusiveSection] | None"] = ContextVar(
+    "_section", default=None
+)
 """The journal that this task, or the one that began it, has closed to all others."""
 
 
-class Ledger:
+class TableLog:
     """The journal's part about one table on one ref."""
 
     def __init__(self, journal: Journal, name: str, ref: str | None) -> None:
@@ -161,16 +163,18 @@ class Ledger:
         await self._ways.opened()
         return await self._waiting.insist(self._transactions.amend, self.part, decide)
 
-    def amend_now(self, decide: Callable[[Amending], tuple[Sequence[New], T]]) -> T | Later:
-        """As `amend`, in any thread, where others are waited for; LATER where that takes long."""
+    def amend_now(self, decide: Callable[[Amending], tuple[Sequence[New], T]]) -> T | WouldBlock:
+        """As `amend`, in any thread, where others are waited for; WOULD_BLOCK where that takes long."""
 
         def work() -> T:
             return self._transactions.amend(self.part, decide)
 
         try:
-            return patiently(work, _SHORT_PATIENCE_SECONDS) if self._ways.is_open() else LATER
+            return (
+                retry_busy(work, _SHORT_PATIENCE_SECONDS) if self._ways.is_open() else WOULD_BLOCK
+            )
         except sqlite.BusyError:
-            return LATER
+            return WOULD_BLOCK
 
     # Folding and committing
 
@@ -210,7 +214,7 @@ class Ledger:
             await self._journal.keep_log_small()
 
     async def doubt(self) -> int:
-        """As `Closed.doubt`; in `committing`."""
+        """As `ExclusiveSection.doubt`; in `committing`."""
         section = self._closed()
         return 0 if section is None else await section.doubt(self.part)
 
@@ -269,6 +273,6 @@ class Ledger:
                     is_more = await self._waiting.insist(self._transactions.prepare, many)
                     await asyncio.sleep(0)
 
-    def _closed(self) -> Closed | None:
+    def _closed(self) -> ExclusiveSection | None:
         section = _section.get()
         return section[1] if section is not None and section[0] is self._journal else None

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple, TypeVar
 
 from lance_context_core.storage.locks import fencing, lock_table
 from lance_context_core.storage.wal import sqlite
-from lance_context_core.storage.wal.connection_pool import Ways
+from lance_context_core.storage.wal.connection_pool import ConnectionPool
 from lance_context_core.storage.wal.entries import Entry, New, News, View, checksum
-from lance_context_core.storage.wal.log_reader import ManyError, Mirrors
+from lance_context_core.storage.wal.log_reader import LogReaders, ManyError
 from lance_context_core.storage.wal.sqlite import Part
 
 T = TypeVar("T")
@@ -36,7 +36,7 @@ class Transactions:
     `view`, `news` and `write` also raise ManyError where much is new: prepare that, and ask again.
     """
 
-    def __init__(self, root: Path, ways: Ways, mirrors: Mirrors) -> None:
+    def __init__(self, root: Path, ways: ConnectionPool, mirrors: LogReaders) -> None:
         """Those with the journal of the store in the directory `root`."""
         self._root = root
         self._path = root / sqlite.NAME
@@ -50,18 +50,18 @@ class Transactions:
             return None if mirror is None else mirror.view
 
     def news(self, part: Part, token: int, last: int) -> News | None:
-        """As `Ledger.news`."""
+        """As `TableLog.news`."""
         with self._ways.lock:
             mirror = self._mirrors.now(self._ways.connection, part)
             return None if mirror is None else News(mirror.view, mirror.since(token, last))
 
     def prepare(self, many: ManyError) -> bool:
-        """As `Mirrors.prepare`."""
+        """As `LogReaders.prepare`."""
         with self._ways.lock:
             return self._mirrors.prepare(self._ways.connection, many)
 
     def write(self, part: Part, decide: Callable[[View], Sequence[New] | None]) -> View | None:
-        """As `Ledger.write`."""
+        """As `TableLog.write`."""
         with self._ways.lock:
             if (transaction := self._ways.transaction) is None:
                 return None
@@ -88,7 +88,7 @@ class Transactions:
             return mirror.view
 
     def amend(self, part: Part, decide: Callable[[Amending], tuple[Sequence[New], T]]) -> T:
-        """As `Ledger.amend`."""
+        """As `TableLog.amend`."""
         with self._ways.lock:
             if (transaction := self._ways.transaction) is None:
                 raise NotKnownError

@@ -26,7 +26,7 @@ from lance_context_core import (
     StorageError,
     ToolResultPart,
 )
-from lance_context_core.storage.lance.table_handle import Access
+from lance_context_core.storage.lance.table_handle import TableHandle
 
 ACTIVE, ARCHIVED = MessageStatus.ACTIVE, MessageStatus.ARCHIVED
 HOSTILE = 'a\'; DROP TABLE "x" --%_\\'
@@ -180,7 +180,7 @@ def test_setting_messages_that_cannot_be_stored_keeps_the_history(chats):
 def test_setting_messages_that_fails_half_way_keeps_the_history(chats, monkeypatch, n_commits):
     """Whichever commit fails, there is the one history or the other."""
     run(chats.set_messages("k", spoken(3)))
-    left, write = [None] * n_commits, Access.write
+    left, write = [None] * n_commits, TableHandle.write
 
     async def fail(*args, **options):
         if not left:
@@ -189,7 +189,7 @@ def test_setting_messages_that_fails_half_way_keeps_the_history(chats, monkeypat
         return await write(*args, **options)
 
     with monkeypatch.context() as patched, contextlib.suppress(StorageError):
-        patched.setattr(Access, "write", fail)
+        patched.setattr(TableHandle, "write", fail)
         run(chats.set_messages("k", spoken(2, start=9)))
     found = run(chats.get_messages("k"))
     assert found == (spoken(2, start=9) if n_commits else spoken(3))

@@ -8,7 +8,7 @@ from core.conformance.rounds import MOST_IN_A_ROUND, Rounds
 from lance_context_core import Document, Item, Message
 from lance_context_core._util import cooperative as steps
 from lance_context_core.codecs import items as itemrows
-from lance_context_core.memory_index.segment import Block
+from lance_context_core.memory_index.segment import Segment
 from lance_context_core.stores import history, vectors
 from lance_context_core.stores.records import changes, context, mappings, scoped, writes
 
@@ -114,7 +114,7 @@ async def test_the_event_loop_comes_round_while_many_search_what_is_in_memory(st
     await store.memory.search("tea", user_id="ada")
     asked = [store.memory.search("tea", user_id="ada", limit=1) for _ in range(100)]
     async with Rounds() as rounds:
-        monkeypatch.setattr(Block, "match", rounds.noting(Block.match))
+        monkeypatch.setattr(Segment, "match", rounds.noting(Segment.match))
         await asyncio.gather(*asked)
         for _ in range(100):
             await store.memory.search("tea", user_id="ada", limit=1)

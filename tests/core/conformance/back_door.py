@@ -5,7 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lance_context_core.storage.wal.table_log import Ledger
+from lance_context_core.storage.wal.table_log import TableLog
 from lance_context_core.store.store import AsyncContextStore
 
 
@@ -30,7 +30,7 @@ class BackDoor:
         if handle is None:
             return 0
         journal = self._store._resources.database.connection.journal
-        view = journal and await Ledger(journal, table, None).view()
+        view = journal and await TableLog(journal, table, None).view()
         return view.token if view else len(await handle.list_versions())
 
     async def n_versions(self, table: str) -> int:

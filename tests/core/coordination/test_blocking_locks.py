@@ -15,7 +15,7 @@ from lance_context_core.errors import (
     StaleLockError,
     StorageError,
 )
-from lance_context_core.storage.locks.renewal import Keeper
+from lance_context_core.storage.locks.renewal import LeaseRenewer
 
 AT_ONCE = timedelta(0)
 
@@ -81,7 +81,7 @@ def test_a_lock_that_was_taken_in_a_thread_is_renewed(store):
 
 @pytest.mark.parametrize("error", [StorageError("busy"), OSError("busy")])
 def test_a_lock_is_renewed_again_after_a_renewal_failed(store, monkeypatch, error):
-    renew, calls, went_on = Keeper.renew, [], threading.Event()
+    renew, calls, went_on = LeaseRenewer.renew, [], threading.Event()
 
     async def flaky(self):
         calls.append(self)
@@ -90,7 +90,7 @@ def test_a_lock_is_renewed_again_after_a_renewal_failed(store, monkeypatch, erro
         await renew(self)
         went_on.set()
 
-    monkeypatch.setattr(Keeper, "renew", flaky)
+    monkeypatch.setattr(LeaseRenewer, "renew", flaky)
     lock = store.locks.acquire("file", lease=timedelta(seconds=1))
     assert went_on.wait(60)
     lock.release()

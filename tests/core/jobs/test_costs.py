@@ -4,21 +4,21 @@ import pytest
 from core.knowledge.living import OSLO, DeathError, dying, facts, opened, said
 
 from lance_context_core.jobs.queue import LEASE
-from lance_context_core.storage.wal.table_log import Ledger
+from lance_context_core.storage.wal.table_log import TableLog
 from lance_context_core.types import Relationship
 
 
 @pytest.fixture
 def acknowledged(monkeypatch):
     """How often something was written into the journal."""
-    done, real = [], Ledger.write
+    done, real = [], TableLog.write
 
     async def write(self, decide):
         view = await real(self, decide)
         done.extend([self.part] if view is not None else [])
         return view
 
-    monkeypatch.setattr(Ledger, "write", write)
+    monkeypatch.setattr(TableLog, "write", write)
     return done
 
 

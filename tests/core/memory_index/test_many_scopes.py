@@ -11,10 +11,10 @@ from core.storage.journaling import SMALL
 
 from lance_context_core import AsyncContextStore
 from lance_context_core.memory_index import cache
-from lance_context_core.memory_index.cache import blocks_of
-from lance_context_core.memory_index.segment import Block
+from lance_context_core.memory_index.cache import segments_of
+from lance_context_core.memory_index.segment import Segment
 from lance_context_core.settings import SearchCache
-from lance_context_core.storage.changes import State
+from lance_context_core.storage.changes import Position
 
 AT_ONCE = 20
 BOUND = 100_000
@@ -23,7 +23,7 @@ BOUND = 100_000
 def alive():
     """How many blocks are in memory, whoever holds them."""
     gc.collect()
-    return sum(isinstance(one, Block) for one in gc.get_objects())
+    return sum(isinstance(one, Segment) for one in gc.get_objects())
 
 
 @pytest.mark.slow
@@ -41,7 +41,7 @@ async def test_scopes_that_come_and_go_leave_nothing(tmp_path, scopes):
         ]
         await store.context().add_many(said)
         hot = store._resources.hot
-        kept = blocks_of(cache)
+        kept = segments_of(cache)
         for start in range(0, scopes, AT_ONCE):
             some = users[start : start + AT_ONCE]
             found = await asyncio.gather(
@@ -63,9 +63,9 @@ async def test_scopes_that_come_and_go_leave_nothing(tmp_path, scopes):
 
 
 def test_a_store_that_is_collected_while_the_cache_is_at_work_holds_it_up_in_nothing():
-    blocks = cache.Blocks(10_000)
+    blocks = cache.Segments(10_000)
     gone, other = (cache.Table(object(), "records", None) for _ in range(2))
-    seen = cache.NotKept(State(0, 0, 0), is_unfit=True)
+    seen = cache.NotKept(Position(0, 0, 0), is_unfit=True)
 
     class Collecting:
         """A scope at whose sight Python collects garbage, as it may at any line."""

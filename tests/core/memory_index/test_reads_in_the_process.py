@@ -16,7 +16,7 @@ from lance_context_core.memory_index import scopes
 from lance_context_core.settings import FragmentPolicy, IndexPolicy, SearchCache
 from lance_context_core.storage.lance import fragments
 from lance_context_core.storage.lance.fragments import FragmentMerges
-from lance_context_core.storage.lance.table_handle import Access
+from lance_context_core.storage.lance.table_handle import TableHandle
 
 USERS, SESSIONS = ("ann", "bob"), ("s", "t")
 KITE_OR_VASE = {"$or": [{"text": {"$text": "KITE"}}, {"text": {"$text": "vase"}}]}
@@ -57,7 +57,7 @@ def without_the_engine(monkeypatch):
             raise AssertionError("the engine was asked")
 
         for name in ("peek", "snapshot", "schema_at"):
-            monkeypatch.setattr(Access, name, asked)
+            monkeypatch.setattr(TableHandle, name, asked)
 
     return fail
 

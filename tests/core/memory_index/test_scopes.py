@@ -14,11 +14,11 @@ from core.storage.journaling import SMALL, opened
 
 from lance_context_core import AsyncContextStore, Document, InvalidRequestError, Message
 from lance_context_core.memory_index.bm25 import words_of
-from lance_context_core.memory_index.cache import blocks_of
+from lance_context_core.memory_index.cache import segments_of
 from lance_context_core.memory_index.columns import Condition
 from lance_context_core.settings import IndexPolicy, SearchCache, SearchOptions, TextIndex
 from lance_context_core.storage import changes
-from lance_context_core.storage.lance.table_handle import Access
+from lance_context_core.storage.lance.table_handle import TableHandle
 from lance_context_core.types import Item, ItemVector
 
 
@@ -128,7 +128,7 @@ async def test_what_is_in_memory_is_found_without_a_look_by_the_engine(store, mo
     async def peek(*_):
         raise AssertionError("the engine was asked")
 
-    monkeypatch.setattr(Access, "peek", peek)
+    monkeypatch.setattr(TableHandle, "peek", peek)
     assert await found(store, "kite") == ["a red kite"]
 
 
@@ -187,10 +187,10 @@ async def test_two_stores_share_a_cache_and_nothing_else(tmp_path):
         await other.memory.add(["a blue kite"], user_id="ann")
         assert await found(one, "kite") == ["a red kite"]
         assert await found(other, "kite") == ["a blue kite"]
-        assert blocks_of(cache).n_scopes == 2
+        assert segments_of(cache).n_scopes == 2
         await one.close()
-        assert blocks_of(cache).n_scopes == 1
-    assert (blocks_of(cache).n_scopes, blocks_of(cache).n_bytes) == (0, 0)
+        assert segments_of(cache).n_scopes == 1
+    assert (segments_of(cache).n_scopes, segments_of(cache).n_bytes) == (0, 0)
 
 
 async def test_of_what_is_erased_or_moved_to_another_user_nothing_is_found(store):
@@ -234,10 +234,10 @@ async def test_many_scopes_stay_within_the_bound_and_what_was_used_last_stays(tm
             await store.memory.add([f"kite {number}"], user_id=f"u{number}")
             await found(store, "kite", user=f"u{number}")
             await found(store, "kite", user="u0")
-            assert 0 < blocks_of(cache).n_bytes <= 60_000
+            assert 0 < segments_of(cache).n_bytes <= 60_000
         hits, misses = await counted(store)
         assert (hits, misses) == (40, 40)
-        kept = blocks_of(cache)
+        kept = segments_of(cache)
         assert len(kept._kept) == sum(map(len, kept._scopes.values())) < 40
 
 
@@ -247,8 +247,8 @@ async def test_a_block_that_grows_beyond_the_bound_goes(tmp_path):
         for number in range(40):
             await store.memory.add([f"kite {number} {'long ' * 200}"], user_id="ann")
             assert len(await found(store, "kite", limit=100)) == number + 1
-            assert blocks_of(cache).n_bytes <= 60_000
-        assert blocks_of(cache).n_scopes == 0
+            assert segments_of(cache).n_bytes <= 60_000
+        assert segments_of(cache).n_scopes == 0
 
 
 # The same as the engine's way
@@ -525,7 +525,7 @@ async def test_what_one_process_erases_leaves_the_memory_of_others_at_their_next
             assert await found(other, "kite") == ["a blue kite"]
         else:
             await other.memory.list(user_id="bob")
-        kept = [kept for kept, _ in blocks_of(caches[1])._kept.values()]
+        kept = [kept for kept, _ in segments_of(caches[1])._kept.values()]
         past = other._resources.database.connection.journal.mirrors._past
         assert "red" not in repr([block._rows for block in kept])
         assert "red" not in repr([entry.row for entry in past._entries.values()])
@@ -543,13 +543,13 @@ async def test_without_a_journal_any_read_lets_go_of_what_another_process_erased
     async with one, other:
         gone, _ = await one.memory.add(["a red kite", "a blue kite"], user_id="ann")
         assert len(await found(other, "kite")) == 2
-        assert blocks_of(caches[1]).n_scopes == 1
+        assert segments_of(caches[1]).n_scopes == 1
         await one.erase(ids=[gone])
         if read == "list":
             await other.memory.list(user_id="ann")
         else:
             await other.memory.list(user_id="bob")
-        assert blocks_of(caches[1]).n_scopes == 0
+        assert segments_of(caches[1]).n_scopes == 0
         assert await found(other, "kite") == ["a blue kite"]
         assert await counted(other) == (0, 2)
 
@@ -572,6 +572,6 @@ async def test_a_scope_from_which_something_was_erased_while_it_was_read_is_not_
         await other.memory.list(user_id="ann")
         monkeypatch.setattr(changes, "read", erased_meanwhile)
         await found(other, "kite")
-        assert blocks_of(cache).n_scopes == 0
+        assert segments_of(cache).n_scopes == 0
         monkeypatch.undo()
         assert await found(other, "kite") == ["a blue kite"]

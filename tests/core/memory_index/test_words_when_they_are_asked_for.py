@@ -10,7 +10,7 @@ from core.storage.journaling import SMALL
 from lance_context_core import AsyncContextStore
 from lance_context_core.memory_index import scopes, segment
 from lance_context_core.memory_index.bm25 import Postings, words_of
-from lance_context_core.memory_index.cache import blocks_of
+from lance_context_core.memory_index.cache import segments_of
 from lance_context_core.settings import SearchCache
 
 TEXTS = ("a red kite", "a blue vase", "a red rose")
@@ -63,13 +63,13 @@ async def test_a_search_by_vectors_makes_no_words_and_the_first_by_words_makes_t
     await store.memory.add(["a green kite"], user_id="ann")
     assert "a green kite" in await found(store, "green kite", mode="vector")
     assert not cut
-    before = blocks_of(store.cache).n_bytes
+    before = segments_of(store.cache).n_bytes
     for mode in ("text", "hybrid", "vector", "text"):
         assert (await found(store, "green kite", mode=mode))[0] == "a green kite"
         if mode == "text":
             rows = {text: n for text, n in cut.items() if text.startswith("a ")}
             assert rows == dict.fromkeys([*TEXTS, "a green kite"], 1)
-    assert blocks_of(store.cache).n_bytes > before
+    assert segments_of(store.cache).n_bytes > before
     await store.memory.add(["a grey kite"], user_id="ann")
     assert "a grey kite" in await found(store, "grey", mode="text")
     assert cut["a grey kite"] == cut["a red kite"] == 1

@@ -12,10 +12,10 @@ import warnings
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
-from lance_context_core.storage.flush import Folding
+from lance_context_core.storage.flush import Flushing
 from lance_context_core.storage.wal import sqlite
-from lance_context_core.storage.wal.connection_pool import Ways
-from lance_context_core.storage.wal.table_log import Ledger
+from lance_context_core.storage.wal.connection_pool import ConnectionPool
+from lance_context_core.storage.wal.table_log import TableLog
 from lance_context_core.store.store import AsyncContextStore
 
 PATIENCE_SECONDS = 120
@@ -76,7 +76,7 @@ async def _done(uri, action):
 
 
 def _locked(stop, is_meant):
-    folding = Ledger.folding
+    folding = TableLog.folding
 
     @asynccontextmanager
     async def folded(self):
@@ -85,22 +85,22 @@ def _locked(stop, is_meant):
                 stop()
             yield
 
-    Ledger.folding = folded
+    TableLog.folding = folded
 
 
 def _before_commit(stop, is_meant):
-    commit = Folding._commit
+    commit = Flushing._commit
 
     async def commit_late(self, *args, **options):
         if is_meant(self._ledger):
             stop()
         return await commit(self, *args, **options)
 
-    Folding._commit = commit_late
+    Flushing._commit = commit_late
 
 
 def _after_commit(stop, is_meant):
-    commit = Folding._commit
+    commit = Flushing._commit
 
     async def commit_first(self, *args, **options):
         done = await commit(self, *args, **options)
@@ -108,11 +108,11 @@ def _after_commit(stop, is_meant):
             stop()
         return done
 
-    Folding._commit = commit_first
+    Flushing._commit = commit_first
 
 
 def _in_transaction(stop, is_meant):
-    forget, begun = Ledger.forget, Ways.begun
+    forget, begun = TableLog.forget, ConnectionPool.begun
 
     @contextmanager
     def unfinished(ways):
@@ -122,26 +122,26 @@ def _in_transaction(stop, is_meant):
 
     async def begin_to_forget(self, *args, **more):
         if is_meant(self):
-            Ways.begun = unfinished
+            ConnectionPool.begun = unfinished
         await forget(self, *args, **more)
-        Ways.begun = begun
+        ConnectionPool.begun = begun
 
-    Ledger.forget = begin_to_forget
+    TableLog.forget = begin_to_forget
 
 
 def _forgotten(stop, is_meant):
-    forget = Ledger.forget
+    forget = TableLog.forget
 
     async def forget_first(self, *args, **more):
         await forget(self, *args, **more)
         if is_meant(self):
             stop()
 
-    Ledger.forget = forget_first
+    TableLog.forget = forget_first
 
 
 def _in_doubt(stop, is_meant):
-    doubt = Ledger.doubt
+    doubt = TableLog.doubt
 
     async def doubt_first(self):
         before = await doubt(self)
@@ -149,18 +149,18 @@ def _in_doubt(stop, is_meant):
             stop()
         return before
 
-    Ledger.doubt = doubt_first
+    TableLog.doubt = doubt_first
 
 
 def _before_note(stop, is_meant):
-    note = Ledger.note
+    note = TableLog.note
 
     async def note_late(self, *args, **options):
         if is_meant(self):
             stop()
         await note(self, *args, **options)
 
-    Ledger.note = note_late
+    TableLog.note = note_late
 
 
 def _made(stop, _):

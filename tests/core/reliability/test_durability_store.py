@@ -10,7 +10,7 @@ import pytest
 from core.sync.syncing import Witness
 
 from lance_context_core import AsyncContextStore, ContextStore, Message, StorageError
-from lance_context_core.storage.wal.table_log import Ledger
+from lance_context_core.storage.wal.table_log import TableLog
 from lance_context_core.types import Document, Item
 
 
@@ -145,7 +145,7 @@ async def test_what_is_folded_is_synced_before_the_journal_forgets_it(place, wit
 
     async with opened(place) as store:
         await store.history.append("a", Message.user("tea"), session_id="s")
-        monkeypatch.setattr(Ledger, "forget", forget)
+        monkeypatch.setattr(TableLog, "forget", forget)
         n_before = witness.n_syncs
         with witness.expects_all_synced(), pytest.raises(OSError, match="not yet"):
             await store.flush()

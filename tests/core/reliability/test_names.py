@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from lance_context_core import AlreadyExistsError, ConflictError, Item, Message
-from lance_context_core.storage.lance.table_handle import Access
+from lance_context_core.storage.lance.table_handle import TableHandle
 from lance_context_core.versioning import locations
 
 
@@ -25,7 +25,7 @@ class Paused:
     def __init__(self, monkeypatch, *, is_made):
         self.is_reached = asyncio.get_running_loop().create_future()
         self.may_go_on = asyncio.get_running_loop().create_future()
-        fork = Access.fork
+        fork = TableHandle.fork
 
         async def pausing(access, *args, **options):
             if self.is_reached.done():
@@ -35,7 +35,7 @@ class Paused:
             await self.may_go_on
             return done if is_made else await fork(access, *args, **options)
 
-        monkeypatch.setattr(Access, "fork", pausing)
+        monkeypatch.setattr(TableHandle, "fork", pausing)
 
 
 @pytest.mark.parametrize("verb", ["tag", "create_branch"])

@@ -19,7 +19,7 @@ from lance_context_core.errors import StorageError
 from lance_context_core.messages import Message
 from lance_context_core.settings import JournalPolicy
 from lance_context_core.storage.lance import manifests
-from lance_context_core.storage.wal.table_log import Ledger
+from lance_context_core.storage.wal.table_log import TableLog
 from lance_context_core.store.store import AsyncContextStore
 
 SMALL = JournalPolicy(batch_rows=4)
@@ -69,7 +69,7 @@ def power_cut(step):
         raise KeyError("the power is cut")
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Ledger, step, cut)
+        patched.setattr(TableLog, step, cut)
         with suppress(KeyError):
             yield
             pytest.fail(f"nobody came to {step!r}")
@@ -110,7 +110,7 @@ async def folding_changes(store, place):
 async def writing_in_bulk(store, place):
     await say(store, "d")
     before = set()
-    doubt = Ledger.doubt
+    doubt = TableLog.doubt
 
     async def doubt_first(ledger):
         # What was in the journal is folded by then, and acknowledged.
@@ -118,7 +118,7 @@ async def writing_in_bulk(store, place):
         return await doubt(ledger)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Ledger, "doubt", doubt_first)
+        patched.setattr(TableLog, "doubt", doubt_first)
         with power_cut("note"):
             await say(store, *BULK)
     return ("a", "b", "c", "d"), before
@@ -344,7 +344,7 @@ async def test_of_a_table_that_is_written_in_bulk_alone_the_journal_knows_what_w
 @pytest.mark.parametrize("files", ["_refs/branches/{}.json", "tree/{}/_versions/*.manifest"])
 async def test_a_branch_that_was_being_made_can_be_made(tmp_path, monkeypatch, files, ref, tear):
     place = tmp_path / "store"
-    discard = Ledger.discard
+    discard = TableLog.discard
 
     async def cut(ledger):
         if ledger.part.ref.endswith(ref):
@@ -355,7 +355,7 @@ async def test_a_branch_that_was_being_made_can_be_made(tmp_path, monkeypatch, f
         await say(store, "a")
         await store.tag("t")
         with monkeypatch.context() as patched:
-            patched.setattr(Ledger, "discard", cut)
+            patched.setattr(TableLog, "discard", cut)
             with pytest.raises(KeyError, match="is cut"):
                 await store.create_branch("draft")
     pattern = files.format(ref.replace("/", "%2F") if "json" in files else ref)

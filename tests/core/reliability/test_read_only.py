@@ -139,7 +139,7 @@ def test_it_sees_what_others_write_meanwhile(place):
 
 def test_what_was_found_is_read_although_others_fold_in_between(place, monkeypatch):
     """A row's id, by which it is read after it was found, may not mean another one then."""
-    asked, writers = side_table.Aside.newest, []
+    asked, writers = side_table.SideTable.newest, []
 
     async def newest(self):
         handle = await asked(self)
@@ -150,7 +150,7 @@ def test_what_was_found_is_read_although_others_fold_in_between(place, monkeypat
             await writer.aio.flush()
         return handle
 
-    monkeypatch.setattr(side_table.Aside, "newest", newest)
+    monkeypatch.setattr(side_table.SideTable, "newest", newest)
     with (
         ContextStore.open(place, read_only=True, search_cache=None) as reader,
         ContextStore.open(place, maintenance=None) as writer,

@@ -6,7 +6,7 @@ import pytest
 from core.conformance.doubles import WordVectors
 
 from lance_context_core import Message
-from lance_context_core.memory_index.segment import Block
+from lance_context_core.memory_index.segment import Segment
 from lance_context_core.settings import Composer, SearchCache, SearchOptions, query_words
 
 TURNS = [("Will", "where is the boat"), ("May", "in the harbour"), ("Will", "may I take it")]
@@ -58,7 +58,7 @@ async def test_the_words_of_a_long_question_are_made_beside_the_loop(open_store,
 
         return made
 
-    monkeypatch.setattr(Block, "words", noted(Block.words))
+    monkeypatch.setattr(Segment, "words", noted(Segment.words))
     composer = Composer(query_text=noted(query_words))
     store = open_store(embedder=WordVectors(), composer=composer)
     await told(store, TURNS)

@@ -9,7 +9,7 @@ import pytest
 
 from lance_context_core import AsyncContextStore
 from lance_context_core.storage import key_filter
-from lance_context_core.storage.key_filter import Presence, _number
+from lance_context_core.storage.key_filter import KeyFilter, _number
 
 N = 2_100
 
@@ -27,7 +27,7 @@ async def many(folder):
 def held(monkeypatch):
     """What lets the reading of names go on, and the names of records once they are read."""
     monkeypatch.setattr(key_filter, "_ROWS_PER_LOOK", 2 * N)
-    learn, go_on, done = Presence._learn, threading.Event(), Future()
+    learn, go_on, done = KeyFilter._learn, threading.Event(), Future()
 
     async def later(self, handle, column, reading):
         await asyncio.to_thread(go_on.wait)
@@ -36,7 +36,7 @@ def held(monkeypatch):
             done.set_result(names)
         return names
 
-    monkeypatch.setattr(Presence, "_learn", later)
+    monkeypatch.setattr(KeyFilter, "_learn", later)
     yield go_on, done
     go_on.set()
 

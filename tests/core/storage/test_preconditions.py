@@ -8,7 +8,7 @@ from core.conformance.interrupting import before
 
 from lance_context_core import AsyncContextStore, ConflictError, Item
 from lance_context_core.storage import optimistic, preconditions
-from lance_context_core.storage.optimistic import Sighted, Unfolded
+from lance_context_core.storage.optimistic import OptimisticTransaction, Sighted
 
 NAMES = ("kept", "moved", "watched")
 
@@ -54,7 +54,7 @@ def between(request, monkeypatch):
     if request.param == "transaction":  # In which it looks, and writes what it can tell of that.
         return partial(before, monkeypatch, Sighted, "write")
     monkeypatch.setattr(optimistic, "_FEW_ROWS", 0)
-    return partial(before, monkeypatch, Unfolded, "write")
+    return partial(before, monkeypatch, OptimisticTransaction, "write")
 
 
 @pytest.mark.parametrize(

@@ -124,22 +124,22 @@ async def test_what_was_appended_removed_and_appended_again_is_there_once(store)
 
 async def test_a_fold_that_is_done_again_leaves_the_order_as_it_is(tmp_path, monkeypatch):
     """It was cut short between its commit and the journal's forgetting."""
-    from lance_context_core.storage.wal.table_log import Ledger
+    from lance_context_core.storage.wal.table_log import TableLog
 
     async with AsyncContextStore.open(tmp_path) as store:
         await say(store, "a", "b")
         await store.flush()
         await store.history.clear(AGENT, session_id="s", filter={"id": "a"})
         await say(store, "a", "c")
-        forget = Ledger.forget
+        forget = TableLog.forget
 
         async def cut_short(*_: object, **__: object) -> None:
             raise RuntimeError("killed")
 
-        monkeypatch.setattr(Ledger, "forget", cut_short)
+        monkeypatch.setattr(TableLog, "forget", cut_short)
         with pytest.raises(RuntimeError, match="killed"):
             await store.flush()
-        monkeypatch.setattr(Ledger, "forget", forget)
+        monkeypatch.setattr(TableLog, "forget", forget)
         assert await texts(store) == ["b", "a", "c"]
         await store.flush()
         assert await texts(store) == ["b", "a", "c"]

@@ -19,7 +19,7 @@ from lance_context_core import (
     NotFoundError,
 )
 from lance_context_core.storage import preconditions
-from lance_context_core.storage.optimistic import Unfolded
+from lance_context_core.storage.optimistic import OptimisticTransaction
 from lance_context_core.sync import History
 
 PLACES = ["journal", "commits", "memory"]
@@ -45,7 +45,7 @@ def between(request, monkeypatch):
     if request.param == "commits":
         request.getfixturevalue("each_write_commits")
         return partial(before, monkeypatch, preconditions, "_hidden")
-    return partial(before, monkeypatch, Unfolded, "write")
+    return partial(before, monkeypatch, OptimisticTransaction, "write")
 
 
 async def said(history, ids="abc", session_id="s"):

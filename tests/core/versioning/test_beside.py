@@ -15,7 +15,7 @@ from lance_context_core import verify
 from lance_context_core.erasure import planner
 from lance_context_core.errors import ConflictError, NotFoundError
 from lance_context_core.storage.lance import branches, purge, reads, retention, versions
-from lance_context_core.storage.lance.table_handle import Access
+from lance_context_core.storage.lance.table_handle import TableHandle
 from lance_context_core.types import Document
 from lance_context_core.versioning import locations
 
@@ -69,7 +69,7 @@ async def test_whoever_concerns_the_whole_store_waits_until_all_of_a_branch_is_m
         "copy": lambda: other.copy(tmp_path / "copy"),
         "branch": lambda: other.create_branch("other"),
     }[verb]
-    fork, made, tasks = Access.fork, [], []
+    fork, made, tasks = TableHandle.fork, [], []
 
     async def making(self, ref, at, handle=None):
         made.append(branches.owner_of(ref))
@@ -80,7 +80,7 @@ async def test_whoever_concerns_the_whole_store_waits_until_all_of_a_branch_is_m
             assert not tasks[0].done()
         return await fork(self, ref, at, handle)
 
-    monkeypatch.setattr(Access, "fork", making)
+    monkeypatch.setattr(TableHandle, "fork", making)
     await store.create_branch("new")
     assert made[:4] == ["new"] * 4, "of two tables, each with what both sides have in common"
     await tasks[0]

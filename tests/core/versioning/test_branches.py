@@ -24,7 +24,7 @@ from lance_context_core.errors import (
 from lance_context_core.messages import Message
 from lance_context_core.storage.lance import branches as refs
 from lance_context_core.storage.lance import orphaned_refs
-from lance_context_core.storage.lance.table_handle import Access
+from lance_context_core.storage.lance.table_handle import TableHandle
 from lance_context_core.types import Branch, Document
 
 
@@ -507,7 +507,7 @@ async def test_what_waits_for_a_fold_on_a_branch_that_is_half_deleted_holds_nobo
     branch = await store.create_branch("b")
     await branch.history.append("a", Message.user("unfolded"), session_id="s")
     with monkeypatch.context() as patch:
-        patch.setattr(Access, "drop", interrupted)
+        patch.setattr(TableHandle, "drop", interrupted)
         with pytest.raises(KeyboardInterrupt):
             await store.delete_branch("b")
     late = open_store()

@@ -8,8 +8,8 @@ import pytest
 from core.storage.journaling import SMALL, in_the_table, n_versions, opened, read, say
 
 from lance_context_core import Document, InvalidRequestError, Item
-from lance_context_core.storage.lance.committer import Commits
-from lance_context_core.storage.wal.connection_pool import Ways
+from lance_context_core.storage.lance.committer import Committer
+from lance_context_core.storage.wal.connection_pool import ConnectionPool
 from lance_context_core.storage.wal.policy import JournalPolicy
 from lance_context_core.storage.wal.sqlite import NAME
 
@@ -150,14 +150,14 @@ async def test_closing_moves_what_is_in_the_log_beside_the_event_loop(open_store
     store = open_store()
     await say(store, "one")
     threads = []
-    let_go = Ways._let_go
+    let_go = ConnectionPool._let_go
 
     def watched(self):
         if self.connection is not None:
             threads.append(threading.get_ident())
         let_go(self)
 
-    monkeypatch.setattr(Ways, "_let_go", watched)
+    monkeypatch.setattr(ConnectionPool, "_let_go", watched)
     await store.close()
     assert len(threads) == 1
     assert threading.get_ident() not in threads
@@ -210,7 +210,7 @@ async def test_a_commit_that_began_before_there_was_a_journal_is_seen_by_the_fir
 ):
     await plain.kv().put([Item(key="other", value={})])
     is_held, may_go_on = threading.Event(), threading.Event()
-    insist = Commits.insist
+    insist = Committer.insist
 
     async def insist_late(self, *args):
         is_held.set()
@@ -219,7 +219,7 @@ async def test_a_commit_that_began_before_there_was_a_journal_is_seen_by_the_fir
         return await insist(self, *args)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Commits, "insist", insist_late)
+        patch.setattr(Committer, "insist", insist_late)
         first = asyncio.ensure_future(plain.kv().add([Item(key="k", value={"of": "plain"})]))
         assert await asyncio.to_thread(is_held.wait, 60)
     second = asyncio.ensure_future(store.kv().add([Item(key="k", value={"of": "store"})]))

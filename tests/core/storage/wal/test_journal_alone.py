@@ -9,7 +9,7 @@ from core.storage.journaling import in_the_table, read, say
 
 from lance_context_core import AsyncContextStore, Item, ItemVector, Message
 from lance_context_core.settings import JournalPolicy
-from lance_context_core.storage.lance.table_handle import Access
+from lance_context_core.storage.lance.table_handle import TableHandle
 
 KEY = (("a",), "x")
 
@@ -18,7 +18,7 @@ KEY = (("a",), "x")
 def looks(monkeypatch):
     """What was looked for in tables, in the words of error messages."""
     seen = []
-    read_at, look = Access.read_at, Access.look
+    read_at, look = TableHandle.read_at, TableHandle.look
 
     async def noted_read_at(access, moment, action, read):
         seen.append(action.format(access.label))
@@ -28,8 +28,8 @@ def looks(monkeypatch):
         seen.append(action.format(access.label))
         return await look(access, action, read, absent)
 
-    monkeypatch.setattr(Access, "read_at", noted_read_at)
-    monkeypatch.setattr(Access, "look", noted_look)
+    monkeypatch.setattr(TableHandle, "read_at", noted_read_at)
+    monkeypatch.setattr(TableHandle, "look", noted_look)
     return seen
 
 

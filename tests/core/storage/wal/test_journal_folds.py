@@ -7,12 +7,12 @@ from core.storage.journaling import SMALL, in_the_table, read, say
 
 from lance_context_core import Document, InvalidRequestError, Item
 from lance_context_core.settings import Maintenance
-from lance_context_core.storage.wal.table_log import Ledger
+from lance_context_core.storage.wal.table_log import TableLog
 
 
 def failing(monkeypatch, name, *, after=False):
     """Have a step of the journal fail once, before or after it is done."""
-    step, left = getattr(Ledger, name), [1]
+    step, left = getattr(TableLog, name), [1]
 
     async def fail(self, *args, **options):
         if not left:
@@ -22,7 +22,7 @@ def failing(monkeypatch, name, *, after=False):
             await step(self, *args, **options)
         raise OSError("the process was ended here")
 
-    monkeypatch.setattr(Ledger, name, fail)
+    monkeypatch.setattr(TableLog, name, fail)
 
 
 async def test_what_a_fold_brings_is_counted_also_after_the_table_was_looked_after(store):
@@ -72,7 +72,7 @@ async def test_what_was_seen_stays_where_a_commit_that_folded_it_was_cut_short(
         raise OSError("the process was ended here")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Ledger, "note", fail)
+        patch.setattr(TableLog, "note", fail)
         with pytest.raises(OSError, match="ended here"):
             await say(store, "three", "four", "five", "six")
     assert (await read(seldom))[:2] == ["one", "two"]
