@@ -7,9 +7,10 @@ CORE = Path(__file__).parent
 CONTRACTS = CORE.parents[1] / "packages" / "lance-context-testing"
 
 
-def names_of_tests(*folders):
-    """The names of all tests in these folders, without `test_`."""
-    texts = [path.read_text("utf-8") for folder in folders for path in folder.rglob("*.py")]
+def names_of_tests(*places):
+    """The names of all tests in these files and folders, without `test_`."""
+    files = [file for place in places for file in ([place], place.rglob("*.py"))[place.is_dir()]]
+    texts = [file.read_text("utf-8") for file in files]
     return {
         name
         for text in texts

@@ -158,8 +158,8 @@ import os, signal, sys
 from core.conformance.doubles import WordVectors
 from lance_context_core import ContextStore
 from lance_context_core.documents import TextChunker, writing
-from lance_context_core.storage import conditional
-from lance_context_core.storage.spooled_batch import Gathered
+from lance_context_core.storage import preconditions
+from lance_context_core.storage.spooled_batch import SpooledBatch
 from lance_context_core.codecs import sources
 
 place, when, text = sys.argv[1:]
@@ -168,7 +168,7 @@ writing.STEP, sources.PIECE = 5, 100
 def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)
 
-batches, add, n = Gathered._batches, conditional._add, [0]
+batches, add, n = SpooledBatch._batches, preconditions._add, [0]
 
 def some(self, schema):
     for batch in batches(self, schema):
@@ -182,11 +182,11 @@ async def then_die(handle, rows):
     die()
 
 if when == "in the middle of the commit":
-    Gathered._batches = some
+    SpooledBatch._batches = some
 elif when == "after the commit":
-    conditional._add = then_die
+    preconditions._add = then_die
 else:
-    conditional._add = die
+    preconditions._add = die
 with ContextStore.open(place, embedder=WordVectors()) as store:
     store.documents.add(text.encode(), chunker=TextChunker(target=30, most=60, least=0, overlap=0))
 """
@@ -217,23 +217,23 @@ import os, signal, sys
 from core.conformance.doubles import WordVectors
 from lance_context_core import AsyncContextStore, ContextStore
 from lance_context_core.documents import TextChunker, writing
-from lance_context_core.storage import conditional
+from lance_context_core.storage import preconditions
 from lance_context_core.codecs import sources
 
 place, text = sys.argv[1:]
 writing.STEP, sources.PIECE = 5, 100
 options = {"embedder": WordVectors(), "journal": None, "maintenance": None}
 given = {"chunker": TextChunker(target=30, most=60, least=0, overlap=0), "keep": "hash"}
-add = conditional._add
+add = preconditions._add
 
 async def first_theirs_then_die(handle, rows):
-    conditional._add = add
+    preconditions._add = add
     async with await AsyncContextStore.open(place, **options) as other:
         await other.documents.add(text.encode(), name="theirs", **given)
     await add(handle, rows)
     os.kill(os.getpid(), signal.SIGKILL)
 
-conditional._add = first_theirs_then_die
+preconditions._add = first_theirs_then_die
 with ContextStore.open(place, **options) as store:
     store.documents.add(text.encode(), name="mine", **given)
 """

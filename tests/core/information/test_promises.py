@@ -4,8 +4,8 @@ import pytest
 from core.promised import CONTRACTS, CORE, names_of_tests
 
 ROOMS = (
-    *("information", "knowledge", "jobs", "documents", "search", "stores", "upkeep"),
-    *("versioning", "graph", "sync", "conformance", "engine"),
+    *("information", "knowledge", "jobs", "documents", "search", "stores", "maintenance"),
+    *("versioning", "graph", "sync", "conformance", "storage"),
 )
 
 PROMISES = {

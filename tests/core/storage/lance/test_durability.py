@@ -12,7 +12,7 @@ from core.sync.syncing import Witness
 from lancedb.index import FTS, BTree
 
 from lance_context_core import Document, InvalidRequestError, Message, StorageError
-from lance_context_core.storage.lance import manifests
+from lance_context_core.storage.lance import contention, manifests
 from lance_context_core.storage.lance.durability import Syncer, syncer_of
 
 SCHEMA = pa.schema([pa.field("key", pa.string(), nullable=False), pa.field("n", pa.int64())])
@@ -212,7 +212,7 @@ async def test_no_call_returns_before_the_files_of_another_that_its_version_has(
     monkeypatch.setattr(os, "fsync", slow)
 
     async def append(key):
-        await table.add(rows(key))
+        await contention.insist("add", table, lambda handle: handle.add(rows(key)))
         mine = {file.stat().st_ino for file in (root / "t.lance" / "data").iterdir()}
         version = await table.version()
         await syncer.sync(table)

@@ -89,13 +89,13 @@ async def test_who_gives_up_waiting_leaves_the_table_to_others(stores, monkeypat
 _HANGS = """
 import asyncio, sys
 from lance_context_core import AsyncContextStore, Message
-from lance_context_core.storage import creation
+from lance_context_core.storage.lance import open_table
 
 async def hang(connection, name, **options):
     print("made", flush=True)
     await asyncio.sleep(600)
 
-creation._make = hang
+open_table._make = hang
 
 async def main():
     async with await AsyncContextStore.open(sys.argv[1]) as store:
