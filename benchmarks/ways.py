@@ -233,11 +233,11 @@ CALLS: dict[str, Place] = {
 }
 
 FILES: dict[str, tuple[int, int]] = {
-    "history.append": (33, 14),
-    "search, hybrid": (39, 18),
-    "kv.put": (29, 10),
-    "erase of one id": (52, 22),
-    "LangGraph put": (28, 18),
+    "history.append": (30, 14),
+    "search, hybrid": (33, 18),
+    "kv.put": (27, 10),
+    "erase of one id": (46, 22),
+    "LangGraph put": (26, 18),
 }
 """So many files of the store a call may enter, which is what it does today, and so many are wanted."""
 
