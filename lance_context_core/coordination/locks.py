@@ -25,7 +25,8 @@ from lance_context_core.errors import (
     LockTimeoutError,
     StaleLockError,
 )
-from lance_context_core.storage.locks import fencing, processes
+from lance_context_core.storage import leases
+from lance_context_core.storage.locks import fencing
 from lance_context_core.storage.locks.fencing import Fence
 from lance_context_core.storage.locks.renewal import LeaseRenewer, renewed
 from lance_context_core.storage.locks.requests import LockBackend, LockRequest, LockTable
@@ -231,7 +232,7 @@ class Waiting:
         found = await self._shelf.tickets(resource=self._ticket.resource)
         others = queueing.blocking(self._ticket, found, self._conflicts)
         names = ", ".join(
-            f"{one.owner!r} ({processes.shown(one.process)}, {one.mode}"
+            f"{one.owner!r} ({leases.shown(one.process)}, {one.mode}"
             f"{'' if one.token else ', waiting'})"
             for one in others[:3]
         )
@@ -447,7 +448,7 @@ class AsyncLocks:
             resource=check_name(resource, "resource"),
             mode=self._conflicts.checked(mode),
             owner=current_owner() if owner is None else check_name(owner, "owner"),
-            process=processes.mine(),
+            process=leases.mine(),
             since=self._now(),
             until=0.0,
             ticks=0.0,

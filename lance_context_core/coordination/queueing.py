@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from lance_context_core.coordination.changes import Conflicts
-from lance_context_core.storage.locks import processes
+from lance_context_core.storage import leases
 from lance_context_core.storage.locks.renewal import renewed
 from lance_context_core.storage.locks.requests import LockRequest, LockTable
 
@@ -97,8 +97,7 @@ def cycle(
 def told(tickets: list[LockRequest]) -> str:
     """A circle in words."""
     steps = [
-        f"{one.owner!r} ({processes.shown(one.process)}) waits for {one.resource!r}"
-        for one in tickets
+        f"{one.owner!r} ({leases.shown(one.process)}) waits for {one.resource!r}" for one in tickets
     ]
     return ", held by or asked for before by whom ".join(steps)
 

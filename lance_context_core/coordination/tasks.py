@@ -34,7 +34,7 @@ from lance_context_core.coordination.task_types import (
 )
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.scope import Scope
-from lance_context_core.storage.locks import processes
+from lance_context_core.storage import leases
 from lance_context_core.storage.task_index import Holder
 from lance_context_core.stores.key_values import AsyncKeyValues
 
@@ -337,7 +337,7 @@ class AsyncTaskBoard:
                 seen = set[str]()
                 graph.take_back(lambda one: self._is_gone(one, seen))
                 tasks = graph.next(limit)
-            return [graph.begin(one, worker, processes.mine(), lease) for one in tasks]
+            return [graph.begin(one, worker, leases.mine(), lease) for one in tasks]
 
         return change
 
@@ -450,12 +450,12 @@ class AsyncTaskBoard:
         process = holder.process
         within_seconds = _ALIVE_FOR_SECONDS if seen is None or process in seen else 0.0
         if process is not None:
-            if processes.is_dead(process, within_seconds=within_seconds):
+            if leases.is_dead(process, within_seconds=within_seconds):
                 return True
             if seen is not None:
                 seen.add(process)
-        if holder.ticks is not None and process and processes.is_of_this_boot(process):
-            return processes.ticks() >= holder.ticks
+        if holder.ticks is not None and process and leases.is_of_this_boot(process):
+            return leases.ticks() >= holder.ticks
         now = self._resources.clock.now().timestamp()
         return holder.until is not None and now >= holder.until
 

@@ -226,7 +226,7 @@ def follow(connection: sqlite3.Connection, tbl: int, token: int) -> None:
 def take_turn(connection: sqlite3.Connection, tbl: int, now: float) -> bool:
     """Be the one who makes it anew; False while somebody else is at that.
 
-    He is waited for until he may be taken for gone; `now` is as `processes.ticks`.
+    He is waited for until he may be taken for gone; `now` is as `leases.ticks`.
     """
     connection.execute(_TURNS)
     (until,) = connection.execute(

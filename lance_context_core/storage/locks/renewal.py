@@ -8,7 +8,7 @@ from dataclasses import replace
 from lance_context_core._loop import store_loop
 from lance_context_core._util.logs import log
 from lance_context_core.errors import StoreClosedError
-from lance_context_core.storage.locks import processes
+from lance_context_core.storage import leases
 from lance_context_core.storage.locks.requests import LockBackend, LockRequest, LockTable
 
 # Renewing a lease in the background: an attempt that fails is repeated, until the lease is lost.
@@ -93,7 +93,7 @@ class LeaseRenewer:
             if not self._held:
                 self._is_running = False
                 return None
-            now = processes.ticks()
+            now = leases.ticks()
             return min(
                 one.ticks - one.lease * (1 - 1 / _PART_OF_LEASE) - now
                 for one, _ in self._held.values()
@@ -113,4 +113,4 @@ def _renewed(book: LockTable, held: dict[int, tuple[LockRequest, Now]]) -> dict[
 
 def renewed(ticket: LockRequest, now: float) -> LockRequest:
     """The same, which lapses after its lease from now."""
-    return replace(ticket, until=now + ticket.lease, ticks=processes.ticks() + ticket.lease)
+    return replace(ticket, until=now + ticket.lease, ticks=leases.ticks() + ticket.lease)

@@ -7,7 +7,7 @@ from typing import Any, Protocol, Self, TypeVar
 
 from lance_context_core._loop import WouldBlock
 from lance_context_core._util.frozen import frozen_by_name
-from lance_context_core.storage.locks import processes
+from lance_context_core.storage import leases
 
 
 @frozen_by_name
@@ -22,7 +22,7 @@ class LockRequest:
     mode: str
     owner: str
     process: str
-    """As `processes.mine`."""
+    """As `leases.mine`."""
     since: float
     """When it was granted, or asked for; seconds since 1970."""
     until: float
@@ -39,12 +39,12 @@ class LockRequest:
 
     def is_stale(self, now: float) -> bool:
         """Whether it has lapsed by the store's time `now`, or its process is known to be no more."""
-        return self.has_lapsed(now) or processes.is_dead(self.process)
+        return self.has_lapsed(now) or leases.is_dead(self.process)
 
     def has_lapsed(self, now: float) -> bool:
         """Whether it was not renewed in time; on the machine of its holder the clock is not asked."""
-        if processes.is_of_this_boot(self.process):
-            return processes.ticks() >= self.ticks
+        if leases.is_of_this_boot(self.process):
+            return leases.ticks() >= self.ticks
         return now >= self.until
 
 
