@@ -136,8 +136,7 @@ class Upkeep:
     async def hold(self, tables: Sequence[Table]) -> AsyncIterator[None]:
         """Keep everybody from maintaining these tables, or holding one of them, in here.
 
-        Waits for whoever is at one of them, up to a minute. Where other machines may have the store, it
-        is for as long as a claim lasts.
+        Waits for whoever is at one of them, up to a minute.
         """
         async with AsyncExitStack() as held:
             if await self._is_of_one_machine():
