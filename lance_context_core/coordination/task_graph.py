@@ -18,7 +18,7 @@ from lance_context_core.coordination.task_types import (
     require_transition,
 )
 from lance_context_core.errors import ConflictError, InvalidRequestError, NotFoundError
-from lance_context_core.storage import leases
+from lance_context_core.storage.leases import Lease
 from lance_context_core.storage.task_index import Holder
 
 
@@ -215,9 +215,8 @@ class Graph:
 
     def _lapsing(self, process: str | None, lease: timedelta) -> dict[str, Any]:
         """When somebody else may begin what that process is at, in both ways of counting."""
-        is_here = process is not None and leases.is_of_this_boot(process)
-        ticks = leases.ticks() + lease.total_seconds() if is_here else None
-        return {"until": self._now + lease, "ticks": ticks}
+        held = Lease(process=process).renewed(lease.total_seconds(), self._now.timestamp())
+        return {"until": self._now + lease, "ticks": held.ticks}
 
     def _put(self, task: Task) -> None:
         self.before.setdefault(task.id, self._tasks.find(task.id))

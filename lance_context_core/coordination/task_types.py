@@ -189,7 +189,12 @@ class Listed:
     def holders(self) -> list[Holder]:
         """As `Tasks.holders`."""
         return [
-            Holder(one.id, one.process, one.until.timestamp() if one.until else None, one.ticks)
+            Holder(
+                id=one.id,
+                process=one.process,
+                until=one.until.timestamp() if one.until else None,
+                ticks=one.ticks,
+            )
             for one in self.by_id.values()
             if one.status is TaskStatus.IN_PROGRESS
         ]

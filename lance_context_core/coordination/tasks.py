@@ -447,17 +447,12 @@ class AsyncTaskBoard:
 
     def _is_gone(self, holder: Holder, seen: set[str] | None = None) -> bool:
         """Whether others may have what is held; who was `seen` alive is not looked for once more."""
-        process = holder.process
-        within_seconds = _ALIVE_FOR_SECONDS if seen is None or process in seen else 0.0
-        if process is not None:
-            if leases.is_dead(process, within_seconds=within_seconds):
-                return True
-            if seen is not None:
-                seen.add(process)
-        if holder.ticks is not None and process and leases.is_of_this_boot(process):
-            return leases.ticks() >= holder.ticks
+        seconds = _ALIVE_FOR_SECONDS if seen is None or holder.process in seen else 0.0
         now = self._resources.clock.now().timestamp()
-        return holder.until is not None and now >= holder.until
+        is_gone = holder.is_free(now, seen_within_seconds=seconds)
+        if not is_gone and seen is not None and holder.process is not None:
+            seen.add(holder.process)
+        return is_gone
 
     async def _given_back(self, tasks: builtins.list[Task]) -> None:
         for one in tasks:

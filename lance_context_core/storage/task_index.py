@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from lance_context_core._util.frozen import frozen_by_name
+from lance_context_core.storage.leases import Lease
+
 _TABLES = """
 CREATE TABLE IF NOT EXISTS tasks_2 (
     tbl INTEGER NOT NULL,
@@ -87,16 +90,12 @@ WHERE tbl = ? AND board = ? AND id = ?
 """
 
 
-class Holder(NamedTuple):
-    """Who is at a task."""
+@frozen_by_name
+class Holder(Lease):
+    """The lease under which a process is at a task."""
 
     id: str
     """The task's."""
-    process: str | None
-    until: float | None
-    """When he may be taken for gone, in seconds since 1970."""
-    ticks: float | None
-    """The same since the boot of his machine, where that is known."""
 
 
 class Kept(NamedTuple):
@@ -176,7 +175,10 @@ class Index:
             "SELECT id, process, until, ticks FROM tasks_2 INDEXED BY tasks_2_next "
             "WHERE tbl = ? AND board = ? AND status = 'in_progress' ORDER BY place, id"
         )
-        return [Holder(*one) for one in self._do(asked, self._at)]
+        return [
+            Holder(id=id, process=process, until=until, ticks=ticks)
+            for id, process, until, ticks in self._do(asked, self._at)
+        ]
 
     def next(self, limit: int) -> dict[str, Kept]:
         """What is to be begun next, by id and in this order; `limit` of it at most."""
