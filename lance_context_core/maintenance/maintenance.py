@@ -228,7 +228,7 @@ class Upkeep:
     async def _is_of_one_machine(self) -> bool:
         """Whether nobody else can be at its tables but processes that have the locks of this machine."""
         journal = self._database.connection.journal
-        return journal is not None and file_locks.ARE_THERE and await journal.is_kept()
+        return journal is not None and await journal.is_kept()
 
     def _locked(self, name: str, patience: float) -> AbstractAsyncContextManager[None]:
         """Be the only one of this machine that maintains a table, on all its refs, or holds it.

@@ -391,7 +391,17 @@ def test_two_processes_do_the_work_once(where, request):
 def impatient(request, monkeypatch):
     """Both ways in which a table is held, and nobody waits for long."""
     monkeypatch.setattr("lance_context_core.maintenance.maintenance._PATIENCE_SECONDS", 0.2)
-    monkeypatch.setattr("lance_context_core.storage.file_locks.ARE_THERE", request.param == "locks")
+    if request.param == "claims":
+        as_with_other_machines(monkeypatch)
+
+
+def as_with_other_machines(monkeypatch):
+    """Have every store taken for one whose tables other machines may be at."""
+
+    async def is_of_one_machine(_):
+        return False
+
+    monkeypatch.setattr(Upkeep, "_is_of_one_machine", is_of_one_machine)
 
 
 @pytest.mark.usefixtures("impatient")
@@ -411,7 +421,8 @@ async def test_who_holds_a_table_keeps_others_from_maintaining_it(open_store):
 async def test_who_is_to_hold_a_table_waits_for_whoever_maintains_it(
     open_store, monkeypatch, are_locks
 ):
-    monkeypatch.setattr("lance_context_core.storage.file_locks.ARE_THERE", are_locks)
+    if not are_locks:
+        as_with_other_machines(monkeypatch)
     ours, theirs = open_store(), open_store()
     await fill(ours, 8)
     happened, started, go_on = [], threading.Event(), threading.Event()
