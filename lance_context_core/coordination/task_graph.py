@@ -19,7 +19,6 @@ from lance_context_core.coordination.task_types import (
 )
 from lance_context_core.errors import ConflictError, InvalidRequestError, NotFoundError
 from lance_context_core.storage.leases import Lease
-from lance_context_core.storage.task_index import Holder
 
 
 class Graph:
@@ -50,7 +49,7 @@ class Graph:
 
     def begun(self) -> list[Task]:
         """Those that somebody is at, in their order."""
-        return [self.get(one.id) for one in self._tasks.holders()]
+        return [self.get(id) for id, _ in self._tasks.holders()]
 
     def next(self, limit: int) -> list[Task]:
         """What is to be begun next, in this order; `limit` tasks at most."""
@@ -152,11 +151,11 @@ class Graph:
         self._put(replace(task, **self._lapsing(task.process, lease)))
         return self.get(id)
 
-    def take_back(self, is_gone: Callable[[Holder], bool]) -> None:
+    def take_back(self, is_gone: Callable[[Lease], bool]) -> None:
         """Let what somebody is at who is gone be begun anew."""
-        for one in self._tasks.holders():
-            if is_gone(one):
-                task = self.get(one.id)
+        for id, lease in self._tasks.holders():
+            if is_gone(lease):
+                task = self.get(id)
                 self._become(task, TaskStatus.PENDING, note=f"{task.assigned_to!r} is gone")
                 self._settle(task.id)
 

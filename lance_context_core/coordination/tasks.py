@@ -35,7 +35,7 @@ from lance_context_core.coordination.task_types import (
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.scope import Scope
 from lance_context_core.storage import leases
-from lance_context_core.storage.task_index import Holder
+from lance_context_core.storage.leases import Lease
 from lance_context_core.stores.key_values import AsyncKeyValues
 
 # What callers give a board, checked.
@@ -445,7 +445,7 @@ class AsyncTaskBoard:
     def _changes(self) -> Changes:
         return Changes(self.name, self._resources, self._scope)
 
-    def _is_gone(self, holder: Holder, seen: set[str] | None = None) -> bool:
+    def _is_gone(self, holder: Lease, seen: set[str] | None = None) -> bool:
         """Whether others may have what is held; who was `seen` alive is not looked for once more."""
         seconds = _ALIVE_FOR_SECONDS if seen is None or holder.process in seen else 0.0
         now = self._resources.clock.now().timestamp()

@@ -3,7 +3,7 @@
 import asyncio
 import builtins
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import field, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -277,17 +277,14 @@ class Queue:
         """Extend the leases of these jobs; returns the ids of those that are not lost."""
         kept = []
         for job in taken.values():
-            try:
+            with suppress(NotFoundError):  # It was erased meanwhile.
                 before = await self._held(job.id)
-            except NotFoundError:
-                continue  # It was erased meanwhile.
-            current = from_record(before.record)
-            if _is_lost(job, current):
-                continue
-            after = replace(current, lease_until=self._records.now() + LEASE)
-            if not await self._put(before, after):
-                raise ConflictError(f"job {job.id!r} was changed by others meanwhile: try again")
-            kept.append(job.id)
+                if _is_lost(job, current := from_record(before.record)):
+                    continue
+                after = replace(current, lease_until=self._records.now() + LEASE)
+                if not await self._put(before, after):
+                    raise ConflictError(f"job {job.id!r} was changed meanwhile: try again")
+                kept.append(job.id)
         return kept
 
     async def _found(self, wanted: Mapping[str, Any]) -> builtins.list[Job]:

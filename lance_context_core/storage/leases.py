@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Generic, Self, TypeVar
 
 from lance_context_core._loop import store_loop
-from lance_context_core._util.frozen import frozen_by_name
+from lance_context_core._util.frozen import frozen
 from lance_context_core._util.logs import log
 from lance_context_core.errors import StoreClosedError
 
@@ -27,18 +27,18 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-@frozen_by_name
+@frozen
 class Lease:
     """The right of one process to one thing, until it runs out."""
 
-    token: int | None = None
-    """The fencing token: larger than that of each earlier holder. None while the thing is waited for."""
     process: str | None = None
     """The holder, as `mine` names it. None where it is not kept: then the lease ends by time alone."""
     until: float | None = None
     """When it runs out by the clock of the store, in seconds since 1970. None: it does not."""
     ticks: float | None = None
     """The same by `ticks` on the machine of the holder; None where that is not known."""
+    token: int | None = None
+    """The fencing token: larger than that of each earlier holder. None while the thing is waited for."""
 
     def renewed(self, seconds: float, now: float) -> Self:
         """The same lease, which runs out `seconds` from `now`, the store's time."""

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.storage.leases import Lease
 
 _TABLES = """
@@ -90,14 +89,6 @@ WHERE tbl = ? AND board = ? AND id = ?
 """
 
 
-@frozen_by_name
-class Holder(Lease):
-    """The lease under which a process is at a task."""
-
-    id: str
-    """The task's."""
-
-
 class Kept(NamedTuple):
     """An item that is kept of a board: its head, or a task."""
 
@@ -169,16 +160,13 @@ class Index:
         )
         return {id for (id,) in self._do(asked, (*self._at, *ids, *statuses))}
 
-    def holders(self) -> list[Holder]:
-        """Who is at the tasks that are begun, in their order."""
+    def holders(self) -> list[tuple[str, Lease]]:
+        """The ids of the tasks that are begun, in their order, with their holders' leases."""
         asked = (
             "SELECT id, process, until, ticks FROM tasks_2 INDEXED BY tasks_2_next "
             "WHERE tbl = ? AND board = ? AND status = 'in_progress' ORDER BY place, id"
         )
-        return [
-            Holder(id=id, process=process, until=until, ticks=ticks)
-            for id, process, until, ticks in self._do(asked, self._at)
-        ]
+        return [(id, Lease(*ends)) for id, *ends in self._do(asked, self._at)]
 
     def next(self, limit: int) -> dict[str, Kept]:
         """What is to be begun next, by id and in this order; `limit` of it at most."""
