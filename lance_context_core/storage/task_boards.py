@@ -10,9 +10,8 @@ from typing import Any, Generic, Protocol, TypeVar
 from lance_context_core._loop import WOULD_BLOCK, WouldBlock
 from lance_context_core._util.frozen import frozen
 from lance_context_core.errors import ConflictError
-from lance_context_core.storage import task_index
+from lance_context_core.storage import leases, task_index
 from lance_context_core.storage.lance.schema import KEY
-from lance_context_core.storage.locks import processes
 from lance_context_core.storage.names import new_revision, next_revision
 from lance_context_core.storage.sql.predicates import Clause
 from lance_context_core.storage.table import Table
@@ -200,7 +199,7 @@ class Changer(Generic[T]):
         """Whether it is on us to make the index anew; None if it shows what the table holds."""
         if Index.valid(at.connection, at.table, at.token, self.board) is not None:
             return (), None
-        return (), task_index.take_turn(at.connection, at.table, processes.ticks())
+        return (), task_index.take_turn(at.connection, at.table, leases.ticks())
 
 
 class _BehindError(Exception):
