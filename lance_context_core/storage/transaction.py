@@ -78,13 +78,14 @@ class WriteTransaction:
 
     def enter(self, task: asyncio.Task[Any] | None) -> None:
         """Begin the block, in a task, or else where the caller's context is. Raises if it is in another's."""
-        other = _block.get()
-        if other is not None and other.place == self.place and other.is_here(task):
+        others = [*_around()]
+        if any(one.place == self.place and one.is_here(task) for one in others):
             raise InvalidRequestError(
                 "a transaction cannot begin inside another one of the same store: use the one that is "
                 "open, or end it before"
             )
-        self._before, self._task, self._is_open = other, task, True
+        self._before = next(iter(others), None)
+        self._task, self._is_open = task, True
         _block.set(self)
 
     def leave(self) -> None:
@@ -94,9 +95,14 @@ class WriteTransaction:
 
     def is_here(self, task: asyncio.Task[Any] | None) -> bool:
         """Whether the caller is in the block, in that task."""
-        return self._is_open and (
-            _block.get() is self if self._task is None else task is self._task
-        )
+        if not self._is_open:
+            return False
+        return self in _around() if self._task is None else task is self._task
+
+    @property
+    def before(self) -> "WriteTransaction | None":
+        """That of another store in whose block this one began."""
+        return self._before
 
     def require_open(self) -> None:
         """Raise InvalidRequestError if the block has ended."""
@@ -316,6 +322,14 @@ class WriteTransaction:
 
     def _note_fences(self) -> None:
         self._fences += [one for one in fencing.at(self.place) if one not in self._fences]
+
+
+def _around() -> Iterator[WriteTransaction]:
+    """The transactions in whose blocks the caller is, the innermost first."""
+    one = _block.get()
+    while one is not None:
+        yield one
+        one = one.before
 
 
 class Member(Protocol):

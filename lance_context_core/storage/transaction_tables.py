@@ -272,8 +272,9 @@ class TransactionTable(Table):
         done = await self._transaction.take(run, told, n_rows=n_rows)
         if done is None:
             self._transaction.refuse(
-                f"a write of {n_rows:,} {what} to {self.label}, which is too large for the log or "
-                "replaces what has expired or changes the columns of the table,"
+                f"a write of {n_rows:,} {what} to {self.label} that has more than "
+                f"{self._transaction.policy.bytes:,} bytes, replaces what has expired, or brings the "
+                "first vectors of the table,"
             )
         return done
 
