@@ -1,5 +1,7 @@
 """Writes to several stores of one place are made together at the end of a block, or not at all."""
 
+# ruff: noqa: PT012 - which line of the block raises is what these are about
+
 import asyncio
 import os
 import signal
@@ -217,7 +219,7 @@ def test_a_branch_has_transactions_of_its_own(store):
 
 def test_one_transaction_is_one_change_of_the_log(store):
     write_everything(store)
-    journal = store.aio._resources.database.connection.journal  # noqa: SLF001
+    journal = store.aio._resources.database.connection.journal
     statements = []
     journal.ways.connection.set_trace_callback(statements.append)
     with store.transaction() as tx:
@@ -363,24 +365,6 @@ async def test_another_task_cannot_use_it_and_may_begin_one_of_its_own(tmp_path)
         assert [one and one.value for one in found] == [None, {"n": 1}, {"n": 2}]
 
 
-@pytest.mark.parametrize(
-    "use",
-    [
-        lambda tx: tx.vectors().delete_collection(),
-        lambda tx: tx.vectors().erase(["d"]),
-    ],
-    ids=["delete_collection", "erase"],
-)
-def test_a_call_that_cannot_take_part_is_refused_and_so_is_the_rest(store, use):
-    store.vectors().add([Document(id="d", text="a text")])
-    with pytest.raises(InvalidRequestError, match="failed"), store.transaction() as tx:
-        tx.kv().put([item(n=1)])
-        with pytest.raises(InvalidRequestError, match="cannot be part of a transaction"):
-            use(tx)
-    assert values(store) == [None]
-    assert store.vectors().count() == 1
-
-
 def test_a_refusal_that_the_block_expects_leaves_the_rest(store):
     store.kv().put([item(n=0)])
     with store.transaction() as tx:
@@ -459,7 +443,7 @@ with ContextStore.open(sys.argv[1]) as store:
 @pytest.mark.process
 @pytest.mark.parametrize("nth", [1, 2, 4, 7, 10, 13, 100])
 def test_a_kill_at_any_statement_leaves_all_or_nothing(tmp_path, nth):
-    from proofs.crash.transactions import look  # noqa: PLC0415 - beside the program that it looks at
+    from proofs.crash.transactions import look
 
     with run(KILLED, tmp_path / "store", nth) as process:
         said, _ = process.communicate(timeout=300)
@@ -483,7 +467,7 @@ with ContextStore.open(sys.argv[1]) as store:
 
 @pytest.mark.process
 def test_another_process_sees_all_of_a_transaction_or_nothing(tmp_path):
-    from proofs.crash.transactions import AGENT, COUNT, SESSION, USER  # noqa: PLC0415
+    from proofs.crash.transactions import AGENT, COUNT, SESSION, USER
 
     with (
         run(WRITER, tmp_path / "store") as writer,
