@@ -212,6 +212,10 @@ class WriteTransaction:
 
         That is so where what a call of the block has returned, or expected, is not so any more.
         """
+        if isinstance(self._refusal, put_if.Taken | put_if.Unexpected):
+            raise ConflictError(
+                f"a call inside the transaction did not find what it expected: {_AGAIN}"
+            ) from self._refusal
         if self._refusal is not None:
             raise InvalidRequestError(
                 f"a call inside the transaction failed, so that nothing was written: {self._refusal}"
@@ -280,11 +284,12 @@ class WriteTransaction:
 
     @contextmanager
     def _whole(self) -> Iterator[None]:
-        """Leave nothing of a write in here that fails; one that was refused refuses the transaction."""
+        """Write in here: one that fails fails the transaction, also if its caller goes on."""
         n_pending, n_decisions = len(self._pending), len(self._decisions)
         try:
             yield
-        except (put_if.Taken, put_if.Unexpected, NotKnownError, BehindError):
+        except (NotKnownError, BehindError):
+            # Something is to be prepared, and the call begins anew.
             del self._pending[n_pending:], self._decisions[n_decisions:]
             raise
         except BaseException as error:

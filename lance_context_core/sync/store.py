@@ -200,7 +200,7 @@ class Transaction(Blocking[AsyncTransaction]):
     kv = giving(AsyncTransaction.kv, KeyValues)
 
     def context(self, name: str = DEFAULT_CONTEXT) -> Context:
-        """The record API over the records under `name`. See `AsyncContextStore.context`."""
+        """As `ContextStore.context`. See `AsyncTransaction.context`."""
         return blocking_over(self._aio.context(name), Context)
 
     scope = handing(AsyncTransaction.scope)

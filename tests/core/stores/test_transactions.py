@@ -365,13 +365,13 @@ async def test_another_task_cannot_use_it_and_may_begin_one_of_its_own(tmp_path)
         assert [one and one.value for one in found] == [None, {"n": 1}, {"n": 2}]
 
 
-def test_a_refusal_that_the_block_expects_leaves_the_rest(store):
+def test_a_failed_write_that_the_block_catches_fails_the_rest(store):
     store.kv().put([item(n=0)])
-    with store.transaction() as tx:
+    with pytest.raises(ConflictError, match="expected"), store.transaction() as tx:
         with pytest.raises(AlreadyExistsError):
             tx.kv().write(adds=[item(n=1)])
         tx.kv().put([item("b", n=2)])
-    assert values(store, "k", "b") == [{"n": 0}, {"n": 2}]
+    assert values(store, "k", "b") == [{"n": 0}, None]
 
 
 @pytest.mark.parametrize("place", ["memory", "journal=None"])
