@@ -397,6 +397,15 @@ def test_a_lock_that_is_lost_before_the_end_keeps_all_from_being_written(store):
     assert (values(store), texts(store)) == ([None], [])
 
 
+def test_a_lock_around_one_call_has_to_be_held_until_the_end(store):
+    lock = store.locks.acquire("r", owner="me")
+    with pytest.raises(StaleLockError), store.transaction() as tx:
+        with lock.fencing():
+            tx.kv().put([item(n=1)])
+        lock.release()
+    assert values(store) == [None]
+
+
 # Kills, and others who look
 
 
