@@ -429,8 +429,9 @@ class AsyncTaskBoard:
     # Helpers
 
     async def _add(self, new: Sequence[Mapping[str, Any]]) -> builtins.list[Task]:
+        now = self._resources.clock.now()
+
         def change(graph: Graph, order: int) -> builtins.list[Task]:
-            now = self._resources.clock.now()
             graph.add_all(
                 [
                     Task(order=place, created_at=now, updated_at=now, **one)

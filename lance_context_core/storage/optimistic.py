@@ -23,6 +23,9 @@ from lance_context_core.storage.wal.table_log import TableLog
 _COLUMNS = (KEY, "expires_at", "revision")
 _NO_ROW: Row = {}
 
+FIRST_PENDING = 1 << 50
+"""From here on are the places of entries that their transaction has not written yet."""
+
 
 class UnfitError(Exception):
     """What is to be written is too large, or does not fit the table: it is to be a commit of its own."""
@@ -117,8 +120,8 @@ class OptimisticTransaction:
                 view.moment == before.moment and view.places(keys) == before.places(keys)
             )
             if is_same and unless is not None:
-                last = before.entries[-1].seq if before.entries else 0
-                later = (one.row for one in view.entries if one.seq > last)
+                # What the same transaction wrote is behind all that others did.
+                later = (one.row for one in view.entries if before.last < one.seq < FIRST_PENDING)
                 is_same = not any(unless.holds and unless.holds(row) for row in later)
             return new if is_same else None
 

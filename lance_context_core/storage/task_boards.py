@@ -168,7 +168,7 @@ class Changer(Generic[T]):
         for _ in range(_ATTEMPTS):
             try:
                 return await self.table.amend(self._work)
-            except _BehindError:
+            except BehindError:
                 # Of many who see that, one reads the table, and the others wait for him.
                 is_mine = await self.table.amend(self._turn)
                 while is_mine is False:
@@ -182,13 +182,13 @@ class Changer(Generic[T]):
         """As `change`, in any thread; WOULD_BLOCK where that takes long, or there is more to do."""
         try:
             return self.table.amend_now(self._work)
-        except _BehindError:
+        except BehindError:
             return WOULD_BLOCK
 
     def _work(self, at: Amending) -> tuple[Sequence[New], T]:
         found = Index.valid(at.connection, at.table, at.token, self.board)
         if found is None:
-            raise _BehindError(at.table, at.token)
+            raise BehindError(at.table, at.token)
         changing = Changing(found, self.now, self.rows)
         outcome = self.decide(changing)
         if changing.new:
@@ -202,7 +202,7 @@ class Changer(Generic[T]):
         return (), task_index.take_turn(at.connection, at.table, leases.ticks())
 
 
-class _BehindError(Exception):
+class BehindError(Exception):
     """The index does not show what the table holds."""
 
 

@@ -110,6 +110,14 @@ class WalWrites:
 
         return await self._written(rows, put)
 
+    async def write_as_expected(self, rows: Sequence[Row]) -> list[bool] | None:
+        """As `write`, or nothing; what is expected counts also where nothing is written."""
+
+        async def put(write: OptimisticTransaction) -> list[bool]:
+            return await put_if.write_as_expected(write, rows, is_watched=True)
+
+        return await self._written(rows, put)
+
     def write_now(self, rows: Sequence[Row]) -> Done | None:
         """As `write`, in any thread and without a wait; None, too, where one would have to wait."""
         return self._sighted.write_now(rows, self._known, self._policy)
@@ -211,6 +219,10 @@ class WalWrites:
             self._folding.watch(policy)
         return done
 
+    def relieve(self, view: View, policy: JournalPolicy) -> None:
+        """Have the journal folded if it is full, or once nobody writes; waits for nothing."""
+        self._folding.relieve_later(view, policy)
+
     # Helpers
 
     async def _folded(self, places: Mapping[str, int], schema: pa.Schema) -> pa.Table:
@@ -286,7 +298,7 @@ class WalWrites:
         """
         if not self._access.spec.tells_versions:
             return False
-        view = await self._ledger.view()
+        view = await self._ledger.acknowledged()
         if view is None or not view.places({*keys}):
             return False
         await self._access.settle()

@@ -67,6 +67,10 @@ class TableLog:
             return None
         return await self._looked(self._transactions.view, self.part)
 
+    async def acknowledged(self) -> View | None:
+        """As `view`, of nothing but what was acknowledged."""
+        return await self.view()
+
     async def news(self, token: int, last: int) -> News | None:
         """What is in it, and what came after `last`, if since `token` that was all.
 
@@ -145,6 +149,19 @@ class TableLog:
         """
         await self._ways.opened()
         return await self._looked(self._transactions.write, self.part, decide)
+
+    async def write_all(
+        self,
+        parts: Sequence[Part],
+        decide: Callable[[Sequence[View]], Sequence[Sequence[New]] | None],
+        changes: Sequence[tuple[Part, Callable[[Amending], tuple[Sequence[New], object]]]],
+    ) -> Sequence[View] | None:
+        """As `write`, of several tables of the store at once: all of it, or nothing.
+
+        Afterwards the `changes` are made as by `amend`, in the same transaction.
+        """
+        await self._ways.opened()
+        return await self._looked(self._transactions.write_all, parts, decide, changes)
 
     def write_now(self, decide: Callable[[View], Sequence[New] | None]) -> View | None:
         """As `write`, in any thread and without a wait; None, too, where one would have to wait."""

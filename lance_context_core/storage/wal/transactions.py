@@ -3,6 +3,7 @@
 import sqlite3
 import time
 from collections.abc import Callable, Sequence
+from itertools import repeat
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -10,7 +11,7 @@ from lance_context_core.storage.locks import fencing, lock_table
 from lance_context_core.storage.wal import sqlite
 from lance_context_core.storage.wal.connection_pool import ConnectionPool
 from lance_context_core.storage.wal.entries import Entry, New, News, View, checksum
-from lance_context_core.storage.wal.log_reader import LogReaders, ManyError
+from lance_context_core.storage.wal.log_reader import LogReader, LogReaders, ManyError
 from lance_context_core.storage.wal.sqlite import Part
 
 T = TypeVar("T")
@@ -62,30 +63,41 @@ class Transactions:
 
     def write(self, part: Part, decide: Callable[[View], Sequence[New] | None]) -> View | None:
         """As `TableLog.write`."""
+
+        def alone(views: Sequence[View]) -> Sequence[Sequence[New]] | None:
+            return None if (new := decide(views[0])) is None else (new,)
+
+        done = self.write_all((part,), alone)
+        return None if done is None else done[0]
+
+    def write_all(
+        self,
+        parts: Sequence[Part],
+        decide: Callable[[Sequence[View]], Sequence[Sequence[New]] | None],
+        changes: Sequence[tuple[Part, Callable[[Amending], tuple[Sequence[New], object]]]] = (),
+    ) -> Sequence[View] | None:
+        """As `TableLog.write_all`."""
         with self._ways.lock:
             if (transaction := self._ways.transaction) is None:
                 return None
-            written: list[Entry] = []
+            mirrors: list[LogReader] = []
+            written: list[list[Entry]] = []
             with transaction as connection:
                 self.require_fences(connection)
-                mirror = self._mirrors.now(connection, part)
-                if mirror is None or not (view := mirror.view).version:
+                for part in parts:
+                    mirror = self._mirrors.now(connection, part)
+                    if mirror is None or not mirror.view.version:
+                        return None
+                    mirrors.append(mirror)
+                if (new := decide([mirror.view for mirror in mirrors])) is None:
                     return None
-                if (new := decide(view)) is None:
-                    return None
-                told = view.next_told
-                # In the order of the entries, also where the clock was set back.
-                at = max(time.time_ns() // 1000, mirror.last_at)
-                for one in new:
-                    crc = checksum(one.how, one.key, one.payload)
-                    values = (mirror.id, one.how, one.key, one.payload, told, at, crc)
-                    seq = connection.execute(sqlite.INSERT, values).lastrowid or 0
-                    size = len(one.payload or b"")
-                    written.append(Entry(seq, one.how, one.key, one.row, size, told, at))
-                if written:
-                    connection.execute(sqlite.CHANGED, (mirror.id,))
-            mirror.add(written)
-            return mirror.view
+                # Nobody looks at what is in the file from here on: it may yet be taken back.
+                written += map(_inserted, repeat(connection), mirrors, new)
+                for part, change in changes:
+                    _amended(connection, part, change)
+            for mirror, entries in zip(mirrors, written, strict=True):
+                mirror.add(entries)
+            return [mirror.view for mirror in mirrors]
 
     def amend(self, part: Part, decide: Callable[[Amending], tuple[Sequence[New], T]]) -> T:
         """As `TableLog.amend`."""
@@ -94,22 +106,7 @@ class Transactions:
                 raise NotKnownError
             with transaction as connection:
                 self.require_fences(connection)
-                state = connection.execute(sqlite.AMENDED, part).fetchone()
-                if state is None or state[1] <= 0:
-                    raise NotKnownError
-                id, version, folded, folding, token, last = state
-                new, outcome = decide(Amending(connection, id, token))
-                # As `View.next_told`.
-                told = version + 1 + (folding > folded)
-                at = max(time.time_ns() // 1000, last or 0)
-                if new:
-                    values = []
-                    for one in new:
-                        crc = checksum(one.how, one.key, one.payload)
-                        values.append((id, one.how, one.key, one.payload, told, at, crc))
-                    connection.executemany(sqlite.INSERT, values)
-                    connection.execute(sqlite.CHANGED, (id,))
-                return outcome
+                return _amended(connection, part, decide)
 
     def do(self, done: sqlite.Statements) -> None:
         """Say these, all or none."""
@@ -145,3 +142,42 @@ class Transactions:
         if fencing.are_any():
             for fence in fencing.at(str(self._root)):
                 lock_table.require(connection, fence)
+
+
+def _inserted(connection: sqlite3.Connection, mirror: LogReader, new: Sequence[New]) -> list[Entry]:
+    """The entries, which are behind all others of the table once the transaction is committed."""
+    told = mirror.view.next_told
+    # In the order of the entries, also where the clock was set back.
+    at = max(time.time_ns() // 1000, mirror.last_at)
+    written = []
+    for one in new:
+        crc = checksum(one.how, one.key, one.payload)
+        values = (mirror.id, one.how, one.key, one.payload, told, at, crc)
+        seq = connection.execute(sqlite.INSERT, values).lastrowid or 0
+        written.append(Entry(seq, one.how, one.key, one.row, len(one.payload or b""), told, at))
+    if written:
+        connection.execute(sqlite.CHANGED, (mirror.id,))
+    return written
+
+
+def _amended(
+    connection: sqlite3.Connection,
+    part: Part,
+    decide: Callable[[Amending], tuple[Sequence[New], T]],
+) -> T:
+    state = connection.execute(sqlite.AMENDED, part).fetchone()
+    if state is None or state[1] <= 0:
+        raise NotKnownError
+    id, version, folded, folding, token, last = state
+    new, outcome = decide(Amending(connection, id, token))
+    # As `View.next_told`.
+    told = version + 1 + (folding > folded)
+    at = max(time.time_ns() // 1000, last or 0)
+    if new:
+        values = []
+        for one in new:
+            crc = checksum(one.how, one.key, one.payload)
+            values.append((id, one.how, one.key, one.payload, told, at, crc))
+        connection.executemany(sqlite.INSERT, values)
+        connection.execute(sqlite.CHANGED, (id,))
+    return outcome
