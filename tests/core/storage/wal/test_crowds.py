@@ -3,8 +3,9 @@
 import asyncio
 from types import SimpleNamespace
 
-from lance_context_core import AsyncContextStore, Message
+from lance_context_core import AsyncContextStore, Item, Message
 from lance_context_core._util import cooperative as steps
+from lance_context_core.storage import file_locks
 from lance_context_core.storage.wal.transactions import Transactions
 
 
@@ -39,4 +40,47 @@ async def test_others_have_their_turn_while_a_hundred_tasks_append(tmp_path, mon
     await ticking
     assert 0 < most < 20  # A turn may begin amid one of the ticks.
     assert len(await store.history.get_messages("a", session_id="s")) == 301
+    await store.close()
+
+
+async def test_a_hundred_first_writes_at_once_look_at_the_table_once(tmp_path, monkeypatch):
+    take, n_asked = file_locks._Locks.take, 0
+
+    def counted(self):
+        nonlocal n_asked
+        n_asked += 1
+        return take(self)
+
+    async with AsyncContextStore.open(tmp_path) as store:
+        await store.history.append("a", Message.user("there is a table"), session_id="s")
+    store = AsyncContextStore.open(tmp_path)
+    monkeypatch.setattr(file_locks._Locks, "take", counted)
+    items = store.kv("k")
+    await asyncio.gather(*(items.append([Item(key=f"{n}", value={})]) for n in range(100)))
+    assert 0 < n_asked < 10
+    assert await items.count() == 100
+    await store.close()
+
+
+async def test_those_who_wait_for_the_store_in_one_process_ask_the_system_one_by_one(
+    tmp_path, monkeypatch
+):
+    take, n_asked = file_locks._Locks.take, 0
+
+    def counted(self):
+        nonlocal n_asked
+        n_asked += 1
+        return take(self)
+
+    store = AsyncContextStore.open(tmp_path)
+    await store.history.append("a", Message.user("the first"), session_id="s")
+    journal = store._resources.database.connection.journal
+    monkeypatch.setattr(file_locks._Locks, "take", counted)
+
+    async def hold():
+        async with journal.alone():
+            await asyncio.sleep(0)
+
+    await asyncio.gather(*(hold() for _ in range(50)))
+    assert n_asked == 50
     await store.close()
