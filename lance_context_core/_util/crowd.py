@@ -42,7 +42,8 @@ class FairLock:
             if not self._is_held:
                 self._is_held = True
                 return None
-            self._waiting.append(turn := Future())
+            turn: Future[None] = Future()
+            self._waiting.append(turn)
             return turn
 
     def _pass_on(self) -> None:
@@ -69,9 +70,10 @@ class SharedCall(Generic[T]):
         Where that one fails, or is cancelled, its caller alone is told, and the next one calls anew.
         """
         while True:
+            mine: Future[T] = Future()
             with self._lock:
                 if (running := self._running) is None:
-                    self._running = mine = Future()
+                    self._running = mine
             if running is None:
                 return await self._led(mine, call)
             if await asyncio.shield(asyncio.wrap_future(_ended(running))):

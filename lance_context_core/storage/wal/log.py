@@ -248,7 +248,7 @@ class Journal:
             life=life,
             on_loss=self.mirrors.clear,
         )
-        self.transactions = Transactions(root, self.ways, self.mirrors)
+        self.transactions = Transactions(root, self.ways, self.mirrors, self.waiting)
 
     def on_break(self, forget: Callable[[Part], None]) -> None:
         """Have `forget` called where a table was changed otherwise than by entries that were seen."""
@@ -344,7 +344,7 @@ class Journal:
             return str(error)
         lost = [row[0] for row in rows if not is_whole(*row)]
         if lost:
-            await self.waiting.insist(self.transactions.do, sqlite.lost(lost))
+            await self.transactions.commit(self.transactions.do(sqlite.lost(lost)))
         return f"{len(lost)} rows of the journal {str(self.path)!r} are damaged" if lost else ""
 
     async def keep_log_small(self) -> None:
@@ -358,13 +358,15 @@ class Journal:
         """Do `work`, which must be quick, in a transaction of its own; the journal must exist."""
         self._life.require_writable()
         await self.ways.opened()
-        return await self.waiting.insist(self.transactions.transact, work)
+        return await self.transactions.commit(self.transactions.transact(work))
 
     def transact_now(self, work: Callable[[sqlite3.Connection], T]) -> T | WouldBlock:
         """As `transact`, in any thread and without a wait; WOULD_BLOCK where one would have to wait."""
         self._life.require_writable()
         try:
-            return self.transactions.transact(work) if self.ways.is_open() else WOULD_BLOCK
+            if not self.ways.is_open():
+                return WOULD_BLOCK
+            return self.transactions.commit_now(self.transactions.transact(work))
         except sqlite.BusyError:
             return WOULD_BLOCK
 

@@ -106,16 +106,16 @@ async def test_an_error_reaches_the_one_who_called_and_the_next_one_calls_anew()
 
 
 async def test_who_is_cancelled_takes_the_call_from_nobody():
-    shared, gate = SharedCall(), asyncio.Event()
+    shared, gate = SharedCall(), asyncio.get_running_loop().create_future()
 
     async def call():
-        await gate.wait()
+        await gate
         return threading.get_ident()
 
     tasks = [asyncio.create_task(shared.of(call)) for _ in range(4)]
     await asyncio.sleep(0)
     tasks[0].cancel()
     tasks[2].cancel()
-    gate.set()
+    gate.set_result(None)
     done = await asyncio.gather(*tasks, return_exceptions=True)
     assert [type(one) for one in done] == [asyncio.CancelledError, int] * 2

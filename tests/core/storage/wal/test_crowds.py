@@ -6,17 +6,17 @@ from types import SimpleNamespace
 from lance_context_core import AsyncContextStore, Item, Message
 from lance_context_core._util import cooperative as steps
 from lance_context_core.storage import file_locks
-from lance_context_core.storage.wal.transactions import Transactions
+from lance_context_core.storage.wal.transactions import _Brought
 
 
 async def test_others_have_their_turn_while_a_hundred_tasks_append(tmp_path, monkeypatch):
-    write, n_written, most, now, ended = Transactions.write, 0, 0, 0.0, False
+    do, n_written, most, now, ended = _Brought.do, 0, 0, 0.0, False
 
-    def counted(self, part, decide):
+    def counted(self, connection):
         nonlocal n_written, now
         n_written += 1
         now += 0.001  # A write takes as long, as far as turns are told by this clock.
-        return write(self, part, decide)
+        return do(self, connection)
 
     async def tick():
         nonlocal n_written, most
@@ -26,7 +26,7 @@ async def test_others_have_their_turn_while_a_hundred_tasks_append(tmp_path, mon
 
     store = AsyncContextStore.open(tmp_path)
     await store.history.append("a", Message.user("the first"), session_id="s")
-    monkeypatch.setattr(Transactions, "write", counted)
+    monkeypatch.setattr(_Brought, "do", counted)
     monkeypatch.setattr(steps, "time", SimpleNamespace(monotonic=lambda: now))
     ticking = asyncio.create_task(tick())
     said = [[Message.user(f"{task} {n}") for n in range(3)] for task in range(100)]
