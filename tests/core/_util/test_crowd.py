@@ -109,7 +109,7 @@ async def test_who_is_cancelled_takes_the_call_from_nobody():
     shared, gate = SharedCall(), asyncio.get_running_loop().create_future()
 
     async def call():
-        await gate
+        await asyncio.shield(gate)
         return threading.get_ident()
 
     tasks = [asyncio.create_task(shared.of(call)) for _ in range(4)]

@@ -232,6 +232,27 @@ async def test_a_full_disk_is_told_to_all_and_those_who_write_later_see_nothing_
     assert await kv.count() == 22
 
 
+async def test_a_commit_that_fails_is_told_to_all_and_leaves_nothing_that_later_ones_would_see(
+    kv, monkeypatch
+):
+    exit_ = Transaction.__exit__
+
+    def fail(self, *_):
+        monkeypatch.setattr(Transaction, "__exit__", exit_)
+        exit_(self, None, sqlite3.OperationalError("disk I/O error"), None)
+
+    monkeypatch.setattr(Transaction, "__exit__", fail)
+    adds = [kv.add([item("one", n), item(n, n)]) for n in range(10)]
+    done = await asyncio.gather(*adds, return_exceptions=True)
+    told = [n for n, one in enumerate(done) if not isinstance(one, Exception)]
+    assert len(told) < 10
+    assert {one.key for one in await kv.list()} >= {"first", "second", *map(str, told)}
+    await kv.put([item("later")])
+    assert await kv.add([item("one", 77)]) == [not any(done[n][0] for n in told)]
+    there = {"first", "second", "later", "one", *map(str, told)}
+    assert {one.key for one in await kv.list()} == there
+
+
 @pytest.mark.parametrize("n_turns", [0, 1, 2, 3, 4, 5, 8])
 @pytest.mark.parametrize("is_locked", [False, True], ids=["alone", "beside another process"])
 async def test_who_is_cancelled_has_written_all_or_nothing_and_the_others_what_they_brought(
