@@ -78,7 +78,9 @@ class WalWrites:
         new = [New.of(How.APPEND, row, self._access.spec.columns) for row in rows]
         if size_of(new) > policy.batch_bytes:
             return None
-        while (view := await self._ledger.write(self._if_known(known := self._known, new))) is None:
+        while (
+            view := await self._ledger.write(self._if_known(known := self._known, rows, new))
+        ) is None:
             if self._known is known:
                 self._known = None
             if not await self._fit(rows):
@@ -347,12 +349,19 @@ class WalWrites:
         return policy if policy is not None and n_rows <= policy.batch_rows else None
 
     def _if_known(
-        self, known: Known | None, new: Sequence[New]
+        self, known: Known | None, rows: Sequence[Row], new: Sequence[New]
     ) -> Callable[[View], Sequence[New] | None]:
-        """Write these if the table is as `known`, for which they were checked."""
+        """Write these, of the rows, if the table is as `known`, for which they were checked.
+
+        What has no vectors fits each version of the table: to fold some is no reason to look anew.
+        """
+        is_plain = not vectors_of(rows)
 
         def decide(view: View) -> Sequence[New] | None:
-            return new if known is not None and view.moment == known.moment else None
+            if known is None:
+                return None
+            is_same = view.moment == known.moment
+            return new if is_same or (is_plain and view.table == known.moment.table) else None
 
         return decide
 

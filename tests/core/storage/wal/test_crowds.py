@@ -7,6 +7,7 @@ from lance_context_core import AsyncContextStore, Item, Message
 from lance_context_core._util import cooperative as steps
 from lance_context_core.storage import file_locks
 from lance_context_core.storage.wal.transactions import _Brought
+from lance_context_core.storage.wal_writes import WalWrites
 
 
 async def test_others_have_their_turn_while_a_hundred_tasks_append(tmp_path, monkeypatch):
@@ -84,3 +85,23 @@ async def test_those_who_wait_for_the_store_in_one_process_ask_the_system_one_by
     await asyncio.gather(*(hold() for _ in range(50)))
     assert n_asked == 50
     await store.close()
+
+
+async def test_after_a_flush_what_has_no_vectors_is_written_without_a_new_look_at_the_table(
+    tmp_path, monkeypatch
+):
+    look, n_looks = WalWrites._look_once, 0
+
+    def counted(self):
+        nonlocal n_looks
+        n_looks += 1
+        return look(self)
+
+    monkeypatch.setattr(WalWrites, "_look_once", counted)
+    async with AsyncContextStore.open(tmp_path, maintenance=None) as store:
+        items = store.kv("k")
+        for n in range(3):
+            await asyncio.gather(*(items.append([Item(key=f"{n}.{k}")]) for k in range(30)))
+            await store.flush()
+        assert n_looks == 1
+        assert await items.count() == 90
