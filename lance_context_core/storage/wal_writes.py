@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_context_core._loop import WOULD_BLOCK, WouldBlock
+from lance_context_core._util.crowd import SharedCall
 from lance_context_core._util.retry import Attempts
 from lance_context_core.storage import merge_on_read, put_if
 from lance_context_core.storage.flush import Flushing
@@ -65,6 +66,7 @@ class WalWrites:
         self._grows = (0, 0)
         """Since which token nothing but rows appended here came about, and until which."""
         self._known: Known | None = None
+        self._looks = SharedCall[Known]()
         self._policy: JournalPolicy | None = None
         """What the journal takes; None if nobody has asked, or it takes nothing."""
 
@@ -76,8 +78,11 @@ class WalWrites:
         new = [New.of(How.APPEND, row, self._access.spec.columns) for row in rows]
         if size_of(new) > policy.batch_bytes:
             return None
-        while (view := await self._ledger.write(self._if_known(new))) is None:
-            self._known = None
+        while (
+            view := await self._ledger.write(self._if_known(known := self._known, rows, new))
+        ) is None:
+            if self._known is known:
+                self._known = None
             if not await self._fit(rows):
                 return None
         before, (since, until) = view.token - 1, self._grows
@@ -355,12 +360,20 @@ class WalWrites:
         policy = self._policy
         return policy if policy is not None and n_rows <= policy.batch_rows else None
 
-    def _if_known(self, new: Sequence[New]) -> Callable[[View], Sequence[New] | None]:
-        """Write these if the table is at the version for which they were checked."""
-        known = self._known
+    def _if_known(
+        self, known: Known | None, rows: Sequence[Row], new: Sequence[New]
+    ) -> Callable[[View], Sequence[New] | None]:
+        """Write these, of the rows, if the table is as `known`, for which they were checked.
+
+        What has no vectors fits each version of the table: to fold some is no reason to look anew.
+        """
+        is_plain = not vectors_of(rows)
 
         def decide(view: View) -> Sequence[New] | None:
-            return new if known is not None and view.moment == known.moment else None
+            if known is None:
+                return None
+            is_same = view.moment == known.moment
+            return new if is_same or (is_plain and view.table == known.moment.table) else None
 
         return decide
 
@@ -386,8 +399,11 @@ class WalWrites:
         return True
 
     async def _look(self) -> Known:
-        """What there is to know of the table, which the journal knows afterwards."""
-        return await self._access.follow(self._look_once)
+        """What there is to know of the table, which the journal knows afterwards.
+
+        A hundred who write first at the same moment look once.
+        """
+        return await self._looks.of(lambda: self._access.follow(self._look_once))
 
     async def _look_once(self) -> Known:
         access = self._access
