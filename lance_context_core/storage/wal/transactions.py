@@ -194,14 +194,18 @@ class Transactions:
     ) -> Work[View | None]:
         """As `TableLog.write`."""
 
-        def alone(views: Sequence[View]) -> Sequence[Sequence[New]] | None:
-            return None if (new := decide(views[0])) is None else (new,)
-
-        write = self.write_all((part,), alone)
-
         def work(connection: sqlite3.Connection | None) -> View | None:
-            done = write(connection)
-            return None if done is None else done[0]
+            if connection is None:
+                return None
+            self.require_fences(connection)
+            mirror = self._mirrors.now(connection, part)
+            if mirror is None or not (view := mirror.view).version:
+                return None
+            if (new := decide(view)) is None:
+                return None
+            # Nothing here fails any more. Those who write behind it in the same transaction see it.
+            mirror.add(_inserted(connection, mirror, view, new))
+            return mirror.view
 
         return work
 
@@ -223,12 +227,13 @@ class Transactions:
                 if mirror is None or not mirror.view.version:
                     return None
                 mirrors.append(mirror)
-            if (new := decide([mirror.view for mirror in mirrors])) is None:
+            views = [mirror.view for mirror in mirrors]
+            if (new := decide(views)) is None:
                 return None
-            written = [*map(_inserted, repeat(connection), mirrors, new)]
+            written = [*map(_inserted, repeat(connection), mirrors, views, new)]
             for part, change in changes:
                 _amended(connection, part, change)
-            # Nothing here fails any more. Those who write behind it in the same transaction see it.
+            # As by `write`.
             for mirror, entries in zip(mirrors, written, strict=True):
                 mirror.add(entries)
             return [mirror.view for mirror in mirrors]
@@ -273,11 +278,31 @@ class Transactions:
 
     def commit_now(self, work: Work[T]) -> T:
         """Do `work` at once, in any thread; with what others have brought until it may begin."""
+        if not self._brought and self._ways.lock.acquire(blocking=False):
+            try:
+                return self._commit_alone(work)
+            finally:
+                self._ways.lock.release()
         self._brought.append(mine := _Brought(work))
         with self._ways.lock:
             while not mine.is_done:
                 self._commit_brought(mine)
         return mine.result()
+
+    def _commit_alone(self, work: Work[T]) -> T:
+        """Commit one write by itself; for who has the lock of the connection."""
+        if (transaction := self._ways.transaction) is None:
+            return work(None)
+        is_done = False
+        try:
+            with transaction as connection:
+                outcome = work(connection)
+                is_done = True
+        except BaseException:
+            if is_done:
+                self._mirrors.clear()  # They have what is undone.
+            raise
+        return outcome
 
     async def commit(self, work: Work[T]) -> T:
         """Do `work`, as soon as no other process is at the file; with what others bring in this turn.
@@ -412,9 +437,11 @@ class Transactions:
         return brought
 
 
-def _inserted(connection: sqlite3.Connection, mirror: LogReader, new: Sequence[New]) -> list[Entry]:
+def _inserted(
+    connection: sqlite3.Connection, mirror: LogReader, view: View, new: Sequence[New]
+) -> list[Entry]:
     """The entries, which are behind all others of the table once the transaction is committed."""
-    told = mirror.view.next_told
+    told = view.next_told
     # In the order of the entries, also where the clock was set back.
     at = max(time.time_ns() // 1000, mirror.last_at)
     written = []
