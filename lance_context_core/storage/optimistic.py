@@ -47,8 +47,11 @@ class OptimisticTransaction:
         fits: Callable[[View], Awaitable[bool]],
         *,
         most_bytes: int,
+        take_turn: Callable[[], Awaitable[None]],
     ) -> None:
         """Write through `ledger`, which takes so many bytes at once.
+
+        `take_turn` is waited for once others were faster, before it is tried again.
 
         `know` makes the table known to it, `fits` says whether what is to be written fits the table
         as it was then.
@@ -64,6 +67,8 @@ class OptimisticTransaction:
         self._know = know
         self._fits = fits
         self._most_bytes = most_bytes
+        self._take_turn = take_turn
+        self._has_turn = False
         self._beneath: tuple[object, list[Row]] | None = None
         self._asked: frozenset[str] = frozenset()
         self._entered: Container[str] = ()
@@ -126,6 +131,9 @@ class OptimisticTransaction:
             return new if is_same else None
 
         self.written = await self._ledger.write(decide)
+        if self.written is None and not self._has_turn:
+            await self._take_turn()
+            self._has_turn = True
         return self.written
 
     async def insert_absent(self, rows: Sequence[Row]) -> tuple[int, int]:

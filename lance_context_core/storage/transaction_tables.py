@@ -68,7 +68,9 @@ class TransactionLog(TableLog):
     def on_break(self, forget: Callable[[], None]) -> None:
         """Nothing is remembered here."""
 
-    async def write(self, decide: Decide) -> View | None:
+    async def write(
+        self, decide: Decide, _then: Callable[[View | None], None] | None = None
+    ) -> View | None:
         """As `TableLog.write`."""
         view = await self.view()
         if view is None or not view.version or (new := decide(view)) is None:

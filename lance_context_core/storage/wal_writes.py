@@ -1,6 +1,7 @@
 """Small writes of a table by way of the journal: acknowledged there, and folded with many others."""
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -8,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_context_core._loop import WOULD_BLOCK, WouldBlock
-from lance_context_core._util.crowd import SharedCall
+from lance_context_core._util.crowd import FairLock, SharedCall
 from lance_context_core._util.retry import Attempts
 from lance_context_core.storage import merge_on_read, put_if
 from lance_context_core.storage.flush import Flushing
@@ -67,6 +68,8 @@ class WalWrites:
         """Since which token nothing but rows appended here came about, and until which."""
         self._known: Known | None = None
         self._looks = SharedCall[Known]()
+        self._overtaken = FairLock()
+        """Those who were overtaken by others, one after the other."""
         self._policy: JournalPolicy | None = None
         """What the journal takes; None if nobody has asked, or it takes nothing."""
 
@@ -78,17 +81,24 @@ class WalWrites:
         new = [New.of(How.APPEND, row, self._access.spec.columns) for row in rows]
         if size_of(new) > policy.batch_bytes:
             return None
+        since: list[int] = []
+
+        def grow(view: View | None) -> None:
+            if view is not None:
+                before, (first, until) = view.token - 1, self._grows
+                self._grows = (first if until == before else before, view.token)
+                since.append(self._grows[0])
+
         while (
-            view := await self._ledger.write(self._if_known(known := self._known, rows, new))
+            view := await self._ledger.write(self._if_known(known := self._known, rows, new), grow)
         ) is None:
             if self._known is known:
                 self._known = None
             if not await self._fit(rows):
                 return None
-        before, (since, until) = view.token - 1, self._grows
-        self._grows = (since if until == before else before, view.token)
         await self._folding.relieve(len(view.entries), view.size, policy)
-        return Appended(view.told, view.token, len(rows), self._grows[0])
+        # In a transaction nothing is written yet.
+        return Appended(view.told, view.token, len(rows), since[0] if since else view.token)
 
     async def insert(self, rows: Sequence[Row]) -> tuple[int, int] | None:
         """As `Table.insert_absent`; None if they are to be a commit of their own."""
@@ -272,7 +282,18 @@ class WalWrites:
         view = await self._ledger.view()
         if (view is None or not view.version) and await self._access.peek() is None:
             return None
-        write = self._write((), policy)
+        async with AsyncExitStack() as turn:
+            write = self._write((), policy, turn)
+            return await self._changed(write, where, columns, change, policy)
+
+    async def _changed(
+        self,
+        write: OptimisticTransaction,
+        where: Clause,
+        columns: Sequence[str],
+        change: Callable[[Row], New],
+        policy: JournalPolicy,
+    ) -> int | None:
         attempts = Attempts(f"rows of {self._access.label} kept being changed by others")
         while True:
             attempts.begin()
@@ -330,16 +351,27 @@ class WalWrites:
         """
         if (policy := await self._policy_for(len(rows) + n_others)) is None:
             return None
-        write = self._write(rows, policy)
-        try:
-            done = await do(write)
-        except UnfitError:
-            return None
+        async with AsyncExitStack() as turn:
+            write = self._write(rows, policy, turn)
+            try:
+                done = await do(write)
+            except UnfitError:
+                return None
         if write.written is not None:
             await self._folding.relieve(len(write.written.entries), write.written.size, policy)
         return done
 
-    def _write(self, rows: Sequence[Row], policy: JournalPolicy) -> OptimisticTransaction:
+    def _write(
+        self, rows: Sequence[Row], policy: JournalPolicy, turn: AsyncExitStack
+    ) -> OptimisticTransaction:
+        """One that was overtaken goes on behind those who were before it, until the end of `turn`.
+
+        Of many who change the same rows at the same moment one gets through at a time.
+        """
+
+        async def take_turn() -> None:
+            await turn.enter_async_context(self._overtaken.held())
+
         async def fit(view: View) -> bool:
             return await self._fit(rows, at=view.moment)
 
@@ -350,6 +382,7 @@ class WalWrites:
             self._look,
             fit,
             most_bytes=policy.batch_bytes,
+            take_turn=take_turn,
         )
 
     async def _policy_for(self, n_rows: int) -> JournalPolicy | None:

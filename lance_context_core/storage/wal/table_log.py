@@ -141,8 +141,14 @@ class TableLog:
 
     # Writing
 
-    async def write(self, decide: Callable[[View], Sequence[New] | None]) -> View | None:
+    async def write(
+        self,
+        decide: Callable[[View], Sequence[New] | None],
+        then: Callable[[View | None], None] | None = None,
+    ) -> View | None:
         """Write what `decide` makes of what is there, which stays so meanwhile; returns what is then.
+
+        `then` is told of that first, in the order in which all is written.
 
         None if the table or its version is not known, or if `decide` wants nothing written since it
         is not as expected.
@@ -150,7 +156,7 @@ class TableLog:
         """
         await self._ways.opened()
         work = self._transactions.write(self.part, decide)
-        return await self._looked(lambda: self._transactions.commit(work))
+        return await self._looked(lambda: self._transactions.commit(work, then))
 
     async def write_all(
         self,

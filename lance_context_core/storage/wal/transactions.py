@@ -42,14 +42,21 @@ Work = Callable[[sqlite3.Connection | None], T]
 means that there is no file at this moment."""
 
 
+Then = Callable[[T], None]
+"""Is told what came of a write once it is committed, in the order of the commits; raises nothing."""
+
+
 class _Brought(Generic[T]):
     """A write that waits for the next transaction, and what has come of it."""
 
-    __slots__ = ("_context", "_done", "_work", "error", "is_done", "outcome", "until")
+    __slots__ = ("_context", "_done", "_then", "_work", "error", "is_done", "outcome", "until")
 
-    def __init__(self, work: Work[T], done: "asyncio.Future[None] | None" = None) -> None:
+    def __init__(
+        self, work: Work[T], then: Then[T] | None, done: "asyncio.Future[None] | None" = None
+    ) -> None:
         """`done` is of a task that waits for it; a thread waits for the lock of the connection."""
         self._work = work
+        self._then = then
         # Whoever commits it, it depends on the locks of the one who brought it.
         self._context = copy_context()
         self._done = done
@@ -70,6 +77,8 @@ class _Brought(Generic[T]):
     def end(self, error: Exception | None = None) -> None:
         """Tell the one who waits that it is done, or that nothing of it was."""
         self.error, self.is_done = error or self.error, True
+        if self.error is None and self._then is not None:
+            self._then(cast("T", self.outcome))
         if (done := self._done) is None:
             return
         loop = done.get_loop()
@@ -276,14 +285,17 @@ class Transactions:
 
     # Committing
 
-    def commit_now(self, work: Work[T]) -> T:
+    def commit_now(self, work: Work[T], then: Then[T] | None = None) -> T:
         """Do `work` at once, in any thread; with what others have brought until it may begin."""
         if not self._brought and self._ways.lock.acquire(blocking=False):
             try:
-                return self._commit_alone(work)
+                outcome = self._commit_alone(work)
+                if then is not None:
+                    then(outcome)
+                return outcome
             finally:
                 self._ways.lock.release()
-        self._brought.append(mine := _Brought(work))
+        self._brought.append(mine := _Brought(work, then))
         with self._ways.lock:
             while not mine.is_done:
                 self._commit_brought(mine)
@@ -304,7 +316,7 @@ class Transactions:
             raise
         return outcome
 
-    async def commit(self, work: Work[T]) -> T:
+    async def commit(self, work: Work[T], then: Then[T] | None = None) -> T:
         """Do `work`, as soon as no other process is at the file; with what others bring in this turn.
 
         Who is cancelled has written nothing, or all of it.
@@ -319,8 +331,8 @@ class Transactions:
                     now.first = task
                     now.loop.call_soon(self._come_round)
                 with suppress(sqlite.BusyError):
-                    return self.commit_now(work)
-        mine = _Brought(work, done := now.loop.create_future())
+                    return self.commit_now(work, then)
+        mine = _Brought(work, then, done := now.loop.create_future())
         mine.until = time.monotonic() + self._waiting.patience_seconds
         self._brought.append(mine)
         if not now.is_due:
