@@ -53,6 +53,7 @@ class StoreLoop:
         self._thread: threading.Thread | None = None
         self._here = threading.local()
         self._is_over = False
+        self._ended: list[asyncio.AbstractEventLoop] = []
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """As `block_on`."""
@@ -119,9 +120,17 @@ class StoreLoop:
             thread.join(timeout=_PATIENCE_SECONDS)
 
     def end(self) -> None:
-        """As `stop`, at the exit of the interpreter: daemon threads that ask for more end, too."""
+        """As `stop`, at the exit of the interpreter: daemon threads that ask for more end, too.
+
+        Its loop is not closed: the engine may still have an answer for it.
+        """
         self._is_over = True
         self.stop()
+
+    def close(self) -> None:
+        """Close the loops that have ended at the exit."""
+        while self._ended:
+            self._ended.pop().close()
 
     def _is_to_end(self) -> bool:
         """Whether this thread ends with the interpreter, which is about to: it does so quietly."""
@@ -164,7 +173,10 @@ class StoreLoop:
             loop.run_until_complete(loop.shutdown_asyncgens())
         finally:
             workers.shutdown(wait=False)
-            loop.close()
+            if self._is_over:
+                self._ended.append(loop)
+            else:
+                loop.close()
 
 
 def _await_end(work: Coroutine[Any, Any, object]) -> None:
@@ -208,8 +220,10 @@ def begin(work: Coroutine[Any, Any, T]) -> "Future[T]":
 def end_at_exit() -> None:
     """Have the loop and its workers end at the exit, before all that was registered until now.
 
-    Background work that is cut off by the end of the interpreter complains about it, and a thread
-    that is in a library of another language when that is taken apart takes the process along.
+    Called after the import of the engine, that is before its end: there the engine waits for its
+    threads, and holds what a call from this loop needs to return. Background work that is cut off by
+    the end of the interpreter complains about it, and a thread that is in a library of another
+    language when that is taken apart takes the process along.
     """
     atexit.unregister(_end)
     atexit.register(_end)
@@ -220,6 +234,7 @@ def _end() -> None:
     wait_for_all()
 
 
+atexit.register(store_loop.close)
 end_at_exit()
 
 if hasattr(os, "register_at_fork"):

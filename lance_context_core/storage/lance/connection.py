@@ -37,8 +37,7 @@ from lance_context_core.storage.wal.log import Journal
 from lance_context_core.storage.wal.policy import JournalPolicy
 from lance_context_core.storage.wal.sqlite import NAME as JOURNAL
 
-# At the exit the engine waits for its threads, and holds what a call from our loop needs to return.
-end_at_exit()
+end_at_exit()  # Now that the engine is imported: before its own end.
 
 _MEMORY = "memory://"
 """Where everything is gone with the connection."""
