@@ -1,6 +1,6 @@
 """Rows written by key on top of what is there, the journal's and the table's, into the journal."""
 
-from collections.abc import Awaitable, Callable, Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -44,8 +44,9 @@ class OptimisticTransaction:
         fits: Callable[[View], Awaitable[bool]],
         *,
         most_bytes: int,
+        keeps_states: bool = True,
     ) -> None:
-        """Write through `ledger`, which takes so many bytes at once.
+        """Write through `ledger`, which takes so many bytes at once; `keeps_states` as `TableLog.write`.
 
         `know` makes the table known to it, `fits` says whether what is to be written fits the table
         as it was then.
@@ -61,10 +62,9 @@ class OptimisticTransaction:
         self._know = know
         self._fits = fits
         self._most_bytes = most_bytes
+        self._keeps_states = keeps_states and access.spec.tells_versions
         self._beneath: tuple[object, list[Row]] | None = None
         self._asked: frozenset[str] = frozenset()
-        self._entered: Container[str] = ()
-        """Those of the keys asked for that the journal has entries of."""
         self._there: dict[str, Row] = {}
 
     async def find(self, where: str | None, *, columns: Sequence[str]) -> list[Row]:
@@ -77,8 +77,8 @@ class OptimisticTransaction:
         if not await self._fits(view):
             raise UnfitError
         self.view, keys = view, merge_on_read.keys_of(where)
-        rows = await self._look_up(mine := view.of(keys), where, columns)
-        self._asked, self._entered = keys or frozenset(), {entry.key for entry in mine.entries}
+        rows = await self._look_up(view.of(keys), where, columns)
+        self._asked = keys or frozenset()
         self._there = {row[KEY]: row for row in rows}
         return rows
 
@@ -94,10 +94,8 @@ class OptimisticTransaction:
 
     def putting(self, row: Row) -> New:
         """The entry of a row that is written in the place of what was seen of its key."""
-        key = row[KEY]
-        entered = self._entered if key in self._asked else self.view.places({key})
-        is_new = key not in self._there and key not in entered
-        return New.of(How.APPEND if is_new else How.PUT, row, self._access.spec.columns)
+        how = How.PUT if row[KEY] in self._there else How.APPEND
+        return New.of(how, row, self._access.spec.columns)
 
     async def write(
         self, new: Sequence[New], watched: Collection[str] = (), unless: Clause | None = None
@@ -122,7 +120,7 @@ class OptimisticTransaction:
                 is_same = not any(unless.holds and unless.holds(row) for row in later)
             return new if is_same else None
 
-        self.written = await self._ledger.write(decide)
+        self.written = await self._ledger.write(decide, keeps_states=self._keeps_states)
         return self.written
 
     async def insert_absent(self, rows: Sequence[Row]) -> tuple[int, int]:
@@ -286,7 +284,7 @@ class Sighted:
             written = await self._ledger.write(work.decide)
         if written is None:
             return None
-        await self._folding.relieve(len(written.entries), written.size, policy)
+        await self._folding.relieve(written, policy)
         return work.existed
 
     def write_now(

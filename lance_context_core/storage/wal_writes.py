@@ -1,6 +1,6 @@
 """Small writes of a table by way of the journal: acknowledged there, and folded with many others."""
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -82,7 +82,7 @@ class WalWrites:
                 return None
         before, (since, until) = view.token - 1, self._grows
         self._grows = (since if until == before else before, view.token)
-        await self._folding.relieve(len(view.entries), view.size, policy)
+        await self._folding.relieve(view, policy)
         return Appended(view.told, view.token, len(rows), self._grows[0])
 
     async def insert(self, rows: Sequence[Row]) -> tuple[int, int] | None:
@@ -118,7 +118,6 @@ class WalWrites:
         """As `Table.upsert`, or `Table.replace`; None if they are to be a commit of their own."""
 
         async def upsert(write: OptimisticTransaction) -> tuple[int, int]:
-            await self._keep_states(row[KEY] for row in rows)
             return await write.upsert(rows, adds=adds)
 
         return await self._written(rows, upsert)
@@ -129,17 +128,14 @@ class WalWrites:
         """As `Table.write_if`; None if it is to be a commit of its own."""
 
         async def write(write: OptimisticTransaction) -> bool:
-            if keeps_states:
-                await self._keep_states(seen)
             return await write.write_if(rows, removed=removed, seen=seen)
 
-        return await self._written(rows, write, n_others=len(removed))
+        return await self._written(rows, write, n_others=len(removed), keeps_states=keeps_states)
 
     async def exchange(self, rows: Sequence[Row], seen: Seen, tail: Tail) -> bool | None:
         """As `Table.exchange_if`; None if it is to be a commit of its own."""
 
         async def exchange(write: OptimisticTransaction) -> bool:
-            await self._keep_states(seen)
             return await write.exchange(rows, seen, tail)
 
         return await self._written(rows, exchange, n_others=len(seen))
@@ -188,7 +184,7 @@ class WalWrites:
             many = replace(
                 policy, rows=policy.rows * _AMENDED_FOLDS, bytes=policy.bytes * _AMENDED_FOLDS
             )
-            await self._folding.relieve(*await self._ledger.fullness(), many)
+            await self._folding.relieve_counted(*await self._ledger.fullness(), many)
         # Nothing is waited for from the commit on: who is cancelled has written nothing.
         try:
             return await self._ledger.amend(decide)
@@ -268,29 +264,14 @@ class WalWrites:
                 write, keys, len(rows)
             ):
                 return None
-            if await self._keep_states(keys):
-                continue
             new = [*map(change, rows)]
             try:
                 written = await write.write(new)
             except UnfitError:
                 return None
             if written is not None:
-                await self._folding.relieve(len(written.entries), written.size, policy)
+                await self._folding.relieve(written, policy)
                 return len(new)
-
-    async def _keep_states(self, keys: Iterable[str]) -> bool:
-        """Have rows that are about to be changed in a version, if one was told of them.
-
-        Returns whether anything was done for it.
-        """
-        if not self._access.spec.tells_versions:
-            return False
-        view = await self._ledger.view()
-        if view is None or not view.places({*keys}):
-            return False
-        await self._access.settle()
-        return True
 
     async def _are_all(
         self, write: OptimisticTransaction, keys: Collection[str], n_rows: int
@@ -306,6 +287,7 @@ class WalWrites:
         do: Callable[[OptimisticTransaction], Awaitable[T]],
         *,
         n_others: int = 0,
+        keeps_states: bool = True,
     ) -> T | None:
         """What `do` answers that writes the rows; None if they are to be a commit of their own.
 
@@ -313,16 +295,18 @@ class WalWrites:
         """
         if (policy := await self._policy_for(len(rows) + n_others)) is None:
             return None
-        write = self._write(rows, policy)
+        write = self._write(rows, policy, keeps_states=keeps_states)
         try:
             done = await do(write)
         except UnfitError:
             return None
         if write.written is not None:
-            await self._folding.relieve(len(write.written.entries), write.written.size, policy)
+            await self._folding.relieve(write.written, policy)
         return done
 
-    def _write(self, rows: Sequence[Row], policy: JournalPolicy) -> OptimisticTransaction:
+    def _write(
+        self, rows: Sequence[Row], policy: JournalPolicy, *, keeps_states: bool = True
+    ) -> OptimisticTransaction:
         async def fit(view: View) -> bool:
             return await self._fit(rows, at=view.moment)
 
@@ -333,6 +317,7 @@ class WalWrites:
             self._look,
             fit,
             most_bytes=policy.batch_bytes,
+            keeps_states=keeps_states,
         )
 
     async def _policy_for(self, n_rows: int) -> JournalPolicy | None:

@@ -136,15 +136,20 @@ class TableLog:
 
     # Writing
 
-    async def write(self, decide: Callable[[View], Sequence[New] | None]) -> View | None:
+    async def write(
+        self, decide: Callable[[View], Sequence[New] | None], *, keeps_states: bool = False
+    ) -> View | None:
         """Write what `decide` makes of what is there, which stays so meanwhile; returns what is then.
 
         None if the table or its version is not known, or if `decide` wants nothing written since it
         is not as expected.
-        It must be quick, and is called again where somebody else was writing.
+        It must be quick, and is called again where somebody else was writing. With `keeps_states`,
+        rows that are changed or removed stay in a version, if their writers were told of one.
         """
         await self._ways.opened()
-        return await self._looked(self._transactions.write, self.part, decide)
+        return await self._looked(
+            self._transactions.write, self.part, decide, keeps_states=keeps_states
+        )
 
     def write_now(self, decide: Callable[[View], Sequence[New] | None]) -> View | None:
         """As `write`, in any thread and without a wait; None, too, where one would have to wait."""

@@ -60,7 +60,13 @@ class Transactions:
         with self._ways.lock:
             return self._mirrors.prepare(self._ways.connection, many)
 
-    def write(self, part: Part, decide: Callable[[View], Sequence[New] | None]) -> View | None:
+    def write(
+        self,
+        part: Part,
+        decide: Callable[[View], Sequence[New] | None],
+        *,
+        keeps_states: bool = False,
+    ) -> View | None:
         """As `TableLog.write`."""
         with self._ways.lock:
             if (transaction := self._ways.transaction) is None:
@@ -73,7 +79,7 @@ class Transactions:
                     return None
                 if (new := decide(view)) is None:
                     return None
-                told = view.next_told
+                told = view.told_beside([one.key for one in new] if keeps_states else ())
                 # In the order of the entries, also where the clock was set back.
                 at = max(time.time_ns() // 1000, mirror.last_at)
                 for one in new:
