@@ -13,7 +13,7 @@ from lance_context_core.storage.lance.arrow import Row
 from lance_context_core.storage.lance.schema import KEY, VECTOR
 from lance_context_core.storage.lance.table_handle import TableHandle
 from lance_context_core.storage.names import succeeds
-from lance_context_core.storage.preconditions import NO_KEYS, Seen, Tail
+from lance_context_core.storage.preconditions import NO_KEYS, Observed, Seen, Tail
 from lance_context_core.storage.row_cache import RowCache
 from lance_context_core.storage.sql.predicates import Clause, in_list
 from lance_context_core.storage.wal.entries import How, Moment, New, View, size_of
@@ -45,8 +45,11 @@ class OptimisticTransaction:
         *,
         most_bytes: int,
         keeps_states: bool = True,
+        observed: Observed | None = None,
     ) -> None:
         """Write through `ledger`, which takes so many bytes at once; `keeps_states` as `TableLog.write`.
+
+        The first try is on top of what was `observed`; the next one reads anew.
 
         `know` makes the table known to it, `fits` says whether what is to be written fits the table
         as it was then.
@@ -62,6 +65,7 @@ class OptimisticTransaction:
         self._know = know
         self._fits = fits
         self._most_bytes = most_bytes
+        self._observed = observed if observed is not None and observed.view is not None else None
         self._keeps_states = keeps_states and access.spec.tells_versions
         self._beneath: tuple[object, list[Row]] | None = None
         self._asked: frozenset[str] = frozenset()
@@ -72,6 +76,13 @@ class OptimisticTransaction:
         return await self._access.follow(lambda: self._find(where, columns))
 
     async def _find(self, where: str | None, columns: Sequence[str]) -> list[Row]:
+        observed, self._observed = self._observed, None
+        if observed is not None and (view := observed.view) is not None:
+            if not await self._fits(view):
+                raise UnfitError
+            self.view, self._there = view, {row[KEY]: row for row in observed.rows}
+            self._asked = frozenset(self._there)
+            return [*observed.rows]
         while (view := await self._ledger.view()) is None or not view.version:
             await self._know()
         if not await self._fits(view):
@@ -88,9 +99,20 @@ class OptimisticTransaction:
 
     async def look(self, keys: Collection[str]) -> dict[str, Row]:
         """What there is of these keys."""
-        if not self._asked.issuperset(keys):
+        if self._observed is not None:
+            await self._access.follow(lambda: self._look_beside(keys))
+        elif not self._asked.issuperset(keys):
             await self.find(in_list(KEY, keys), columns=_COLUMNS)
         return self._there
+
+    async def _look_beside(self, keys: Collection[str]) -> None:
+        """Know what there is of these keys beside the rows that were observed, at the same moment."""
+        await self._find(None, _COLUMNS)
+        if others := frozenset(keys) - self._asked:
+            where = in_list(KEY, others)
+            rows = await self._look_up(self.view.of(others), where, _COLUMNS)
+            self._there |= {row[KEY]: row for row in rows}
+            self._asked |= others
 
     def putting(self, row: Row) -> New:
         """The entry of a row that is written in the place of what was seen of its key."""
@@ -183,22 +205,24 @@ class OptimisticTransaction:
         return await self.write(new, seen) is not None
 
     async def exchange(self, rows: Sequence[Row], seen: Seen, tail: Tail) -> bool:
-        """As `Table.exchange_if`."""
+        """As `Table.exchange_if`; the tail is the end of what was observed, if anything was."""
+        is_observed = self._observed is not None
         there = await self.look(seen)
         if any((there.get(key) or _NO_ROW).get("revision") != seen[key] for key in seen):
             return False
-        last = await merge_on_read.slice_of(
-            self._access,
-            self.view,
-            tail.where,
-            columns=[KEY],
-            offset=0,
-            limit=None,
-            last=tail.n_looked_at,
-            nothing=NO_KEYS,
-        )
-        if last[KEY].to_pylist() != list(tail.keys):
-            return False
+        if not is_observed:
+            last = await merge_on_read.slice_of(
+                self._access,
+                self.view,
+                tail.where,
+                columns=[KEY],
+                offset=0,
+                limit=None,
+                last=tail.n_looked_at,
+                nothing=NO_KEYS,
+            )
+            if last[KEY].to_pylist() != list(tail.keys):
+                return False
         new = [New.removing(key) for key in seen if key in there]
         new += [New.of(How.APPEND, row, self._access.spec.columns) for row in rows]
         return await self.write(new, seen, tail.where) is not None

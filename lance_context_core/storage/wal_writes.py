@@ -24,7 +24,7 @@ from lance_context_core.storage.optimistic import (
     Sighted,
     UnfitError,
 )
-from lance_context_core.storage.preconditions import Seen, Tail
+from lance_context_core.storage.preconditions import Observed, Seen, Tail
 from lance_context_core.storage.row_cache import RowCache
 from lance_context_core.storage.sql.predicates import Clause, UnsureError, in_list
 from lance_context_core.storage.wal.entries import How, Moment, New, View, size_of
@@ -114,13 +114,15 @@ class WalWrites:
         """As `write`, in any thread and without a wait; None, too, where one would have to wait."""
         return self._sighted.write_now(rows, self._known, self._policy)
 
-    async def upsert(self, rows: Sequence[Row], *, adds: bool = True) -> tuple[int, int] | None:
+    async def upsert(
+        self, rows: Sequence[Row], *, adds: bool = True, observed: Observed | None = None
+    ) -> tuple[int, int] | None:
         """As `Table.upsert`, or `Table.replace`; None if they are to be a commit of their own."""
 
         async def upsert(write: OptimisticTransaction) -> tuple[int, int]:
             return await write.upsert(rows, adds=adds)
 
-        return await self._written(rows, upsert)
+        return await self._written(rows, upsert, observed=observed)
 
     async def write_if(
         self, rows: Sequence[Row], removed: Collection[str], seen: Seen, *, keeps_states: bool
@@ -132,13 +134,15 @@ class WalWrites:
 
         return await self._written(rows, write, n_others=len(removed), keeps_states=keeps_states)
 
-    async def exchange(self, rows: Sequence[Row], seen: Seen, tail: Tail) -> bool | None:
+    async def exchange(
+        self, rows: Sequence[Row], seen: Seen, tail: Tail, observed: Observed | None
+    ) -> bool | None:
         """As `Table.exchange_if`; None if it is to be a commit of its own."""
 
         async def exchange(write: OptimisticTransaction) -> bool:
             return await write.exchange(rows, seen, tail)
 
-        return await self._written(rows, exchange, n_others=len(seen))
+        return await self._written(rows, exchange, n_others=len(seen), observed=observed)
 
     async def update(self, where: Clause, values: Row) -> int | None:
         """As `Table.update`; None if it is to be a commit of its own."""
@@ -150,9 +154,9 @@ class WalWrites:
 
         return await self._change(where, columns, put)
 
-    async def delete(self, where: Clause) -> int | None:
+    async def delete(self, where: Clause, observed: Observed | None = None) -> int | None:
         """As `Table.delete`; None if it is to be a commit of its own."""
-        return await self._change(where, [KEY], lambda row: New.removing(row[KEY]))
+        return await self._change(where, [KEY], lambda row: New.removing(row[KEY]), observed)
 
     async def take(
         self, row_ids: Sequence[int] | np.ndarray, *, columns: Sequence[str], nothing: pa.Table
@@ -239,7 +243,11 @@ class WalWrites:
         return await self._access.look("read {}", read, nothing) if found is None else found
 
     async def _change(
-        self, where: Clause, columns: Sequence[str], change: Callable[[Row], New]
+        self,
+        where: Clause,
+        columns: Sequence[str],
+        change: Callable[[Row], New],
+        observed: Observed | None = None,
     ) -> int | None:
         """Write what `change` makes of the matching rows; returns how many there were.
 
@@ -251,7 +259,7 @@ class WalWrites:
         view = await self._ledger.view()
         if (view is None or not view.version) and await self._access.peek() is None:
             return None
-        write = self._write((), policy)
+        write = self._write((), policy, observed=observed)
         attempts = Attempts(f"rows of {self._access.label} kept being changed by others")
         while True:
             attempts.begin()
@@ -288,6 +296,7 @@ class WalWrites:
         *,
         n_others: int = 0,
         keeps_states: bool = True,
+        observed: Observed | None = None,
     ) -> T | None:
         """What `do` answers that writes the rows; None if they are to be a commit of their own.
 
@@ -295,7 +304,7 @@ class WalWrites:
         """
         if (policy := await self._policy_for(len(rows) + n_others)) is None:
             return None
-        write = self._write(rows, policy, keeps_states=keeps_states)
+        write = self._write(rows, policy, keeps_states=keeps_states, observed=observed)
         try:
             done = await do(write)
         except UnfitError:
@@ -305,7 +314,12 @@ class WalWrites:
         return done
 
     def _write(
-        self, rows: Sequence[Row], policy: JournalPolicy, *, keeps_states: bool = True
+        self,
+        rows: Sequence[Row],
+        policy: JournalPolicy,
+        *,
+        keeps_states: bool = True,
+        observed: Observed | None = None,
     ) -> OptimisticTransaction:
         async def fit(view: View) -> bool:
             return await self._fit(rows, at=view.moment)
@@ -318,6 +332,7 @@ class WalWrites:
             fit,
             most_bytes=policy.batch_bytes,
             keeps_states=keeps_states,
+            observed=observed,
         )
 
     async def _policy_for(self, n_rows: int) -> JournalPolicy | None:

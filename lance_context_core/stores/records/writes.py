@@ -9,7 +9,7 @@ from lance_context_core._embedding import embedded, needs_texts
 from lance_context_core._progress import tell_written
 from lance_context_core._util import cooperative as steps
 from lance_context_core._util.frozen import frozen_by_name
-from lance_context_core._util.retry import ATTEMPTS, Attempts
+from lance_context_core._util.retry import Attempts
 from lance_context_core.codecs.records import (
     from_row,
     key_of,
@@ -22,6 +22,7 @@ from lance_context_core.errors import AlreadyExistsError
 from lance_context_core.messages import Message, TextPart, parts_to_json
 from lance_context_core.storage import sql
 from lance_context_core.storage.lance.schema import KEY, OWES, VECTOR
+from lance_context_core.storage.preconditions import Tail
 from lance_context_core.storage.table import Table
 from lance_context_core.stores.records import changes
 from lance_context_core.stores.records.scoped import SUCCEEDED, Records
@@ -59,7 +60,8 @@ async def existing_of(
         for column, value in identities:
             by_column.setdefault(column, []).append(value)
         named = sql.any_of([sql.in_list(column, some) for column, some in by_column.items()])
-    rows = (await records.table.select(records.own(named), columns=columns)).to_pylist()
+    found = await records.table.get(records.own(named), columns=columns)
+    rows = [dict(row) for row in found]
     now = records.now()
     expired = [row[KEY] for row in rows if row["expires_at"] and row["expires_at"] <= now]
     wanted, gone = set(identities), set(expired)
@@ -279,41 +281,39 @@ async def exchange(
 ) -> list[str]:
     """Add records, at the end, in the place of the matching ones; returns the new ones' ids.
 
-    One commit; only what others have added meanwhile, and matches, goes in a second one. What is
-    there already by the identity of a draft, and does not match, is left as it is, and refused as
-    by `insert`.
+    One commit, of all that match then. What is there already by the identity of a draft, and does
+    not match, is left as it is, and refused as by `insert`.
     """
     records.resources.writable()
     table = records.table
     prepared = await prepare(records, table, draft, given, within)
-    gone = await _revisions(table, where)
-    existing, expired = await existing_of(records, _identities(prepared), _keys(prepared, within))
-    staying = {one for one, row in existing.items() if row[KEY] not in gone}
-    for one in [] if keep_existing else prepared:
-        if one.identity in staying:
-            refuse_other_content(one.row, existing[one.identity], one.identity)
-    new = [one for one in prepared if one.identity not in staying]
-    await complete(records, table, new)
-    rows = [one.row for one in new]
-    if expired := [key for key in expired if key not in gone]:
-        await clear_away(records, expired)
-    for attempt in range(ATTEMPTS):
-        if (attempt == 0 and rows) or gone:
-            await table.exchange([] if attempt else rows, removed=gone)
-        if not rows:
-            before = where
-        else:
-            keys = sql.in_list(KEY, [row[KEY] for row in rows])
-            first = (await table.select(keys, columns=[KEY]))["_rowid"]
-            if len(first) == 0:
-                break  # Somebody else has exchanged them in turn.
-            before = sql.all_of([where, f"_rowid < {first[0].as_py()}"])
-        if not (gone := await _revisions(table, before)):
-            break
-    return [
-        existing[one.identity]["id"] if one.identity in staying else one.record.id
-        for one in prepared
-    ]
+    attempts = Attempts("the records to be replaced kept being changed by others")
+    while True:
+        attempts.begin()
+        observed = await records.observed(where, within=within, columns=[KEY, "revision"])
+        gone = {row[KEY]: row["revision"] for row in observed.rows}
+        identities = _identities(prepared)
+        existing, expired = await existing_of(records, identities, _keys(prepared, within))
+        staying = {one for one, row in existing.items() if row[KEY] not in gone}
+        for one in [] if keep_existing else prepared:
+            if one.identity in staying:
+                refuse_other_content(one.row, existing[one.identity], one.identity)
+        new = [one for one in prepared if one.identity not in staying]
+        await complete(records, table, new)
+        rows = [one.row for one in new]
+        if expired := [key for key in expired if key not in gone]:
+            await clear_away(records, expired)
+            continue
+        if (not rows and not gone) or await table.exchange_if(
+            rows,
+            seen={**dict.fromkeys(row[KEY] for row in rows), **gone},
+            tail=Tail(where, [*gone], is_all=True),
+            observed=observed,
+        ):
+            return [
+                existing[one.identity]["id"] if one.identity in staying else one.record.id
+                for one in prepared
+            ]
 
 
 class Prepared(NamedTuple):
@@ -444,9 +444,3 @@ def _identities(new: Sequence[Prepared] | Sequence[Draft]) -> list[Identity]:
 def _keys(new: Sequence[Prepared], within: Within | None) -> list[str] | None:
     """By what those with an identity are looked up that hold `within` something."""
     return None if within is None else [one.row[KEY] for one in new if one.identity]
-
-
-async def _revisions(table: Table, where: sql.Clause) -> dict[str, int]:
-    """The revisions of the matching rows, by key."""
-    found = await table.select(where, columns=[KEY, "revision"])
-    return dict(zip(found[KEY].to_pylist(), found["revision"].to_pylist(), strict=True))
