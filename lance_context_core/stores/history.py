@@ -86,10 +86,14 @@ async def replace_tail(
     given: Sequence[T],
     *,
     within: writes.Within,
+    inside: writes.Within,
     after: str | None,
     expected: Sequence[str] | None,
 ) -> list[str]:
-    """Put new records in the place of the matching rows behind one; see `AsyncHistory`."""
+    """Put new records in the place of the matching rows behind one; see `AsyncHistory`.
+
+    The ids hold `within` the columns named there; all that matches is `inside` these.
+    """
     records.resources.writable()
     new = await writes.prepare(records, records.table, draft, given, within)
     if expected is not None:
@@ -97,7 +101,7 @@ async def replace_tail(
     attempts = Attempts(_BUSY)
     while True:
         attempts.begin()
-        before, tail, observed = await _end(records, where, within, after, expected)
+        before, tail, observed = await _end(records, where, inside, after, expected)
         going = {row[KEY]: row["revision"] for row in tail}
         keys = [one.row[KEY] for one in new]
         staying = sql.in_list(KEY, [key for key in keys if key not in going])
@@ -237,12 +241,19 @@ class AsyncHistory:
         """
         where = self._where(agent_id, session_id, filter=filter, hidden=True)
         draft, within = drafting(self._records, agent_id, session_id, run_id)
+        inside = self._within(agent_id, session_id)
         if not (given := listed(messages, "messages")):
-            await archive.delete(self._records, where, within=within)
+            await archive.delete(self._records, where, within=inside)
             return []
         await archive.forget(self._records, where)
         return await writes.exchange(
-            self._records, where, draft, given, within=within, keep_existing=keep_existing
+            self._records,
+            where,
+            draft,
+            given,
+            within=within,
+            inside=inside,
+            keep_existing=keep_existing,
         )
 
     async def pop(
@@ -287,6 +298,7 @@ class AsyncHistory:
             draft,
             listed(messages, "messages"),
             within=within,
+            inside=self._within(agent_id, session_id),
             after=after if after is None else check_name(after, "after"),
             expected=None
             if expected_tail is None

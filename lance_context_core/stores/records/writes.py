@@ -277,10 +277,12 @@ async def exchange(
     given: Sequence[T],
     *,
     within: Within,
+    inside: Within,
     keep_existing: bool = False,
 ) -> list[str]:
     """Add records, at the end, in the place of the matching ones; returns the new ones' ids.
 
+    Identities hold `within` the columns named there; all that matches is `inside` these.
     One commit, of all that match then. What is there already by the identity of a draft, and does
     not match, is left as it is, and refused as by `insert`.
     """
@@ -290,7 +292,7 @@ async def exchange(
     attempts = Attempts("the records to be replaced kept being changed by others")
     while True:
         attempts.begin()
-        observed = await records.observed(where, within=within, columns=[KEY, "revision"])
+        observed = await records.observed(where, within=inside, columns=[KEY, "revision"])
         gone = {row[KEY]: row["revision"] for row in observed.rows}
         identities = _identities(prepared)
         existing, expired = await existing_of(records, identities, _keys(prepared, within))
