@@ -357,8 +357,6 @@ class WalWrites:
 
         As it is `at` that version, by default at the one that was seen last.
         """
-        if at is not None and not vectors_of(rows):
-            return True  # Of rows without vectors every version of the table takes all.
         wanted = self._vectors.column
         known = self._known
         if (
