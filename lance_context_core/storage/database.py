@@ -73,10 +73,11 @@ async def tail(
     for number in later[:_MOST_VERSIONS]:
         one = await branches.opened(handle, name, ref, number)
         for row in await _rows(one, since, moment):
-            rows[row[KEY]] = row
             at = _number(row[ACKNOWLEDGED])
-            if begun.setdefault(row[KEY], at) < gone.get(row[KEY], 0) < at:
-                begun[row[KEY]] = at
+            if at < gone.get(row[KEY], 0):
+                continue  # It was removed by the moment; one that came later under its key counts.
+            rows[row[KEY]] = row
+            begun.setdefault(row[KEY], at)
         last = await _last(one)
         if last is not None and last > moment:
             # They are folded in the order in which they were acknowledged.
