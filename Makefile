@@ -44,6 +44,7 @@ proofs: $(VENV)/ready
 	PYTHONPATH=tests $(RUN) -m proofs.crash.boards --many
 	PYTHONPATH=tests $(RUN) -m proofs.crash.jobs
 	PYTHONPATH=tests $(RUN) -m proofs.crash.locks
+	PYTHONPATH=tests $(RUN) -m proofs.crash.transactions
 	$(RUN) tests/environments.py sentence-transformers
 	$(MAKE) soak ARGS="--seconds 600 --store all"
 

@@ -6,8 +6,6 @@
 No model is needed: what the workers do is to wait a moment, and to write a line.
 """
 
-import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -90,7 +88,7 @@ def watch(directory: Path) -> None:
                     task = board.get(KILLED)
                     if victim is None and task.status == "in_progress" and task.assigned_to:
                         victim = task.assigned_to
-                        os.kill(workers[victim].pid, signal.SIGKILL)
+                        workers[victim].kill()
                     live.update(drawn(board), refresh=True)
                     time.sleep(0.05)
                 live.update(drawn(board), refresh=True)

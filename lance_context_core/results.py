@@ -43,6 +43,8 @@ from lance_context_core.memory_index.scopes import SearchCacheStats
 from lance_context_core.replay import Replay, ReplayedQuestion
 from lance_context_core.storage.lance.fragments import CompactionMetrics
 from lance_context_core.storage.lance.retention import Reason
+from lance_context_core.store.transactions import AsyncTransaction
+from lance_context_core.sync.store import Transaction
 from lance_context_core.sync.stores import (
     Audit,
     Blobs,
@@ -108,6 +110,8 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "ItemsAppended",
     "ItemsWritten",
     "Erasure",
+    "Transaction",
+    "AsyncTransaction",
     # Pictures
     "ImageRecord",
     "Images",

@@ -70,6 +70,16 @@ async def may_take(n: int) -> int:
     return turn.take(n) or await turn.take_later(n)
 
 
+def end_of_turn() -> float:
+    """Until when what is begun now may hold up a loop, for `is_over`."""
+    return time.monotonic() + _MOST_SECONDS
+
+
+def is_over(end: float) -> bool:
+    """Whether that moment is past."""
+    return time.monotonic() > end
+
+
 async def take_all(n: int) -> None:
     """Wait until as much may be done as `n` items take, or as one turn holds if that is less."""
     turn, n = _turn(), min(n, STEP)

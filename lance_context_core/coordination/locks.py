@@ -25,10 +25,15 @@ from lance_context_core.errors import (
     LockTimeoutError,
     StaleLockError,
 )
-from lance_context_core.storage.locks import fencing, processes
+from lance_context_core.storage import leases
+from lance_context_core.storage.locks import fencing
 from lance_context_core.storage.locks.fencing import Fence
-from lance_context_core.storage.locks.renewal import LeaseRenewer, renewed
-from lance_context_core.storage.locks.requests import LockBackend, LockRequest, LockTable
+from lance_context_core.storage.locks.requests import (
+    LockBackend,
+    LockRenewer,
+    LockRequest,
+    LockTable,
+)
 
 # One lock that is held.
 
@@ -50,7 +55,7 @@ class AsyncLock:
     token: int
     """The fencing token, larger than that of every lock granted before it: what refuses smaller ones refuses late writes."""
     _seq: int = field(repr=False)
-    _keeper: LeaseRenewer = field(repr=False)
+    _keeper: LockRenewer = field(repr=False)
     _now: Callable[[], float] = field(repr=False)
     _place: object = field(repr=False)
 
@@ -66,7 +71,7 @@ class AsyncLock:
             ticket = book.tickets.get(self._seq)
             if ticket is None or not self._is_held(ticket):
                 return False
-            book.put(renewed(ticket, self._now()))
+            book.put(ticket.renewed_at(self._now()))
             return True
 
         if not await self._keeper.shelf.change(decide, resource=self.resource):
@@ -111,9 +116,7 @@ class AsyncLock:
         return next((one for one in found if one.seq == self._seq), None)
 
     def _is_held(self, ticket: LockRequest | None) -> bool:
-        return (
-            ticket is not None and ticket.token == self.token and not ticket.has_lapsed(self._now())
-        )
+        return ticket is not None and ticket.is_held_with(self.token, self._now())
 
     def _lost(self) -> StaleLockError:
         return StaleLockError(
@@ -231,7 +234,7 @@ class Waiting:
         found = await self._shelf.tickets(resource=self._ticket.resource)
         others = queueing.blocking(self._ticket, found, self._conflicts)
         names = ", ".join(
-            f"{one.owner!r} ({processes.shown(one.process)}, {one.mode}"
+            f"{one.owner!r} ({leases.shown(one.process)}, {one.mode}"
             f"{'' if one.token else ', waiting'})"
             for one in others[:3]
         )
@@ -249,13 +252,13 @@ class Waiting:
             return False
         before = queueing.blocking(self._ticket, found, self._conflicts)
         now = self._now()
-        return bool(before) and not any(one.is_stale(now) for one in before)
+        return bool(before) and not any(one.is_free(now) for one in before)
 
     def _advance(self, book: LockTable) -> LockRequest:
         now = self._now()
         ticket = queueing.advance(book, self._ticket, now, self._conflicts)
         if ticket.token is not None:
-            book.put(granted := renewed(replace(ticket, lease=self._lease), now))
+            book.put(granted := replace(ticket, lease=self._lease).renewed_at(now))
             return granted
         queueing.sweep(book, now)
         if (found := queueing.cycle(ticket, book.tickets.values(), self._conflicts)) is not None:
@@ -433,7 +436,7 @@ class AsyncLocks:
     def _now(self) -> float:
         return self._resources.clock.now().timestamp()
 
-    async def _keeper(self) -> LeaseRenewer:
+    async def _keeper(self) -> LockRenewer:
         return await self._resources.current().locks()
 
     def _asked(self, resource: str, mode: str, lease: timedelta, owner: str | None) -> LockRequest:
@@ -447,16 +450,14 @@ class AsyncLocks:
             resource=check_name(resource, "resource"),
             mode=self._conflicts.checked(mode),
             owner=current_owner() if owner is None else check_name(owner, "owner"),
-            process=processes.mine(),
+            process=leases.mine(),
             since=self._now(),
-            until=0.0,
-            ticks=0.0,
             lease=lease.total_seconds(),
         )
 
-    def _held(self, keeper: LeaseRenewer, ticket: LockRequest) -> AsyncLock:
+    def _held(self, keeper: LockRenewer, ticket: LockRequest) -> AsyncLock:
         assert ticket.token is not None
-        keeper.keep(ticket, self._now)
+        keeper.keep(ticket.seq, (ticket, self._now), ticket.lease)
         return AsyncLock(
             resource=ticket.resource,
             mode=ticket.mode,
@@ -468,7 +469,7 @@ class AsyncLocks:
             _place=self._resources.writable().connection.place,
         )
 
-    async def _entered(self, keeper: LeaseRenewer, asked: LockRequest) -> LockRequest | None:
+    async def _entered(self, keeper: LockRenewer, asked: LockRequest) -> LockRequest | None:
         """The lock, if it is free."""
         return await asked_of(keeper.shelf, self._entering(asked), resource=asked.resource)
 
@@ -505,5 +506,5 @@ def _info(ticket: LockRequest, now: float) -> LockInfo:
         token=ticket.token,
         since=datetime.fromtimestamp(ticket.since, UTC),
         lease=timedelta(seconds=ticket.lease),
-        is_stale=ticket.is_stale(now),
+        is_stale=ticket.is_free(now),
     )

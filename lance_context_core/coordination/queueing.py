@@ -4,8 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from lance_context_core.coordination.changes import Conflicts
-from lance_context_core.storage.locks import processes
-from lance_context_core.storage.locks.renewal import renewed
+from lance_context_core.storage import leases
 from lance_context_core.storage.locks.requests import LockRequest, LockTable
 
 Party = tuple[str, str]
@@ -33,7 +32,7 @@ def sweep(book: LockTable, now: float, *, resource: str | None = None) -> list[L
     stale = [
         one
         for one in book.tickets.values()
-        if resource in (None, one.resource) and one.is_stale(now)
+        if resource in (None, one.resource) and one.is_free(now)
     ]
     for one in stale:
         book.remove(one.seq)
@@ -64,7 +63,7 @@ def advance(book: LockTable, ticket: LockRequest, now: float, conflicts: Conflic
     if kept is None:
         ticket = replace(ticket, seq=book.number())
     if blocking(ticket, book.tickets.values(), conflicts):
-        book.put(waiting := renewed(ticket, now))
+        book.put(waiting := ticket.renewed_at(now))
         return waiting
     return _grant(book, ticket, book.number(), now)
 
@@ -97,13 +96,12 @@ def cycle(
 def told(tickets: list[LockRequest]) -> str:
     """A circle in words."""
     steps = [
-        f"{one.owner!r} ({processes.shown(one.process)}) waits for {one.resource!r}"
-        for one in tickets
+        f"{one.owner!r} ({leases.shown(one.process)}) waits for {one.resource!r}" for one in tickets
     ]
     return ", held by or asked for before by whom ".join(steps)
 
 
 def _grant(book: LockTable, ticket: LockRequest, token: int, now: float) -> LockRequest:
-    granted = renewed(replace(ticket, token=token, since=now), now)
+    granted = replace(ticket, token=token, since=now).renewed_at(now)
     book.put(granted)
     return granted

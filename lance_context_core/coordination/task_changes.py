@@ -32,9 +32,9 @@ from lance_context_core.errors import ContextStoreError
 from lance_context_core.scope import SCOPE_PARTS, Scope
 from lance_context_core.storage import sql
 from lance_context_core.storage.lance.schema import KEY, KEY_VALUES
+from lance_context_core.storage.leases import Lease
 from lance_context_core.storage.names import kv_table_of
 from lance_context_core.storage.task_boards import Changer, Changing
-from lance_context_core.storage.task_index import Holder
 from lance_context_core.storage.wal.entries import Alike
 from lance_context_core.storage.wal.transactions import NotKnownError
 from lance_context_core.stores.key_values import AsyncKeyValues
@@ -78,7 +78,7 @@ class Indexed:
         found = self._changing.index.with_status(unseen, _OPEN) if unseen else ()
         return [id for id in ids if id in found or is_open(self._found.get(id))]
 
-    def holders(self) -> list[Holder]:
+    def holders(self) -> list[tuple[str, Lease]]:
         """As `Tasks.holders`."""
         return self._changing.index.holders()
 

@@ -18,8 +18,7 @@ from lance_context_core.coordination.task_types import (
     require_transition,
 )
 from lance_context_core.errors import ConflictError, InvalidRequestError, NotFoundError
-from lance_context_core.storage.locks import processes
-from lance_context_core.storage.task_index import Holder
+from lance_context_core.storage.leases import Lease
 
 
 class Graph:
@@ -50,7 +49,7 @@ class Graph:
 
     def begun(self) -> list[Task]:
         """Those that somebody is at, in their order."""
-        return [self.get(one.id) for one in self._tasks.holders()]
+        return [self.get(id) for id, _ in self._tasks.holders()]
 
     def next(self, limit: int) -> list[Task]:
         """What is to be begun next, in this order; `limit` tasks at most."""
@@ -152,11 +151,11 @@ class Graph:
         self._put(replace(task, **self._lapsing(task.process, lease)))
         return self.get(id)
 
-    def take_back(self, is_gone: Callable[[Holder], bool]) -> None:
+    def take_back(self, is_gone: Callable[[Lease], bool]) -> None:
         """Let what somebody is at who is gone be begun anew."""
-        for one in self._tasks.holders():
-            if is_gone(one):
-                task = self.get(one.id)
+        for id, lease in self._tasks.holders():
+            if is_gone(lease):
+                task = self.get(id)
                 self._become(task, TaskStatus.PENDING, note=f"{task.assigned_to!r} is gone")
                 self._settle(task.id)
 
@@ -215,9 +214,8 @@ class Graph:
 
     def _lapsing(self, process: str | None, lease: timedelta) -> dict[str, Any]:
         """When somebody else may begin what that process is at, in both ways of counting."""
-        is_here = process is not None and processes.is_of_this_boot(process)
-        ticks = processes.ticks() + lease.total_seconds() if is_here else None
-        return {"until": self._now + lease, "ticks": ticks}
+        held = Lease(process=process).renewed(lease.total_seconds(), self._now.timestamp())
+        return {"until": self._now + lease, "ticks": held.ticks}
 
     def _put(self, task: Task) -> None:
         self.before.setdefault(task.id, self._tasks.find(task.id))

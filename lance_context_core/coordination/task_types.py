@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.errors import InvalidRequestError
-from lance_context_core.storage.task_index import Holder
+from lance_context_core.storage.leases import Lease
 
 
 class TaskStatus(StrEnum):
@@ -146,7 +146,7 @@ class Tasks(Protocol):
     def open(self, ids: Sequence[str]) -> list[str]:
         """Which of these are there and not done, so that others have to wait for them."""
 
-    def holders(self) -> list[Holder]:
+    def holders(self) -> list[tuple[str, Lease]]:
         """Who is at the tasks that are begun, in their order."""
 
     def next(self, limit: int) -> list[Task]:
@@ -186,10 +186,10 @@ class Listed:
         """As `Tasks.open`."""
         return [id for id in ids if is_open(self.by_id.get(id))]
 
-    def holders(self) -> list[Holder]:
+    def holders(self) -> list[tuple[str, Lease]]:
         """As `Tasks.holders`."""
         return [
-            Holder(one.id, one.process, one.until.timestamp() if one.until else None, one.ticks)
+            (one.id, Lease(one.process, one.until.timestamp() if one.until else None, one.ticks))
             for one in self.by_id.values()
             if one.status is TaskStatus.IN_PROGRESS
         ]

@@ -34,8 +34,8 @@ from lance_context_core.coordination.task_types import (
 )
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.scope import Scope
-from lance_context_core.storage.locks import processes
-from lance_context_core.storage.task_index import Holder
+from lance_context_core.storage import leases
+from lance_context_core.storage.leases import Lease
 from lance_context_core.stores.key_values import AsyncKeyValues
 
 # What callers give a board, checked.
@@ -337,7 +337,7 @@ class AsyncTaskBoard:
                 seen = set[str]()
                 graph.take_back(lambda one: self._is_gone(one, seen))
                 tasks = graph.next(limit)
-            return [graph.begin(one, worker, processes.mine(), lease) for one in tasks]
+            return [graph.begin(one, worker, leases.mine(), lease) for one in tasks]
 
         return change
 
@@ -429,8 +429,9 @@ class AsyncTaskBoard:
     # Helpers
 
     async def _add(self, new: Sequence[Mapping[str, Any]]) -> builtins.list[Task]:
+        now = self._resources.clock.now()
+
         def change(graph: Graph, order: int) -> builtins.list[Task]:
-            now = self._resources.clock.now()
             graph.add_all(
                 [
                     Task(order=place, created_at=now, updated_at=now, **one)
@@ -445,19 +446,14 @@ class AsyncTaskBoard:
     def _changes(self) -> Changes:
         return Changes(self.name, self._resources, self._scope)
 
-    def _is_gone(self, holder: Holder, seen: set[str] | None = None) -> bool:
+    def _is_gone(self, holder: Lease, seen: set[str] | None = None) -> bool:
         """Whether others may have what is held; who was `seen` alive is not looked for once more."""
-        process = holder.process
-        within_seconds = _ALIVE_FOR_SECONDS if seen is None or process in seen else 0.0
-        if process is not None:
-            if processes.is_dead(process, within_seconds=within_seconds):
-                return True
-            if seen is not None:
-                seen.add(process)
-        if holder.ticks is not None and process and processes.is_of_this_boot(process):
-            return processes.ticks() >= holder.ticks
+        seconds = _ALIVE_FOR_SECONDS if seen is None or holder.process in seen else 0.0
         now = self._resources.clock.now().timestamp()
-        return holder.until is not None and now >= holder.until
+        is_gone = holder.is_free(now, seen_within_seconds=seconds)
+        if not is_gone and seen is not None and holder.process is not None:
+            seen.add(holder.process)
+        return is_gone
 
     async def _given_back(self, tasks: builtins.list[Task]) -> None:
         for one in tasks:

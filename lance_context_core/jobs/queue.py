@@ -3,7 +3,7 @@
 import asyncio
 import builtins
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import field, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -14,7 +14,7 @@ from lance_context_core._util.checks import check_name, check_span, shown
 from lance_context_core._util.frozen import frozen
 from lance_context_core._util.logs import log
 from lance_context_core._util.retry import Attempts
-from lance_context_core.errors import InvalidRequestError, NotFoundError, StoreClosedError
+from lance_context_core.errors import ConflictError, InvalidRequestError, NotFoundError
 from lance_context_core.filters import RECORD_FIELDS
 from lance_context_core.jobs import commits
 from lance_context_core.jobs.commits import Held, Outcome, implied
@@ -33,7 +33,7 @@ from lance_context_core.jobs.types import (
 )
 from lance_context_core.scope import Scope
 from lance_context_core.storage import sql
-from lance_context_core.storage.locks.renewal import keep_renewed
+from lance_context_core.storage.leases import Lease, LeaseRenewer
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.types import Progress
 
@@ -265,30 +265,27 @@ class Queue:
     @asynccontextmanager
     async def _held_on_to(self, job: Job) -> AsyncIterator[None]:
         """Renew the lease of a job meanwhile, as long as it is not lost."""
-        renewing = asyncio.create_task(self._renew(job))
+        renewer = LeaseRenewer(self._renewed, "a job")
+        seconds, every = LEASE.total_seconds(), RENEWAL.total_seconds()
+        renewer.keep(job.id, job, seconds, every=every)
         try:
             yield
         finally:
-            renewing.cancel()
-            await asyncio.gather(renewing, return_exceptions=True)
+            await renewer.end(job.id)
 
-    async def _renew(self, job: Job) -> None:
-        pause = RENEWAL.total_seconds()
-
-        async def renew() -> float | None:
-            try:
+    async def _renewed(self, taken: Mapping[str, Job]) -> builtins.list[str]:
+        """Extend the leases of these jobs; returns the ids of those that are not lost."""
+        kept = []
+        for job in taken.values():
+            with suppress(NotFoundError):  # It was erased meanwhile.
                 before = await self._held(job.id)
-            except (NotFoundError, StoreClosedError):
-                return None  # It was erased meanwhile, or cannot be written any more.
-            current = from_record(before.record)
-            if _is_lost(job, current):
-                return None
-            # A change by another writer in between is seen at the next call.
-            await self._put(before, replace(current, lease_until=self._records.now() + LEASE))
-            return pause
-
-        await asyncio.sleep(pause)
-        await keep_renewed(renew, f"the lease of job {job.id}", retry_seconds=pause)
+                if _is_lost(job, current := from_record(before.record)):
+                    continue
+                after = replace(current, lease_until=self._records.now() + LEASE)
+                if not await self._put(before, after):
+                    raise ConflictError(f"job {job.id!r} was changed meanwhile: try again")
+                kept.append(job.id)
+        return kept
 
     async def _found(self, wanted: Mapping[str, Any]) -> builtins.list[Job]:
         """The jobs of which this holds, by the names of their fields, in order."""
@@ -398,7 +395,10 @@ def _is_lost(taken: Job, current: Job) -> bool:
 def _is_due(job: Job, now: datetime) -> bool:
     if job.state == "scheduled":
         return job.scheduled_at <= now
-    return job.state == "running" and job.lease_until is not None and job.lease_until <= now
+    if job.state != "running" or job.lease_until is None:
+        return False
+    # Jobs do not name the process that runs them.
+    return Lease(until=job.lease_until.timestamp()).has_lapsed(now.timestamp())
 
 
 def _checked(budget: JobBudget | None) -> JobBudget:

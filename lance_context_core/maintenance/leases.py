@@ -9,27 +9,30 @@ import os
 import secrets
 import socket
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
 
-from lance_context_core._util.frozen import frozen, frozen_by_name
+from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core._util.logs import log
 from lance_context_core.protocols import Clock
+from lance_context_core.storage import leases
 from lance_context_core.storage.database import Database
 from lance_context_core.storage.lance import fragments, reads
 from lance_context_core.storage.lance.errors import translated
 from lance_context_core.storage.lance.schema import KEY, TIMESTAMP, upkeep_table
+from lance_context_core.storage.leases import Lease, LeaseRenewer
 from lance_context_core.storage.names import new_revision, next_revision
 from lance_context_core.storage.sql.predicates import in_list
 
 UPKEEP_TABLE = "upkeep"
 
-CLAIM = timedelta(minutes=10)
-"""Longer than most steps take. A claim is not renewed: after that another machine may begin the same
-work, and the one that commits second gives up with a ConflictError. A holder that dies on another
-machine, or on Windows, holds up the others for so long."""
+CLAIM = timedelta(minutes=2)
+"""A claim is renewed as long as its holder lives, the first time after 40 seconds: most steps end
+before. A holder that dies on another machine, or on Windows, holds up the others for so long. The
+clocks of two machines may differ by somewhat less than that."""
 
 _PRUNE_EVERY = 32
 """Versions of the claims' table between two removals of old ones."""
@@ -68,9 +71,9 @@ class Log:
     """Who is at it now."""
 
 
-@frozen
+@dataclass(slots=True)
 class Claim:
-    """The right to maintain one table, for a while."""
+    """The right to maintain one table, as long as it is renewed."""
 
     row: Mapping[str, Any]
     """The row of the claims' table, as its holder left it."""
@@ -85,8 +88,9 @@ class Claims:
         self._database = database
         self._table = database.table(UPKEEP_TABLE, UPKEEP)
         self._clock = clock
-        self._held: set[str] = set()
-        """The claims that this holder has; a row may still name it after a write of it failed."""
+        self._process = leases.mine()
+        self._renewer = LeaseRenewer(self._renewed, "the maintenance of a table")
+        """Has the claims of this holder; a row may still name it after a write of it failed."""
         self._returned: dict[str, Mapping[str, Any]] = {}
         """The rows as this holder left them: most are as they were when the claim is asked for again."""
 
@@ -100,28 +104,23 @@ class Claims:
 
     async def _taken(self, key: str, row: Mapping[str, Any] | None) -> Claim | None:
         """The claim, if nobody has changed its row, which is free; None stands for no row."""
-        taken = {
-            **(row or {KEY: key, "n_done": 0, "n_failed": 0}),
-            "holder": self.holder,
-            "until": self._clock.now() + CLAIM,
-            "revision": new_revision() if row is None else next_revision(row["revision"]),
-        }
+        by, last = _holder_of(row)
+        lease = Lease(token=leases.next_token(last.token or 0), process=self._process)
+        taken = self._with(row or {KEY: key, "n_done": 0, "n_failed": 0}, self.holder, lease)
         if not (await self._table.upsert_of_store([taken]))[0]:
             return None
-        if row is not None and row["holder"] is not None:
-            log.warning(
-                "%s: maintenance is taken over from %s, who did not finish", key, row["holder"]
-            )
-        self._held.add(key)
-        return Claim(taken)
+        if by is not None:
+            log.warning("%s: maintenance is taken over from %s, who did not finish", key, by)
+        claim = Claim(taken)
+        self._renewer.keep(key, claim, CLAIM.total_seconds())
+        return claim
 
     async def give_back(
         self, claim: Claim, *, did: Mapping[str, Any] | None = None, error: str | None = None
     ) -> None:
         """End the claim, and note what was done under it; with neither, nothing is noted."""
-        self._held.discard(claim.row[KEY])
-        row = {**claim.row, "holder": None, "until": None}
-        row["revision"] = next_revision(claim.row["revision"])
+        await self._renewer.end(claim.row[KEY])
+        row = self._with(claim.row, None, _holder_of(claim.row)[1])
         if did is not None or error is not None:
             row |= {
                 "last_at": self._clock.now(),
@@ -150,7 +149,7 @@ class Claims:
                 last_error=row["last_error"],
                 n_done=row["n_done"],
                 n_failed=row["n_failed"],
-                held_by=row["holder"] if self._is_held(row) else None,
+                held_by=_holder_of(row)[0] if self._is_held(row) else None,
             )
             for row in (await self._table.select(None, columns=_READ)).to_pylist()
         }
@@ -164,28 +163,40 @@ class Claims:
             rows = (await reads.scan(handle, in_list(KEY, [key]), _READ)).to_pylist()
         return {name: rows[0][name] for name in _READ} if rows else None
 
+    async def _renewed(self, claims: Mapping[str, Claim]) -> list[str]:
+        """Extend these claims; returns the names of those that nobody has taken."""
+        kept = []
+        for key, claim in claims.items():
+            row = self._with(claim.row, self.holder, _holder_of(claim.row)[1])
+            if (await self._table.upsert_of_store([row]))[0]:
+                claim.row = row
+                kept.append(key)
+        return kept
+
+    def _with(self, row: Mapping[str, Any], by: str | None, lease: Lease) -> dict[str, Any]:
+        """The row that succeeds this one: with that holder, whose lease begins now, or none."""
+        now = self._clock.now()
+        ends = lease.renewed(CLAIM.total_seconds(), now.timestamp())
+        return {
+            **row,
+            "holder": json.dumps([by, ends.token, ends.process, ends.ticks]),
+            "until": None if by is None else now + CLAIM,
+            "revision": next_revision(row["revision"]) if "revision" in row else new_revision(),
+        }
+
     def _is_held(self, row: Mapping[str, Any]) -> bool:
-        holder, until = row["holder"], row["until"]
-        if holder == self.holder and row[KEY] not in self._held:
+        by, lease = _holder_of(row)
+        if by is None or (by == self.holder and not self._renewer.keeps(row[KEY])):
             return False
-        return (
-            holder is not None
-            and until is not None
-            and self._clock.now() < until
-            and not _is_dead(holder)
-        )
+        return not lease.is_free(self._clock.now().timestamp())
 
 
-def _is_dead(holder: str) -> bool:
-    """Whether the holder was a process of this machine that runs no more."""
-    host, pid, _ = holder.rsplit(":", 2)
-    if host != socket.gethostname() or os.name != "posix":
-        # Elsewhere nobody can be asked; and on Windows the question would end the process.
-        return False
-    try:
-        os.kill(int(pid), 0)
-    except ProcessLookupError:
-        return True
-    except OSError:
-        return False
-    return False
+def _holder_of(row: Mapping[str, Any] | None) -> tuple[str | None, Lease]:
+    """Who has a claim, if anybody, and under which lease; a row without one has had no holder yet."""
+    if row is None or row["holder"] is None:
+        return None, Lease()
+    until = row["until"] and row["until"].timestamp()
+    if not row["holder"].startswith("["):  # As the first stores kept it.
+        return row["holder"], Lease(until=until)
+    by, token, process, ticks = json.loads(row["holder"])
+    return by, Lease(token=token, process=process, until=until, ticks=ticks)

@@ -136,8 +136,7 @@ class Upkeep:
     async def hold(self, tables: Sequence[Table]) -> AsyncIterator[None]:
         """Keep everybody from maintaining these tables, or holding one of them, in here.
 
-        Waits for whoever is at one of them, up to a minute. Where other machines may have the store, it
-        is for as long as a claim lasts.
+        Waits for whoever is at one of them, up to a minute.
         """
         async with AsyncExitStack() as held:
             if await self._is_of_one_machine():
@@ -229,7 +228,7 @@ class Upkeep:
     async def _is_of_one_machine(self) -> bool:
         """Whether nobody else can be at its tables but processes that have the locks of this machine."""
         journal = self._database.connection.journal
-        return journal is not None and file_locks.ARE_THERE and await journal.is_kept()
+        return journal is not None and await journal.is_kept()
 
     def _locked(self, name: str, patience: float) -> AbstractAsyncContextManager[None]:
         """Be the only one of this machine that maintains a table, on all its refs, or holds it.

@@ -11,4 +11,4 @@ os.environ.setdefault("LANCE_FTS_NUM_SHARDS", str(max((os.cpu_count() or 1) // 2
 
 # By default the engine retries a commit that lost the race for 30 seconds, with pauses that double: a
 # writer who never pauses starves all others. `contending` retries in its place.
-os.environ.setdefault("LANCE_COMMIT_RETRY_TIMEOUT_SECS", "0.05")
+os.environ.setdefault("LANCE_COMMIT_RETRY_TIMEOUT_SECS", "0.001")

@@ -30,8 +30,7 @@ from lance_context_core.storage.lance.schema import (
 )
 from lance_context_core.storage.lance.table_handle import TableHandle
 from lance_context_core.storage.locks.backends import InJournal, InTable
-from lance_context_core.storage.locks.renewal import LeaseRenewer
-from lance_context_core.storage.locks.requests import LockBackend
+from lance_context_core.storage.locks.requests import LockBackend, LockRenewer
 from lance_context_core.storage.names import kv_of, shown_name
 from lance_context_core.storage.sql.predicates import all_of, at_or_after, at_or_before
 from lance_context_core.storage.table import Table
@@ -181,7 +180,7 @@ class Database:
         self._tables: dict[str, Table] = {}
         self._branches: dict[str, BranchDatabase] = {}
         self._lock = threading.RLock()
-        self._keeper: LeaseRenewer | None = None
+        self._keeper: LockRenewer | None = None
         self.records = self.table(RECORDS_TABLE, RECORDS)
         self.records.access.commits.before = partial(self.settle_others, "")
         self.sessions = self.table(SESSIONS_TABLE, SESSIONS)
@@ -198,17 +197,17 @@ class Database:
                 self._tables[name] = Table(TableHandle(self.connection, name, spec))
             return self._tables[name]
 
-    async def locks(self) -> LeaseRenewer:
+    async def locks(self) -> LockRenewer:
         """Where the locks of the store are; the same on all branches, and at all times."""
         if self._keeper is None:
             journal = self.connection.journal
             is_there = journal is not None and await journal.is_kept()
             made: LockBackend = InJournal(journal) if journal and is_there else InTable(self)
             with self._lock:
-                self._keeper = self._keeper or LeaseRenewer(made)
+                self._keeper = self._keeper or LockRenewer(made)
         return self._keeper
 
-    def locks_now(self) -> LeaseRenewer | None:
+    def locks_now(self) -> LockRenewer | None:
         """As `locks`, in any thread; None before somebody has asked for one."""
         return self._keeper
 
@@ -386,11 +385,11 @@ class BranchDatabase:
         """The same database on another branch."""
         return self._database.on(branch)
 
-    async def locks(self) -> LeaseRenewer:
+    async def locks(self) -> LockRenewer:
         """As those of the underlying database."""
         return await self._database.locks()
 
-    def locks_now(self) -> LeaseRenewer | None:
+    def locks_now(self) -> LockRenewer | None:
         """As that of the underlying database."""
         return self._database.locks_now()
 

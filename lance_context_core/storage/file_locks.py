@@ -1,17 +1,20 @@
-"""Locks between the processes of one machine: on directories, which need no file of their own.
+"""Locks between the processes of one machine on the files and directories of a store.
 
-The system takes a lock from a process that ends, however it ends. Object stores have none.
+The system takes a lock from a process that ends, however it ends. Object stores have none. Unix locks
+a file or directory itself, by `flock`; other systems, such as Windows, a file of its own, by SQLite.
 """
 
 import asyncio
 import math
 import os
 import re
+import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 try:
     import fcntl
@@ -23,9 +26,6 @@ _LOOK_SECONDS = 0.001
 
 _LONGEST_LOOK_SECONDS = 0.02
 """How soon at last, where somebody has it for long: many who look often keep him from his end."""
-
-ARE_THERE = fcntl is not None
-"""Whether this system has such locks."""
 
 
 @asynccontextmanager
@@ -39,15 +39,14 @@ async def locked(
     """Have the locks of those directories, one after the other; alone, or beside others who share them.
 
     With `behind` a moment is waited for in which nobody has the lock of that one alone. Nobody waits,
-    and nothing is held, where there are no such directories, or no such locks. Raises a `refusal`,
+    and nothing is held, where there are no such directories, or the file system has no locks. Raises a `refusal`,
     before anything is done, where somebody else has it for longer than `patience_seconds`.
     """
-    if fcntl is None or not places[0].is_absolute():
+    if not places[0].is_absolute():
         yield
         return
     gates = [] if behind is None else [behind]
-    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-    locks = _Locks([*gates, *places], len(gates), kind)
+    locks = _Locks([*gates, *places], len(gates), shared)
     opening = asyncio.ensure_future(asyncio.to_thread(locks.take))
     try:
         are_all = await asyncio.shield(opening)
@@ -72,10 +71,10 @@ class _Locks:
     places: list[Path]
     n_gates: int
     """So many are at the beginning, and are let go of at once."""
-    kind: int
+    is_shared: bool
     held: ExitStack = field(default_factory=ExitStack)
     """Lets go of those that are taken."""
-    files: list[int] = field(default_factory=list)
+    opened: "list[_Lock]" = field(default_factory=list)
     n_taken: int = 0
 
     def take(self) -> bool:
@@ -84,26 +83,106 @@ class _Locks:
         They are opened the first time, which is to be in a thread; none is taken unless all are there.
         """
         try:
-            for place in self.places[len(self.files) :]:
-                self.files.append(os.open(place, os.O_RDONLY))
-                self.held.callback(os.close, self.files[-1])
-        except OSError:
+            for place in self.places[len(self.opened) :]:
+                self.opened.append(_LOCK(place))
+                self.held.callback(self.opened[-1].close)
+        except (OSError, sqlite3.Error):
             self.held.close()
             return True
-        for file in self.files[self.n_taken :]:
-            try:
-                fcntl.flock(file, self.kind | fcntl.LOCK_NB)
-            except BlockingIOError:
+        for lock in self.opened[self.n_taken :]:
+            if not lock.take(is_shared=self.is_shared):
                 return False
-            except OSError:
-                pass  # Not every file system has them.
+            if self.n_taken < self.n_gates:
+                lock.release()
             else:
-                # A child that was forked meanwhile has the file too, and would keep its lock.
-                self.held.callback(fcntl.flock, file, fcntl.LOCK_UN)
-                if self.n_taken < self.n_gates:
-                    fcntl.flock(file, fcntl.LOCK_UN)
+                self.held.callback(lock.release)
             self.n_taken += 1
         return True
+
+
+class _Lock(Protocol):
+    """The lock of one place, as one holder asks for it."""
+
+    def __init__(self, place: Path) -> None:
+        """Raises OSError or an error of SQLite if there is no such place, or it cannot be locked."""
+
+    def take(self, *, is_shared: bool) -> bool:
+        """Take it if it is free, without waiting; whether it is not another's.
+
+        True, with nothing taken, on a file system that has no locks.
+        """
+
+    def release(self) -> None:
+        """Let go of it."""
+
+    def close(self) -> None:
+        """Ask for it no more."""
+
+
+class _Flock:
+    """The lock of a file or directory itself; satisfies `_Lock` on Unix."""
+
+    def __init__(self, place: Path) -> None:
+        self._file = os.open(place, os.O_RDONLY)
+
+    def take(self, *, is_shared: bool) -> bool:
+        try:
+            fcntl.flock(self._file, (fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError:
+            pass  # Not every file system has them.
+        return True
+
+    def release(self) -> None:
+        # A child that was forked meanwhile has the file too, and would keep its lock.
+        with suppress(OSError):
+            fcntl.flock(self._file, fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        os.close(self._file)
+
+
+class _SQLiteLock:
+    """The lock of a database of its own, in which nothing is ever written; satisfies `_Lock`.
+
+    SQLite locks on every system, for one or for several who share it, which `msvcrt` cannot.
+    """
+
+    FOLDER = "_locks"
+    """In the directory of the store: the folders of tables belong to the engine."""
+
+    def __init__(self, place: Path) -> None:
+        place.stat()
+        table = next((one for one in (place, place.parent) if one.suffix == ".lance"), None)
+        root = table.parent if table is not None else place if place.is_dir() else place.parent
+        (root / self.FOLDER).mkdir(exist_ok=True)
+        name = "-".join(place.relative_to(root).parts) or "store"
+        self._connection = sqlite3.connect(
+            root / self.FOLDER / name, timeout=0, isolation_level=None, check_same_thread=False
+        )
+
+    def take(self, *, is_shared: bool) -> bool:
+        try:
+            self._connection.execute("BEGIN" if is_shared else "BEGIN EXCLUSIVE")
+            if is_shared:
+                # Only a read takes the lock that others may share.
+                self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        except sqlite3.OperationalError as error:
+            self.release()
+            return error.sqlite_errorcode not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+        return True
+
+    def release(self) -> None:
+        with suppress(sqlite3.Error):
+            self._connection.rollback()
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+_LOCK: type[_Lock] = _SQLiteLock if fcntl is None else _Flock
+"""What this system has; tests choose the other one."""
 
 
 # Which file system a directory is on: whether other machines have it too.

@@ -43,12 +43,17 @@ _COMMITS = 64
 
 def is_overfull(view: View, policy: JournalPolicy) -> bool:
     """Whether writers are to wait until the journal is folded."""
-    return _fullness(len(view.entries), view.size, policy) >= _PRESSURE
+    return _fullness(view, policy) >= _PRESSURE
 
 
-def _fullness(n_entries: int, n_bytes: int, policy: JournalPolicy, n_commits: int = 1) -> float:
+def _fullness(view: View, policy: JournalPolicy) -> float:
     """From 1 on, the journal is to be folded."""
-    return max(n_entries / policy.rows, n_bytes / policy.bytes, n_commits / _COMMITS)
+    counted = _fullness_counted(len(view.entries), view.size, policy)
+    return max(counted, view.n_commits / _COMMITS)
+
+
+def _fullness_counted(n_entries: int, n_bytes: int, policy: JournalPolicy) -> float:
+    return max(n_entries / policy.rows, n_bytes / policy.bytes)
 
 
 class Flushing:
@@ -130,11 +135,11 @@ class Flushing:
 
         Waits for that if it is overfull.
         """
-        await self._relieve(self._fullness_of(view, policy), policy)
+        await self._relieve(_fullness(view, policy), policy)
 
     async def relieve_counted(self, n_entries: int, n_bytes: int, policy: JournalPolicy) -> None:
         """As `relieve`, of a journal with so much in it."""
-        await self._relieve(_fullness(n_entries, n_bytes, policy), policy)
+        await self._relieve(_fullness_counted(n_entries, n_bytes, policy), policy)
 
     async def _relieve(self, fullness: float, policy: JournalPolicy) -> None:
         self.watch(policy)
@@ -146,12 +151,8 @@ class Flushing:
     def relieve_later(self, view: View, policy: JournalPolicy) -> None:
         """As `relieve`, in any thread and without a wait."""
         self.watch(policy)
-        if self._fullness_of(view, policy) >= 1:
+        if _fullness(view, policy) >= 1:
             self._begin(policy)
-
-    def _fullness_of(self, view: View, policy: JournalPolicy) -> float:
-        n_commits = view.n_commits if self._access.spec.tells_versions else 1
-        return _fullness(len(view.entries), view.size, policy, n_commits)
 
     async def finish(self) -> None:
         """Wait for a fold that was begun beside those who write, but not for ever.
@@ -188,7 +189,7 @@ class Flushing:
                 async with self._ledger.folding():
                     # Another process has seen it too, and may have folded it by now.
                     view = await self._ledger.view()
-                    is_full = view is not None and self._fullness_of(view, policy) >= 1
+                    is_full = view is not None and _fullness(view, policy) >= 1
                 if is_full:
                     await self._access.settle()
         finally:

@@ -23,6 +23,9 @@ from lance_context_core.storage.wal.table_log import TableLog
 _COLUMNS = (KEY, "expires_at", "revision")
 _NO_ROW: Row = {}
 
+FIRST_PENDING = 1 << 50
+"""From here on are the places of entries that their transaction has not written yet."""
+
 
 class UnfitError(Exception):
     """What is to be written is too large, or does not fit the table: it is to be a commit of its own."""
@@ -44,12 +47,15 @@ class OptimisticTransaction:
         fits: Callable[[View], Awaitable[bool]],
         *,
         most_bytes: int,
+        take_turn: Callable[[], Awaitable[None]],
         keeps_states: bool = True,
         observed: Observed | None = None,
     ) -> None:
         """Write through `ledger`, which takes so many bytes at once; `keeps_states` as `TableLog.write`.
 
         The first try is on top of what was `observed`; the next one reads anew.
+
+        `take_turn` is waited for once others were faster, before it is tried again.
 
         `know` makes the table known to it, `fits` says whether what is to be written fits the table
         as it was then.
@@ -65,6 +71,8 @@ class OptimisticTransaction:
         self._know = know
         self._fits = fits
         self._most_bytes = most_bytes
+        self._take_turn = take_turn
+        self._has_turn = False
         self._observed = observed if observed is not None and observed.view is not None else None
         self._keeps_states = keeps_states and access.spec.tells_versions
         self._beneath: tuple[object, list[Row]] | None = None
@@ -137,12 +145,15 @@ class OptimisticTransaction:
                 view.moment == before.moment and view.places(keys) == before.places(keys)
             )
             if is_same and unless is not None:
-                last = before.entries[-1].seq if before.entries else 0
-                later = (one.row for one in view.entries if one.seq > last)
+                # What the same transaction wrote is behind all that others did.
+                later = (one.row for one in view.entries if before.last < one.seq < FIRST_PENDING)
                 is_same = not any(unless.holds and unless.holds(row) for row in later)
             return new if is_same else None
 
         self.written = await self._ledger.write(decide, keeps_states=self._keeps_states)
+        if self.written is None and not self._has_turn:
+            await self._take_turn()
+            self._has_turn = True
         return self.written
 
     async def insert_absent(self, rows: Sequence[Row]) -> tuple[int, int]:

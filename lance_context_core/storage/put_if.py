@@ -146,12 +146,19 @@ async def _write(table: Rows, batches: Sequence[Sequence[Row]]) -> tuple[set[str
 async def _write_if(table: Rows, batch: Sequence[Row]) -> list[bool] | Exception:
     """Write a batch that expects something; as `write_all`."""
     try:
-        return await _write_as_expected(table, batch)
+        return await write_as_expected(table, batch)
     except (ContextStoreError, Taken, Unexpected) as error:
         return error
 
 
-async def _write_as_expected(table: Rows, batch: Sequence[Row]) -> list[bool]:
+async def write_as_expected(
+    table: Rows, batch: Sequence[Row], *, is_watched: bool = False
+) -> list[bool]:
+    """Write a batch, or nothing of it; for each row whether there was one of its key.
+
+    Where `is_watched`, the table is asked also if nothing is to be written. Raises `Taken` and
+    `Unexpected`.
+    """
     tried: set[tuple[str, int]] = set()
     existed: list[bool] = []
     attempts = Attempts(f"the same rows of {table.label} kept being changed by others")
@@ -174,7 +181,7 @@ async def _write_as_expected(table: Rows, batch: Sequence[Row]) -> list[bool]:
             if row[HOW] in (PUT, RENEW, CLAIM) or (row[HOW] == ADD and row[KEY] not in alive)
         ]
         removed = [row[KEY] for row in batch if row[HOW] == REMOVE and row[KEY] in there]
-        if not rows and not removed:
+        if not rows and not removed and not is_watched:
             return existed
         tried |= {(row[KEY], row["revision"]) for row in rows}
         seen = {row[KEY]: _revision(there.get(row[KEY])) for row in batch}

@@ -23,7 +23,8 @@ from lance_context_core.storage.side_table import SideTable
 from lance_context_core.storage.spooled_batch import SpooledBatch
 from lance_context_core.storage.sql.predicates import Clause, Value, literal
 from lance_context_core.storage.table_reads import TableReads
-from lance_context_core.storage.wal.entries import New
+from lance_context_core.storage.wal.entries import New, View
+from lance_context_core.storage.wal.policy import JournalPolicy
 from lance_context_core.storage.wal.transactions import Amending, NotKnownError
 from lance_context_core.storage.wal_writes import WalWrites
 
@@ -220,6 +221,11 @@ class Table(TableReads):
     def amend_now(self, decide: Callable[[Amending], tuple[Sequence[New], T]]) -> T | WouldBlock:
         """As `WalWrites.amend_now`; LATER, too, where there is no journal."""
         return WOULD_BLOCK if self._journaled is None else self._journaled.amend_now(decide)
+
+    def relieve(self, view: View, policy: JournalPolicy) -> None:
+        """As `WalWrites.relieve`, after a transaction has written what the `view` shows."""
+        if self._journaled is not None:
+            self._journaled.relieve(view, policy)
 
     async def merge(
         self, rows: Sequence[Row], *, removed: Collection[str] = (), claims: Collection[str] = ()

@@ -10,9 +10,8 @@ from typing import Any, Generic, Protocol, TypeVar
 from lance_context_core._loop import WOULD_BLOCK, WouldBlock
 from lance_context_core._util.frozen import frozen
 from lance_context_core.errors import ConflictError
-from lance_context_core.storage import task_index
+from lance_context_core.storage import leases, task_index
 from lance_context_core.storage.lance.schema import KEY
-from lance_context_core.storage.locks import processes
 from lance_context_core.storage.names import new_revision, next_revision
 from lance_context_core.storage.sql.predicates import Clause
 from lance_context_core.storage.table import Table
@@ -169,7 +168,7 @@ class Changer(Generic[T]):
         for _ in range(_ATTEMPTS):
             try:
                 return await self.table.amend(self._work)
-            except _BehindError:
+            except BehindError:
                 # Of many who see that, one reads the table, and the others wait for him.
                 is_mine = await self.table.amend(self._turn)
                 while is_mine is False:
@@ -183,13 +182,13 @@ class Changer(Generic[T]):
         """As `change`, in any thread; WOULD_BLOCK where that takes long, or there is more to do."""
         try:
             return self.table.amend_now(self._work)
-        except _BehindError:
+        except BehindError:
             return WOULD_BLOCK
 
     def _work(self, at: Amending) -> tuple[Sequence[New], T]:
         found = Index.valid(at.connection, at.table, at.token, self.board)
         if found is None:
-            raise _BehindError(at.table, at.token)
+            raise BehindError(at.table, at.token)
         changing = Changing(found, self.now, self.rows)
         outcome = self.decide(changing)
         if changing.new:
@@ -200,10 +199,10 @@ class Changer(Generic[T]):
         """Whether it is on us to make the index anew; None if it shows what the table holds."""
         if Index.valid(at.connection, at.table, at.token, self.board) is not None:
             return (), None
-        return (), task_index.take_turn(at.connection, at.table, processes.ticks())
+        return (), task_index.take_turn(at.connection, at.table, leases.ticks())
 
 
-class _BehindError(Exception):
+class BehindError(Exception):
     """The index does not show what the table holds."""
 
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from lance_context_core.storage.leases import Lease
+
 _TABLES = """
 CREATE TABLE IF NOT EXISTS tasks_2 (
     tbl INTEGER NOT NULL,
@@ -87,18 +89,6 @@ WHERE tbl = ? AND board = ? AND id = ?
 """
 
 
-class Holder(NamedTuple):
-    """Who is at a task."""
-
-    id: str
-    """The task's."""
-    process: str | None
-    until: float | None
-    """When he may be taken for gone, in seconds since 1970."""
-    ticks: float | None
-    """The same since the boot of his machine, where that is known."""
-
-
 class Kept(NamedTuple):
     """An item that is kept of a board: its head, or a task."""
 
@@ -170,13 +160,13 @@ class Index:
         )
         return {id for (id,) in self._do(asked, (*self._at, *ids, *statuses))}
 
-    def holders(self) -> list[Holder]:
-        """Who is at the tasks that are begun, in their order."""
+    def holders(self) -> list[tuple[str, Lease]]:
+        """The ids of the tasks that are begun, in their order, with their holders' leases."""
         asked = (
             "SELECT id, process, until, ticks FROM tasks_2 INDEXED BY tasks_2_next "
             "WHERE tbl = ? AND board = ? AND status = 'in_progress' ORDER BY place, id"
         )
-        return [Holder(*one) for one in self._do(asked, self._at)]
+        return [(id, Lease(*ends)) for id, *ends in self._do(asked, self._at)]
 
     def next(self, limit: int) -> dict[str, Kept]:
         """What is to be begun next, by id and in this order; `limit` of it at most."""
@@ -226,7 +216,7 @@ def follow(connection: sqlite3.Connection, tbl: int, token: int) -> None:
 def take_turn(connection: sqlite3.Connection, tbl: int, now: float) -> bool:
     """Be the one who makes it anew; False while somebody else is at that.
 
-    He is waited for until he may be taken for gone; `now` is as `processes.ticks`.
+    He is waited for until he may be taken for gone; `now` is as `leases.ticks`.
     """
     connection.execute(_TURNS)
     (until,) = connection.execute(

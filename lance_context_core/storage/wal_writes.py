@@ -1,6 +1,7 @@
 """Small writes of a table by way of the journal: acknowledged there, and folded with many others."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -8,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_context_core._loop import WOULD_BLOCK, WouldBlock
+from lance_context_core._util.crowd import FairLock, SharedCall
 from lance_context_core._util.retry import Attempts
 from lance_context_core.storage import merge_on_read, put_if
 from lance_context_core.storage.flush import Flushing
@@ -65,6 +67,9 @@ class WalWrites:
         self._grows = (0, 0)
         """Since which token nothing but rows appended here came about, and until which."""
         self._known: Known | None = None
+        self._looks = SharedCall[Known]()
+        self._overtaken = FairLock()
+        """Those who were overtaken by others, one after the other."""
         self._policy: JournalPolicy | None = None
         """What the journal takes; None if nobody has asked, or it takes nothing."""
 
@@ -76,14 +81,24 @@ class WalWrites:
         new = [New.of(How.APPEND, row, self._access.spec.columns) for row in rows]
         if size_of(new) > policy.batch_bytes:
             return None
-        while (view := await self._ledger.write(self._if_known(new))) is None:
-            self._known = None
+        since: list[int] = []
+
+        def grow(view: View | None) -> None:
+            if view is not None:
+                before, (first, until) = view.token - 1, self._grows
+                self._grows = (first if until == before else before, view.token)
+                since.append(self._grows[0])
+
+        while (
+            view := await self._ledger.write(self._if_known(known := self._known, rows, new), grow)
+        ) is None:
+            if self._known is known:
+                self._known = None
             if not await self._fit(rows):
                 return None
-        before, (since, until) = view.token - 1, self._grows
-        self._grows = (since if until == before else before, view.token)
         await self._folding.relieve(view, policy)
-        return Appended(view.told, view.token, len(rows), self._grows[0])
+        # In a transaction nothing is written yet.
+        return Appended(view.told, view.token, len(rows), since[0] if since else view.token)
 
     async def insert(self, rows: Sequence[Row]) -> tuple[int, int] | None:
         """As `Table.insert_absent`; None if they are to be a commit of their own."""
@@ -107,6 +122,14 @@ class WalWrites:
             if isinstance(outcome, Exception):
                 raise outcome
             return outcome
+
+        return await self._written(rows, put)
+
+    async def write_as_expected(self, rows: Sequence[Row]) -> list[bool] | None:
+        """As `write`, or nothing; what is expected counts also where nothing is written."""
+
+        async def put(write: OptimisticTransaction) -> list[bool]:
+            return await put_if.write_as_expected(write, rows, is_watched=True)
 
         return await self._written(rows, put)
 
@@ -135,7 +158,7 @@ class WalWrites:
         return await self._written(rows, write, n_others=len(removed), keeps_states=keeps_states)
 
     async def exchange(
-        self, rows: Sequence[Row], seen: Seen, tail: Tail, observed: Observed | None
+        self, rows: Sequence[Row], seen: Seen, tail: Tail, observed: Observed | None = None
     ) -> bool | None:
         """As `Table.exchange_if`; None if it is to be a commit of its own."""
 
@@ -211,6 +234,10 @@ class WalWrites:
             self._folding.watch(policy)
         return done
 
+    def relieve(self, view: View, policy: JournalPolicy) -> None:
+        """Have the journal folded if it is full, or once nobody writes; waits for nothing."""
+        self._folding.relieve_later(view, policy)
+
     # Helpers
 
     async def _folded(self, places: Mapping[str, int], schema: pa.Schema) -> pa.Table:
@@ -259,7 +286,18 @@ class WalWrites:
         view = await self._ledger.view()
         if (view is None or not view.version) and await self._access.peek() is None:
             return None
-        write = self._write((), policy, observed=observed)
+        async with AsyncExitStack() as turn:
+            write = self._write((), policy, turn, observed=observed)
+            return await self._changed(write, where, columns, change, policy)
+
+    async def _changed(
+        self,
+        write: OptimisticTransaction,
+        where: Clause,
+        columns: Sequence[str],
+        change: Callable[[Row], New],
+        policy: JournalPolicy,
+    ) -> int | None:
         attempts = Attempts(f"rows of {self._access.label} kept being changed by others")
         while True:
             attempts.begin()
@@ -304,11 +342,12 @@ class WalWrites:
         """
         if (policy := await self._policy_for(len(rows) + n_others)) is None:
             return None
-        write = self._write(rows, policy, keeps_states=keeps_states, observed=observed)
-        try:
-            done = await do(write)
-        except UnfitError:
-            return None
+        async with AsyncExitStack() as turn:
+            write = self._write(rows, policy, turn, keeps_states=keeps_states, observed=observed)
+            try:
+                done = await do(write)
+            except UnfitError:
+                return None
         if write.written is not None:
             await self._folding.relieve(write.written, policy)
         return done
@@ -317,10 +356,19 @@ class WalWrites:
         self,
         rows: Sequence[Row],
         policy: JournalPolicy,
+        turn: AsyncExitStack,
         *,
         keeps_states: bool = True,
         observed: Observed | None = None,
     ) -> OptimisticTransaction:
+        """One that was overtaken goes on behind those who were before it, until the end of `turn`.
+
+        Of many who change the same rows at the same moment one gets through at a time.
+        """
+
+        async def take_turn() -> None:
+            await turn.enter_async_context(self._overtaken.held())
+
         async def fit(view: View) -> bool:
             return await self._fit(rows, at=view.moment)
 
@@ -331,6 +379,7 @@ class WalWrites:
             self._look,
             fit,
             most_bytes=policy.batch_bytes,
+            take_turn=take_turn,
             keeps_states=keeps_states,
             observed=observed,
         )
@@ -343,12 +392,20 @@ class WalWrites:
         policy = self._policy
         return policy if policy is not None and n_rows <= policy.batch_rows else None
 
-    def _if_known(self, new: Sequence[New]) -> Callable[[View], Sequence[New] | None]:
-        """Write these if the table is at the version for which they were checked."""
-        known = self._known
+    def _if_known(
+        self, known: Known | None, rows: Sequence[Row], new: Sequence[New]
+    ) -> Callable[[View], Sequence[New] | None]:
+        """Write these, of the rows, if the table is as `known`, for which they were checked.
+
+        What has no vectors fits each version of the table: to fold some is no reason to look anew.
+        """
+        is_plain = not vectors_of(rows)
 
         def decide(view: View) -> Sequence[New] | None:
-            return new if known is not None and view.moment == known.moment else None
+            if known is None:
+                return None
+            is_same = view.moment == known.moment
+            return new if is_same or (is_plain and view.table == known.moment.table) else None
 
         return decide
 
@@ -374,8 +431,11 @@ class WalWrites:
         return True
 
     async def _look(self) -> Known:
-        """What there is to know of the table, which the journal knows afterwards."""
-        return await self._access.follow(self._look_once)
+        """What there is to know of the table, which the journal knows afterwards.
+
+        A hundred who write first at the same moment look once.
+        """
+        return await self._looks.of(lambda: self._access.follow(self._look_once))
 
     async def _look_once(self) -> Known:
         access = self._access

@@ -22,6 +22,7 @@ from lance_context_core.protocols import Clock
 from lance_context_core.storage.lance.indexes import IndexPolicy
 from lance_context_core.storage.lance.retention import VersionRetention
 from lance_context_core.store.answers import AsyncAnswers
+from lance_context_core.store.transactions import AsyncTransaction
 from lance_context_core.stores.records import archive, embedding_backlog
 from lance_context_core.transfer import copying, exporting, importing
 from lance_context_core.transfer.conversations import Exported, ExportFormat, Imported
@@ -63,6 +64,26 @@ class AsyncContextStore(AsyncAnswers, Opened):
     def clock(self) -> Clock:
         """Where the store has the time from: what is written bears it, and expires by it."""
         return self._resources.clock
+
+    def transaction(self) -> AsyncTransaction:
+        """A block whose writes are all made at its end, or none: `async with store.transaction() as tx:`.
+
+        `tx.history`, `tx.memory`, `tx.kv()` and the others are the stores of this handle, bound to the
+        transaction. What they write is checked at once, is written as one entry of the write-ahead log
+        when the block ends, and is visible to others from then on, never in part, also if the process is
+        killed. An exception that leaves the block writes nothing.
+
+        Reads through `tx` by id, key, session or filter show its own writes; searches show the state
+        before it. What was read or expected in the block need not stay locked: ConflictError is raised
+        at its end, and nothing is written, if what a call has returned or expected is not so any more.
+        Numbers of versions that calls return in the block are those of the state before.
+
+        Takes as many rows and bytes as the log flushes at once, 512 rows by default, for one user of one
+        tenant. Raises InvalidRequestError, and nothing is written, without a write-ahead log, as on an
+        object store; inside another transaction of the store; for a call after the end of the block, by
+        another task or thread; and for a call that cannot take part, such as an erasure.
+        """
+        return AsyncTransaction(self._resources, self._scope)
 
     # Erasure
 

@@ -15,6 +15,7 @@ from lance_context_core.protocols import Clock
 from lance_context_core.storage.lance.versions import Ref
 from lance_context_core.store.handles import DEFAULT_CONTEXT
 from lance_context_core.store.store import AsyncContextStore
+from lance_context_core.store.transactions import AsyncTransaction
 from lance_context_core.stores.records.context import AsyncContext
 from lance_context_core.stores.records.lookup import ContextOptions
 from lance_context_core.sync._blocking import (
@@ -168,6 +169,43 @@ def blocking_over(aio: AsyncContext, cls: type[C]) -> C:
     return context
 
 
+class Transaction(Blocking[AsyncTransaction]):
+    """The stores of one transaction; made by `store.transaction()`, and used inside its block.
+
+    `AsyncTransaction` is the asynchronous one.
+    """
+
+    def __enter__(self) -> Self:
+        block_on(self._aio._begin()).enter(None)  # noqa: SLF001 - in the caller's context
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        written = self._aio._of_block()  # noqa: SLF001
+        try:
+            if kind is None:
+                block_on(written.commit())
+        finally:
+            written.leave()
+
+    history = showing(AsyncTransaction.history, History)
+    memory = showing(AsyncTransaction.memory, Memory)
+    sessions = showing(AsyncTransaction.sessions, Sessions)
+    graph = showing(AsyncTransaction.graph, Graph)
+    tasks = showing(AsyncTransaction.tasks, TaskStore)
+    plans = showing(AsyncTransaction.plans, Plans)
+    templates = showing(AsyncTransaction.templates, Templates)
+    state = showing(AsyncTransaction.state, ShortTermState)
+    checkpoints = showing(AsyncTransaction.checkpoints, Checkpoints)
+    vectors = giving(AsyncTransaction.vectors, Vectors)
+    kv = giving(AsyncTransaction.kv, KeyValues)
+
+    def context(self, name: str = DEFAULT_CONTEXT) -> Context:
+        """As `ContextStore.context`. See `AsyncTransaction.context`."""
+        return blocking_over(self._aio.context(name), Context)
+
+    scope = handing(AsyncTransaction.scope)
+
+
 class ContextStore(Blocking[AsyncContextStore]):
     """An agent's memory in one directory, or under one URI of an object store.
 
@@ -226,6 +264,8 @@ class ContextStore(Blocking[AsyncContextStore]):
 
     scope = handing(AsyncContextStore.scope)
     writing_as = handing(AsyncContextStore.writing_as)
+
+    transaction = giving(AsyncContextStore.transaction, Transaction)
 
     # Erasure
 

@@ -92,7 +92,7 @@ class Turns:
             if not is_alone:
                 return
         elif is_alone:
-            await _sleep_until(self._turn_until + _REST * _TURN_SECONDS)
+            await _sleep_until(self._turn_until + _REST * self._turn()[1])
         else:
             await self._wait(action, handle)
         self._begin_turn(_N_ALONE if is_alone else 1)

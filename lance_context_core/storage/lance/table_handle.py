@@ -1,7 +1,6 @@
 """How a table is come by: the engine's handles, opened and made when needed, read and written through."""
 
 import asyncio
-import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterable
 from contextlib import asynccontextmanager
@@ -10,6 +9,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from lance_context_core._util.crowd import FairLock
 from lance_context_core._util.frozen import frozen
 from lance_context_core._util.retry import retried
 from lance_context_core.errors import (
@@ -92,7 +92,7 @@ class TableHandle:
         """Leads to a handle that shows what the journal holds, too, where nobody may fold it."""
         self.closing: Callable[[], None] | None = None
         """Is called when this is closed."""
-        self._creating = threading.Lock()
+        self._creating = FairLock()
         self._refreshed_at = -float("inf")
         self._table: int | None = None
         """Which one the journal knew when it was last asked whether the handle is behind."""
@@ -497,16 +497,13 @@ class TableHandle:
     async def _create(self) -> Any:
         """Make the table, or open it where another task or process was faster."""
         # The tasks and threads of this process take turns; see `creation` for other processes.
-        while not self._creating.acquire(blocking=False):  # noqa: ASYNC110 - they share no loop
-            await asyncio.sleep(0.001)
-        try:
-            return self.handle or await self._opening.open() or await self._opening.create()
-        except (AlreadyExistsError, ConflictError):
-            if (handle := await self._opening.open()) is None:
-                raise
-            return handle
-        finally:
-            self._creating.release()
+        async with self._creating.held():
+            try:
+                return self.handle or await self._opening.open() or await self._opening.create()
+            except (AlreadyExistsError, ConflictError):
+                if (handle := await self._opening.open()) is None:
+                    raise
+                return handle
 
 
 @frozen

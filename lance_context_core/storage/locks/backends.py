@@ -5,6 +5,7 @@ import random
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
@@ -110,12 +111,12 @@ class InTable:
         until = time.monotonic() + _PATIENCE_SECONDS
         while True:
             revision, found, last = await self._read()
-            numbers = _Numbers(last)
-            book = LockTable.of(found, numbers.next)
+            numbers = count(last + 1)
+            book = LockTable.of(found, numbers.__next__)
             outcome = decide(book)
             if not book.changed:
                 return outcome
-            text = requests.written(book.tickets.values(), numbers.last)
+            text = requests.written(book.tickets.values(), next(numbers) - 1)
             if await self._write(text, revision):
                 return outcome
             if time.monotonic() > until:
@@ -165,12 +166,3 @@ class InTable:
     @property
     def _table(self) -> Table:
         return self._database.table(LOCKS_TABLE, LOCKS)
-
-
-class _Numbers:
-    def __init__(self, last: int) -> None:
-        self.last = last
-
-    def next(self) -> int:
-        self.last += 1
-        return self.last

@@ -24,7 +24,7 @@ class Fence:
 
     def require(self, ticket: LockRequest | None) -> None:
         """Raise StaleLockError unless this ticket, which is there now, says that the lock is held."""
-        if ticket is None or ticket.token != self.token or ticket.has_lapsed(self.now()):
+        if ticket is None or not ticket.is_held_with(self.token, self.now()):
             raise StaleLockError(
                 f"the lock on {self.resource!r} with token {self.token} is held no more: nothing was "
                 "written. Acquire it again, and look what others have done meanwhile"

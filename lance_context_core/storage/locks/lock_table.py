@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from lance_context_core.storage import leases
 from lance_context_core.storage.locks.fencing import Fence
 from lance_context_core.storage.locks.requests import COLUMNS, LockRequest, LockTable, request_of
 
@@ -54,7 +55,7 @@ def change(
     def number() -> int:
         # What a power cut has taken back is not given out again either.
         last = connection.execute("SELECT last FROM lock_numbers_1").fetchone()[0]
-        new = max(last + 1, time.time_ns() // 1000)
+        new = leases.next_token(last)
         connection.execute("UPDATE lock_numbers_1 SET last = ?", (new,))
         return int(new)
 

@@ -1,34 +1,27 @@
 """What is kept of locks: a ticket for each that is held or waited for, and the book of all tickets."""
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Self, TypeVar
 
 from lance_context_core._loop import WouldBlock
 from lance_context_core._util.frozen import frozen_by_name
-from lance_context_core.storage.locks import processes
+from lance_context_core.storage.leases import Lease, LeaseRenewer
 
 
 @frozen_by_name
-class LockRequest:
-    """One lock that somebody holds, or waits for."""
+class LockRequest(Lease):
+    """One lock that somebody holds, or waits for, under a lease of its process."""
 
+    process: str
     seq: int
     """Its place in the order of arrival."""
-    token: int | None
-    """Larger than that of any lock which was granted before; None while it is waited for."""
     resource: str
     mode: str
     owner: str
-    process: str
-    """As `processes.mine`."""
     since: float
     """When it was granted, or asked for; seconds since 1970."""
-    until: float
-    """When it lapses, by the clock of the store."""
-    ticks: float
-    """The same by the machine's time since its boot, which nobody sets."""
     lease: float
     """Seconds for which it is renewed."""
 
@@ -37,15 +30,9 @@ class LockRequest:
         """Who it is: the same owner's name in two processes is two."""
         return self.owner, self.process
 
-    def is_stale(self, now: float) -> bool:
-        """Whether it has lapsed by the store's time `now`, or its process is known to be no more."""
-        return self.has_lapsed(now) or processes.is_dead(self.process)
-
-    def has_lapsed(self, now: float) -> bool:
-        """Whether it was not renewed in time; on the machine of its holder the clock is not asked."""
-        if processes.is_of_this_boot(self.process):
-            return processes.ticks() >= self.ticks
-        return now >= self.until
+    def renewed_at(self, now: float) -> Self:
+        """The same, whose lease begins at `now`."""
+        return self.renewed(self.lease, now)
 
 
 @dataclass(slots=True)
@@ -73,7 +60,10 @@ class LockTable:
             self.changed.add(seq)
 
 
-COLUMNS = tuple(LockRequest.__dataclass_fields__)
+COLUMNS = (
+    *("seq", "token", "resource", "mode", "owner", "process"),
+    *("since", "until", "ticks", "lease"),
+)
 """What a ticket is written as, in this order."""
 
 
@@ -123,3 +113,29 @@ class LockBackend(Protocol):
 
     async def tickets(self, *, resource: str | None = None) -> list[LockRequest]:
         """Those of one resource, or all, in the order of arrival."""
+
+
+# The locks that this process holds, which are renewed for as long as it does.
+
+Now = Callable[[], float]
+
+
+class LockRenewer(LeaseRenewer[int, tuple[LockRequest, Now]]):
+    """Renews what is held, all of it in one transaction."""
+
+    def __init__(self, shelf: LockBackend) -> None:
+        """Nothing runs until something is held."""
+        super().__init__(self._renewed, "a lock")
+        self.shelf = shelf
+
+    async def _renewed(self, held: Mapping[int, tuple[LockRequest, Now]]) -> list[int]:
+        def decide(book: LockTable) -> list[int]:
+            kept = []
+            for seq, (known, now) in held.items():
+                ticket = book.tickets.get(seq)
+                if ticket is not None and ticket.is_held_with(known.token, now()):
+                    book.put(ticket.renewed_at(now()))
+                    kept.append(seq)
+            return kept
+
+        return await self.shelf.change(decide, resource=None)

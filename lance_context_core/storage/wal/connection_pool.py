@@ -40,20 +40,37 @@ class Waiting:
         """Do `work`, as soon as nobody else is at it; without a wait that would hold up the loop."""
         # Nothing else here gives way: a caller without a pause, or a hundred, would hold up the loop.
         await steps.may_take(1)
-        for pause in _SHORT_PAUSES_SECONDS:
-            try:
-                return work(*args, **kwargs)
-            except sqlite.BusyError:
-                time.sleep(pause)  # noqa: ASYNC251 - shorter than a turn of the loop
-        until, pause = time.monotonic() + _PATIENCE_SECONDS, _PAUSE_SECONDS
+        until, pause = time.monotonic() + _PATIENCE_SECONDS, 0.0
         while True:
             try:
-                return work(*args, **kwargs)
+                return (
+                    self.at_first(lambda: work(*args, **kwargs))
+                    if not pause
+                    else work(*args, **kwargs)
+                )
             except sqlite.BusyError as error:
                 if time.monotonic() > until:
                     raise self.locked(_PATIENCE_SECONDS) from error
+                pause = self.longer(pause)
                 await asyncio.sleep(pause)
-                pause = min(pause * 1.5, _LONGEST_PAUSE_OF_A_THREAD_SECONDS)
+
+    @property
+    def patience_seconds(self) -> float:
+        """How long a write waits for somebody else's."""
+        return _PATIENCE_SECONDS
+
+    def at_first(self, work: Callable[[], T]) -> T:
+        """Do `work`, or try it a few times more, in a shorter time than a turn of the loop takes."""
+        for pause in _SHORT_PAUSES_SECONDS:
+            try:
+                return work()
+            except sqlite.BusyError:
+                time.sleep(pause)
+        return work()
+
+    def longer(self, pause_seconds: float) -> float:
+        """How long is waited after one more try in vain on a loop; 0 stands for the first."""
+        return min(pause_seconds * 1.5 or _PAUSE_SECONDS, _LONGEST_PAUSE_OF_A_THREAD_SECONDS)
 
     def until_free(self, work: Callable[[], T]) -> T:
         """As `insist`, in a thread of one's own."""

@@ -9,12 +9,15 @@ others fold, and reads need no lock: the journal says which version of a table g
 import asyncio
 import os
 import sqlite3
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 from lance_context_core._loop import WOULD_BLOCK, WouldBlock
+from lance_context_core._util.crowd import FairLock
 from lance_context_core.errors import StorageError
 from lance_context_core.storage.file_locks import is_shared, locked
 from lance_context_core.storage.lifecycle import Lifecycle
@@ -42,17 +45,44 @@ async def held(
 ) -> AsyncIterator[None]:
     """Have the lock of the store in that directory, which is made if it is absent.
 
-    Alone, or beside others who share it. Raises a `refusal` of so many seconds where somebody else has
-    it for longer.
+    Alone, or beside others who share it. Of those in this process who want it alone one at a time asks
+    the system for it, and the others queue behind. Raises a `refusal` of so many seconds where somebody
+    else has it for longer.
     """
-    lock = root / LOCK
-    if not lock.exists():
-        await asyncio.to_thread(_make, lock)
-    seconds = _PATIENCE_SECONDS
-    async with locked(
-        lock, shared=shared, patience_seconds=seconds, refusal=lambda: refusal(seconds)
-    ):
+    lock, seconds = root / LOCK, _PATIENCE_SECONDS
+    async with AsyncExitStack() as stack:
+        if not shared:
+            try:
+                await stack.enter_async_context(_queue(root).held(seconds))
+            except TimeoutError:
+                raise refusal(seconds) from None
+        if not lock.exists():
+            await asyncio.to_thread(_make, lock)
+        await stack.enter_async_context(
+            locked(lock, shared=shared, patience_seconds=seconds, refusal=lambda: refusal(seconds))
+        )
         yield
+
+
+_queues: WeakValueDictionary[str, FairLock] = WeakValueDictionary()
+"""Those of this process who wait for the lock of a store, by its directory."""
+_queues_lock = threading.Lock()
+
+
+def _queue(root: Path) -> FairLock:
+    with _queues_lock:
+        return _queues.setdefault(str(root), FairLock())
+
+
+def _forget_queues() -> None:
+    """In a child: who waited before the fork does not wait there."""
+    global _queues_lock  # noqa: PLW0603 - another thread may have had it at the fork
+    _queues_lock = threading.Lock()
+    _queues.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_queues)
 
 
 def exists(root: Path) -> bool:
@@ -218,7 +248,7 @@ class Journal:
             life=life,
             on_loss=self.mirrors.clear,
         )
-        self.transactions = Transactions(root, self.ways, self.mirrors)
+        self.transactions = Transactions(root, self.ways, self.mirrors, self.waiting)
 
     def on_break(self, forget: Callable[[Part], None]) -> None:
         """Have `forget` called where a table was changed otherwise than by entries that were seen."""
@@ -314,7 +344,7 @@ class Journal:
             return str(error)
         lost = [row[0] for row in rows if not is_whole(*row)]
         if lost:
-            await self.waiting.insist(self.transactions.do, sqlite.lost(lost))
+            await self.transactions.commit(self.transactions.do(sqlite.lost(lost)))
         return f"{len(lost)} rows of the journal {str(self.path)!r} are damaged" if lost else ""
 
     async def keep_log_small(self) -> None:
@@ -328,13 +358,15 @@ class Journal:
         """Do `work`, which must be quick, in a transaction of its own; the journal must exist."""
         self._life.require_writable()
         await self.ways.opened()
-        return await self.waiting.insist(self.transactions.transact, work)
+        return await self.transactions.commit(self.transactions.transact(work))
 
     def transact_now(self, work: Callable[[sqlite3.Connection], T]) -> T | WouldBlock:
         """As `transact`, in any thread and without a wait; WOULD_BLOCK where one would have to wait."""
         self._life.require_writable()
         try:
-            return self.transactions.transact(work) if self.ways.is_open() else WOULD_BLOCK
+            if not self.ways.is_open():
+                return WOULD_BLOCK
+            return self.transactions.commit_now(self.transactions.transact(work))
         except sqlite.BusyError:
             return WOULD_BLOCK
 

@@ -1,10 +1,10 @@
 """The journal as one table sees it, and the moments in which that table is committed to."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
-from typing import NamedTuple, ParamSpec, TypeVar
+from typing import NamedTuple, TypeVar
 
 from lance_context_core._loop import WOULD_BLOCK, WouldBlock
 from lance_context_core.storage.wal import sqlite
@@ -16,7 +16,6 @@ from lance_context_core.storage.wal.policy import JournalPolicy
 from lance_context_core.storage.wal.sqlite import Part
 from lance_context_core.storage.wal.transactions import Amending
 
-P = ParamSpec("P")
 T = TypeVar("T")
 
 _SHORT_PATIENCE_SECONDS = 0.5
@@ -65,7 +64,7 @@ class TableLog:
         """What is in it, and which version of the table goes with that; None if it is not known."""
         if await self._ways.opened() is None:
             return None
-        return await self._looked(self._transactions.view, self.part)
+        return await self._looked(lambda: self._waiting.insist(self._transactions.view, self.part))
 
     async def news(self, token: int, last: int) -> News | None:
         """What is in it, and what came after `last`, if since `token` that was all.
@@ -74,7 +73,9 @@ class TableLog:
         """
         if await self._ways.opened() is None:
             return None
-        return await self._looked(self._transactions.news, self.part, token, last)
+        return await self._looked(
+            lambda: self._waiting.insist(self._transactions.news, self.part, token, last)
+        )
 
     def news_now(self, token: int, last: int) -> News | None:
         """As `news`, in any thread and without a wait; None, too, where one would have to wait."""
@@ -137,9 +138,15 @@ class TableLog:
     # Writing
 
     async def write(
-        self, decide: Callable[[View], Sequence[New] | None], *, keeps_states: bool = False
+        self,
+        decide: Callable[[View], Sequence[New] | None],
+        then: Callable[[View | None], None] | None = None,
+        *,
+        keeps_states: bool = False,
     ) -> View | None:
         """Write what `decide` makes of what is there, which stays so meanwhile; returns what is then.
+
+        `then` is told of that first, in the order in which all is written.
 
         None if the table or its version is not known, or if `decide` wants nothing written since it
         is not as expected.
@@ -147,14 +154,31 @@ class TableLog:
         rows that are changed or removed stay in a version, if their writers were told of one.
         """
         await self._ways.opened()
-        return await self._looked(
-            self._transactions.write, self.part, decide, keeps_states=keeps_states
-        )
+        work = self._transactions.write(self.part, decide, keeps_states=keeps_states)
+        return await self._looked(lambda: self._transactions.commit(work, then))
+
+    async def write_all(
+        self,
+        parts: Sequence[Part],
+        decide: Callable[[Sequence[View]], Sequence[Sequence[New]] | None],
+        changes: Sequence[tuple[Part, Callable[[Amending], tuple[Sequence[New], object]]]],
+        *,
+        keeping: Collection[Part] = (),
+    ) -> Sequence[View] | None:
+        """As `write`, of several tables of the store at once: all of it, or nothing.
+
+        The states of rows are kept in those tables that are `keeping` them. Afterwards the `changes` are made as by `amend`, in the same transaction.
+        """
+        await self._ways.opened()
+        work = self._transactions.write_all(parts, decide, changes, keeping=keeping)
+        return await self._looked(lambda: self._transactions.commit(work))
 
     def write_now(self, decide: Callable[[View], Sequence[New] | None]) -> View | None:
         """As `write`, in any thread and without a wait; None, too, where one would have to wait."""
         try:
-            return self._transactions.write(self.part, decide) if self._ways.is_open() else None
+            if not self._ways.is_open():
+                return None
+            return self._transactions.commit_now(self._transactions.write(self.part, decide))
         except (sqlite.BusyError, ManyError):
             return None
 
@@ -166,18 +190,15 @@ class TableLog:
         leaves all as it was.
         """
         await self._ways.opened()
-        return await self._waiting.insist(self._transactions.amend, self.part, decide)
+        return await self._transactions.commit(self._transactions.amend(self.part, decide))
 
     def amend_now(self, decide: Callable[[Amending], tuple[Sequence[New], T]]) -> T | WouldBlock:
         """As `amend`, in any thread, where others are waited for; WOULD_BLOCK where that takes long."""
-
-        def work() -> T:
-            return self._transactions.amend(self.part, decide)
-
+        work = self._transactions.amend(self.part, decide)
         try:
-            return (
-                retry_busy(work, _SHORT_PATIENCE_SECONDS) if self._ways.is_open() else WOULD_BLOCK
-            )
+            if not self._ways.is_open():
+                return WOULD_BLOCK
+            return retry_busy(lambda: self._transactions.commit_now(work), _SHORT_PATIENCE_SECONDS)
         except sqlite.BusyError:
             return WOULD_BLOCK
 
@@ -196,8 +217,7 @@ class TableLog:
         if (section := self._closed()) is not None:
             section.note(self.part, version)
         else:
-            done = sqlite.noted(self.part, version, is_change=is_change)
-            await self._waiting.insist(self._transactions.do, done)
+            await self._do(sqlite.noted(self.part, version, is_change=is_change))
 
     async def begin(self, last: int | None) -> View | None:
         """Say which entries are to be folded next, up to the `last`, and return these."""
@@ -265,13 +285,13 @@ class TableLog:
 
     async def _do(self, done: sqlite.Statements) -> None:
         """Say these, all or none."""
-        await self._waiting.insist(self._transactions.do, done)
+        await self._transactions.commit(self._transactions.do(done))
 
-    async def _looked(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """As `Waiting.insist`, of what looks at a table; if much is new there, it is read in steps."""
+    async def _looked(self, look: Callable[[], Awaitable[T]]) -> T:
+        """What `look` finds, which looks at a table; if much is new there, it is read in steps."""
         while True:
             try:
-                return await self._waiting.insist(work, *args, **kwargs)
+                return await look()
             except ManyError as many:
                 is_more = True
                 while is_more:

@@ -1,16 +1,22 @@
-"""What is read from the journal's file, and written into it: each time in one transaction of SQLite."""
+"""What is read from the journal's file, and written into it: what comes at once in one transaction."""
 
+import asyncio
 import sqlite3
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from contextvars import copy_context
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 
+from lance_context_core._util import cooperative as steps
 from lance_context_core.storage.locks import fencing, lock_table
 from lance_context_core.storage.wal import sqlite
-from lance_context_core.storage.wal.connection_pool import ConnectionPool
+from lance_context_core.storage.wal.connection_pool import ConnectionPool, Waiting
 from lance_context_core.storage.wal.entries import Entry, New, News, View, checksum
-from lance_context_core.storage.wal.log_reader import LogReaders, ManyError
+from lance_context_core.storage.wal.log_reader import LogReader, LogReaders, ManyError
 from lance_context_core.storage.wal.sqlite import Part
 
 T = TypeVar("T")
@@ -30,18 +36,129 @@ class Amending(NamedTuple):
     """That of the table before the change; after it, if it writes anything, it is one more."""
 
 
+Work = Callable[[sqlite3.Connection | None], T]
+"""One write: it has the connection while nobody else does, in a transaction, and is all or nothing. None
+means that there is no file at this moment."""
+
+
+Then = Callable[[T], None]
+"""Is told what came of a write once it is committed, in the order of the commits; raises nothing."""
+
+
+class _Brought(Generic[T]):
+    """A write that waits for the next transaction, and what has come of it."""
+
+    __slots__ = ("_context", "_done", "_then", "_work", "error", "is_done", "outcome", "until")
+
+    def __init__(
+        self, work: Work[T], then: Then[T] | None, done: "asyncio.Future[None] | None" = None
+    ) -> None:
+        """`done` is of a task that waits for it; a thread waits for the lock of the connection."""
+        self._work = work
+        self._then = then
+        # Whoever commits it, it depends on the locks of the one who brought it.
+        self._context = copy_context()
+        self._done = done
+        self.until = 0.0
+        """How long a task waits."""
+        self.is_done = False
+        self.outcome: T | None = None
+        self.error: Exception | None = None
+
+    def do(self, connection: sqlite3.Connection | None) -> None:
+        """Do it; what it raises is kept."""
+        self.error = None
+        try:
+            self.outcome = self._context.run(self._work, connection)
+        except Exception as error:  # noqa: BLE001 - it is raised where it was brought
+            self.error = error
+
+    def end(self, error: Exception | None = None) -> None:
+        """Tell the one who waits that it is done, or that nothing of it was."""
+        self.error, self.is_done = error or self.error, True
+        if self.error is None and self._then is not None:
+            self._then(cast("T", self.outcome))
+        if (done := self._done) is None:
+            return
+        loop = done.get_loop()
+        if asyncio._get_running_loop() is loop:  # noqa: SLF001 - the public one raises where none runs
+            _wake(done)
+        else:
+            with suppress(RuntimeError):  # It has ended, with all who waited there.
+                loop.call_soon_threadsafe(_wake, done)
+
+    def have_flushed(self, flush: Callable[[], None]) -> None:
+        """Have `flush` called on the loop of a task that waits, since it was begun and is undone."""
+        if self._done is not None:
+            with suppress(RuntimeError):
+                self._done.get_loop().call_soon_threadsafe(flush)
+
+    def is_of(self, loop: asyncio.AbstractEventLoop) -> bool:
+        """Whether a task of that loop waits for it."""
+        return self._done is not None and self._done.get_loop() is loop
+
+    def result(self) -> T:
+        """What came of it."""
+        if self.error is not None:
+            raise self.error
+        return cast("T", self.outcome)
+
+
+def _wake(done: "asyncio.Future[None]") -> None:
+    if not done.done():
+        done.set_result(None)
+
+
+class _Round:
+    """The writes of one event loop, as far as it has come round."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.first: int | None = None
+        """Which task has written in this turn; None if none has."""
+        self.is_crowd = False
+        """Whether several tasks wrote in the last turn: they do so again, and all wait for the next."""
+        self.is_due = False
+        """Whether what waits is committed once the loop has come round, or after the pause."""
+        self.pause_seconds = 0.0
+        """For how long is waited where another process is at the file; 0 while none is."""
+
+    def is_quiet(self, task: int) -> bool:
+        """Whether that task may write at once: no other one does."""
+        return not self.is_due and not self.is_crowd and self.first in (None, task)
+
+
+class _Here(threading.local):
+    """What a thread knows."""
+
+    round: _Round | None = None
+    """That of the loop that runs in it."""
+
+
 class Transactions:
-    """Each blocks its thread for a moment, and raises BusyError while somebody else writes.
+    """Each call blocks its thread for a moment, and raises BusyError while another process writes.
+
+    What several threads and tasks write at the same moment is one transaction, in the order in which
+    they came: each has its own outcome, and what one raises undoes nothing of the others. A task that
+    writes alone does so at once. Where another process is at the file, one of each loop asks for it.
 
     `view`, `news` and `write` also raise ManyError where much is new: prepare that, and ask again.
     """
 
-    def __init__(self, root: Path, ways: ConnectionPool, mirrors: LogReaders) -> None:
+    def __init__(
+        self, root: Path, ways: ConnectionPool, mirrors: LogReaders, waiting: Waiting
+    ) -> None:
         """Those with the journal of the store in the directory `root`."""
         self._root = root
         self._path = root / sqlite.NAME
         self._ways = ways
         self._mirrors = mirrors
+        self._waiting = waiting
+        self._brought: deque[_Brought[Any]] = deque()
+        """In the order in which they came."""
+        self._here = _Here()
+
+    # Reading
 
     def view(self, part: Part) -> View | None:
         """What it holds of a table; None of one that it does not know."""
@@ -59,74 +176,6 @@ class Transactions:
         """As `LogReaders.prepare`."""
         with self._ways.lock:
             return self._mirrors.prepare(self._ways.connection, many)
-
-    def write(
-        self,
-        part: Part,
-        decide: Callable[[View], Sequence[New] | None],
-        *,
-        keeps_states: bool = False,
-    ) -> View | None:
-        """As `TableLog.write`."""
-        with self._ways.lock:
-            if (transaction := self._ways.transaction) is None:
-                return None
-            written: list[Entry] = []
-            with transaction as connection:
-                self.require_fences(connection)
-                mirror = self._mirrors.now(connection, part)
-                if mirror is None or not (view := mirror.view).version:
-                    return None
-                if (new := decide(view)) is None:
-                    return None
-                told = view.told_beside([one.key for one in new] if keeps_states else ())
-                # In the order of the entries, also where the clock was set back.
-                at = max(time.time_ns() // 1000, mirror.last_at)
-                for one in new:
-                    crc = checksum(one.how, one.key, one.payload)
-                    values = (mirror.id, one.how, one.key, one.payload, told, at, crc)
-                    seq = connection.execute(sqlite.INSERT, values).lastrowid or 0
-                    size = len(one.payload or b"")
-                    written.append(Entry(seq, one.how, one.key, one.row, size, told, at))
-                if written:
-                    connection.execute(sqlite.CHANGED, (mirror.id,))
-            mirror.add(written)
-            return mirror.view
-
-    def amend(self, part: Part, decide: Callable[[Amending], tuple[Sequence[New], T]]) -> T:
-        """As `TableLog.amend`."""
-        with self._ways.lock:
-            if (transaction := self._ways.transaction) is None:
-                raise NotKnownError
-            with transaction as connection:
-                self.require_fences(connection)
-                state = connection.execute(sqlite.AMENDED, part).fetchone()
-                if state is None or state[1] <= 0:
-                    raise NotKnownError
-                id, version, folded, folding, token, last = state
-                new, outcome = decide(Amending(connection, id, token))
-                # As `View.next_told`.
-                told = version + 1 + (folding > folded)
-                at = max(time.time_ns() // 1000, last or 0)
-                if new:
-                    values = []
-                    for one in new:
-                        crc = checksum(one.how, one.key, one.payload)
-                        values.append((id, one.how, one.key, one.payload, told, at, crc))
-                    connection.executemany(sqlite.INSERT, values)
-                    connection.execute(sqlite.CHANGED, (id,))
-                return outcome
-
-    def do(self, done: sqlite.Statements) -> None:
-        """Say these, all or none."""
-        with self._ways.lock, self._ways.begun() as connection:
-            for statement, values in done:
-                connection.execute(statement, values)
-
-    def transact(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Do `work` in a transaction."""
-        with self._ways.lock, self._ways.begun() as connection:
-            return work(connection)
 
     def ask(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Do `work`, which reads with one statement."""
@@ -146,8 +195,306 @@ class Transactions:
             except sqlite3.Error as error:
                 raise sqlite.meaning(self._path, error) from error
 
+    # Writes
+
+    def write(
+        self,
+        part: Part,
+        decide: Callable[[View], Sequence[New] | None],
+        *,
+        keeps_states: bool = False,
+    ) -> Work[View | None]:
+        """As `TableLog.write`."""
+
+        def work(connection: sqlite3.Connection | None) -> View | None:
+            if connection is None:
+                return None
+            self.require_fences(connection)
+            mirror = self._mirrors.now(connection, part)
+            if mirror is None or not (view := mirror.view).version:
+                return None
+            if (new := decide(view)) is None:
+                return None
+            # Nothing here fails any more. Those who write behind it in the same transaction see it.
+            mirror.add(_inserted(connection, mirror, new, keeps_states=keeps_states))
+            return mirror.view
+
+        return work
+
+    def write_all(
+        self,
+        parts: Sequence[Part],
+        decide: Callable[[Sequence[View]], Sequence[Sequence[New]] | None],
+        changes: Sequence[tuple[Part, Callable[[Amending], tuple[Sequence[New], object]]]] = (),
+        *,
+        keeping: Collection[Part] = (),
+    ) -> Work[Sequence[View] | None]:
+        """As `TableLog.write_all`."""
+
+        def work(connection: sqlite3.Connection | None) -> Sequence[View] | None:
+            if connection is None:
+                return None
+            self.require_fences(connection)
+            mirrors: list[LogReader] = []
+            for part in parts:
+                mirror = self._mirrors.now(connection, part)
+                if mirror is None or not mirror.view.version:
+                    return None
+                mirrors.append(mirror)
+            if (new := decide([mirror.view for mirror in mirrors])) is None:
+                return None
+            written = [
+                _inserted(connection, mirror, some, keeps_states=part in keeping)
+                for part, mirror, some in zip(parts, mirrors, new, strict=True)
+            ]
+            for part, change in changes:
+                _amended(connection, part, change)
+            # As by `write`.
+            for mirror, entries in zip(mirrors, written, strict=True):
+                mirror.add(entries)
+            return [mirror.view for mirror in mirrors]
+
+        return work
+
+    def amend(self, part: Part, decide: Callable[[Amending], tuple[Sequence[New], T]]) -> Work[T]:
+        """As `TableLog.amend`."""
+
+        def work(connection: sqlite3.Connection | None) -> T:
+            if connection is None:
+                raise NotKnownError
+            self.require_fences(connection)
+            return _amended(connection, part, decide)
+
+        return work
+
+    def do(self, done: sqlite.Statements) -> Work[None]:
+        """Say these."""
+
+        def say(connection: sqlite3.Connection) -> None:
+            for statement, values in done:
+                connection.execute(statement, values)
+
+        return self.transact(say)
+
+    def transact(self, do: Callable[[sqlite3.Connection], T]) -> Work[T]:
+        """Whatever `do` does. Raises StorageError where the file has just gone."""
+
+        def work(connection: sqlite3.Connection | None) -> T:
+            return do(self._ways.shared() if connection is None else connection)
+
+        return work
+
     def require_fences(self, connection: sqlite3.Connection) -> None:
         """Raise StaleLockError if a lock that this task's writes depend on is held no more."""
         if fencing.are_any():
             for fence in fencing.at(str(self._root)):
                 lock_table.require(connection, fence)
+
+    # Committing
+
+    def commit_now(self, work: Work[T], then: Then[T] | None = None) -> T:
+        """Do `work` at once, in any thread; with what others have brought until it may begin."""
+        if not self._brought and self._ways.lock.acquire(blocking=False):
+            try:
+                outcome = self._commit_alone(work)
+                if then is not None:
+                    then(outcome)
+                return outcome
+            finally:
+                self._ways.lock.release()
+        self._brought.append(mine := _Brought(work, then))
+        with self._ways.lock:
+            while not mine.is_done:
+                self._commit_brought(mine)
+        return mine.result()
+
+    def _commit_alone(self, work: Work[T]) -> T:
+        """Commit one write by itself; for who has the lock of the connection."""
+        if (transaction := self._ways.transaction) is None:
+            return work(None)
+        is_done = False
+        try:
+            with transaction as connection:
+                outcome = work(connection)
+                is_done = True
+        except BaseException:
+            if is_done:
+                self._mirrors.clear()  # They have what is undone.
+            raise
+        return outcome
+
+    async def commit(self, work: Work[T], then: Then[T] | None = None) -> T:
+        """Do `work`, as soon as no other process is at the file; with what others bring in this turn.
+
+        Who is cancelled has written nothing, or all of it.
+        """
+        now = self._round()
+        task = id(asyncio.current_task())
+        if now.is_quiet(task):
+            # Nothing else here gives way: a caller without a pause would hold up the loop.
+            await steps.may_take(1)
+            if now.is_quiet(task):
+                if now.first is None:
+                    now.first = task
+                    now.loop.call_soon(self._come_round)
+                with suppress(sqlite.BusyError):
+                    return self.commit_now(work, then)
+        mine = _Brought(work, then, done := now.loop.create_future())
+        mine.until = time.monotonic() + self._waiting.patience_seconds
+        self._brought.append(mine)
+        if not now.is_due:
+            now.is_due = True
+            now.loop.call_soon(self._flush)
+        try:
+            await done
+        except BaseException:
+            with suppress(ValueError):  # It is begun, in another thread.
+                self._brought.remove(mine)
+            raise
+        return mine.result()
+
+    def _round(self) -> _Round:
+        loop = asyncio.get_running_loop()
+        if (now := self._here.round) is None or now.loop is not loop:
+            now = self._here.round = _Round(loop)
+        return now
+
+    def _come_round(self) -> None:
+        """In the turn of a loop after one in which a task has written."""
+        self._round().first = None
+
+    def _flush(self) -> None:
+        """Commit what waits, on a loop of some of those who do."""
+        now = self._round()
+        try:
+            n_done = self._waiting.at_first(self._commit_waiting)
+        except sqlite.BusyError:
+            now.pause_seconds = self._waiting.longer(now.pause_seconds)
+            self._refuse_late(now.loop)
+            now.loop.call_later(now.pause_seconds, self._flush)
+            return
+        now.is_crowd, now.pause_seconds = n_done > 1, 0.0
+        now.is_due = bool(self._brought)
+        if now.is_due:
+            now.loop.call_soon(self._flush)
+
+    def _commit_waiting(self) -> int:
+        with self._ways.lock:
+            return self._commit_brought() if self._brought else 0
+
+    def _refuse_late(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Tell those on a loop who have waited too long that nothing of theirs was written."""
+        for late in [*self._brought]:
+            if late.is_of(loop) and time.monotonic() > late.until:
+                with suppress(ValueError):  # Another thread has begun it.
+                    self._brought.remove(late)
+                    late.end(self._waiting.locked(self._waiting.patience_seconds))
+
+    def _commit_brought(self, mine: _Brought[Any] | None = None) -> int:
+        """Commit of what waits as much as one turn may take; for who has the lock of the connection.
+
+        Returns how many writes that was. Raises BusyError, and then all but `mine` wait as before.
+        """
+        begun: list[_Brought[Any]] = []
+        try:
+            self._do_brought(begun)
+        except BaseException as error:
+            if begun:
+                # Those who came later have seen what is undone.
+                self._mirrors.clear()
+            if isinstance(error, Exception) and not isinstance(error, sqlite.BusyError):
+                for one in begun or self._all_brought():
+                    one.end(error)
+                return len(begun)
+            self._brought.extendleft(reversed(begun))
+            if mine is not None:
+                self._brought.remove(mine)
+            for one in begun:
+                one.have_flushed(self._flush)
+            raise
+        for one in begun:
+            one.end()
+        return len(begun)
+
+    def _do_brought(self, begun: list[_Brought[Any]]) -> None:
+        """Do what waits in one transaction; `begun` gets what was begun, also where that fails."""
+        if (transaction := self._ways.transaction) is None:
+            for one in self._all_brought():
+                begun.append(one)
+                one.do(None)
+            return
+        with transaction as connection:
+            end = steps.end_of_turn()
+            begun.append(one := self._brought.popleft())
+            if not self._brought:
+                one.do(connection)
+                if one.error is not None:
+                    raise one.error
+                return
+            self._do_apart(one, connection)
+            while self._brought and not steps.is_over(end):
+                begun.append(one := self._brought.popleft())
+                self._do_apart(one, connection)
+
+    def _do_apart(self, one: _Brought[Any], connection: sqlite3.Connection) -> None:
+        """Do one write of several: what it raises undoes nothing of the others."""
+        connection.execute("SAVEPOINT one")
+        one.do(connection)
+        if one.error is not None:
+            if not connection.in_transaction:
+                raise one.error  # SQLite has undone all of it.
+            if isinstance(one.error, sqlite3.Error):
+                one.error = sqlite.meaning(self._path, one.error)
+            connection.execute("ROLLBACK TO one")
+        connection.execute("RELEASE one")
+
+    def _all_brought(self) -> list[_Brought[Any]]:
+        """All that waits, which is to be told at once."""
+        brought = []
+        while self._brought:
+            brought.append(self._brought.popleft())
+        return brought
+
+
+def _inserted(
+    connection: sqlite3.Connection, mirror: LogReader, new: Sequence[New], *, keeps_states: bool
+) -> list[Entry]:
+    """The entries, which are behind all others of the table once the transaction is committed.
+
+    All are told of one version: it shows all of them, and the one before none.
+    """
+    told = mirror.view.told_beside([one.key for one in new] if keeps_states else ())
+    # In the order of the entries, also where the clock was set back.
+    at = max(time.time_ns() // 1000, mirror.last_at)
+    written = []
+    for one in new:
+        crc = checksum(one.how, one.key, one.payload)
+        values = (mirror.id, one.how, one.key, one.payload, told, at, crc)
+        seq = connection.execute(sqlite.INSERT, values).lastrowid or 0
+        written.append(Entry(seq, one.how, one.key, one.row, len(one.payload or b""), told, at))
+    if written:
+        connection.execute(sqlite.CHANGED, (mirror.id,))
+    return written
+
+
+def _amended(
+    connection: sqlite3.Connection,
+    part: Part,
+    decide: Callable[[Amending], tuple[Sequence[New], T]],
+) -> T:
+    state = connection.execute(sqlite.AMENDED, part).fetchone()
+    if state is None or state[1] <= 0:
+        raise NotKnownError
+    id, version, folded, folding, token, last = state
+    new, outcome = decide(Amending(connection, id, token))
+    # As `View.next_told`.
+    told = version + 1 + (folding > folded)
+    at = max(time.time_ns() // 1000, last or 0)
+    if new:
+        values = []
+        for one in new:
+            crc = checksum(one.how, one.key, one.payload)
+            values.append((id, one.how, one.key, one.payload, told, at, crc))
+        connection.executemany(sqlite.INSERT, values)
+        connection.execute(sqlite.CHANGED, (id,))
+    return outcome

@@ -1,5 +1,6 @@
 """What the logger `lance_context` tells, and what it does not."""
 
+import json
 import logging
 import subprocess
 import sys
@@ -8,6 +9,8 @@ import pytest
 
 from lance_context_core import AsyncContextStore, ConflictError
 from lance_context_core._util.retry import retried
+from lance_context_core.maintenance.leases import Claims
+from lance_context_core.storage import leases
 
 SECRET = "the code is 1234"
 
@@ -33,14 +36,16 @@ async def test_folds_and_maintenance_are_told_and_what_was_remembered_is_not(tmp
 async def test_a_claim_of_somebody_who_died_is_told_with_its_holder(tmp_path, told):
     async with AsyncContextStore.open(tmp_path / "memory", maintenance=None, journal=None) as store:
         await store.memory.add([SECRET])
-        claims = store._resources.upkeep._claims
-        claims.holder = f"{claims.holder.split(':')[0]}:999999999:dead"
-        assert await claims.take("records") is not None
+        ours, other = (
+            store._resources.upkeep._claims,
+            Claims(store._resources.database, store._resources.clock),
+        )
+        boot, namespace, _, began = json.loads(leases.mine())
+        other._process = json.dumps([boot, namespace, 999_999_999, began])
+        assert await other.take("records") is not None
         assert "taken over" not in told()
-        claims.holder = "me:1:alive"
-        assert await claims.take("records") is not None
-    assert "maintenance is taken over from" in told()
-    assert ":999999999:dead" in told()
+        assert await ours.take("records") is not None
+    assert f"maintenance is taken over from {other.holder}" in told()
 
 
 async def test_an_attempt_of_a_job_that_failed_is_told_and_what_was_said_is_not(tmp_path, told):

@@ -16,7 +16,7 @@ from lance_context_core.errors import (
     StaleLockError,
 )
 from lance_context_core.messages import Message
-from lance_context_core.storage.locks import processes
+from lance_context_core.storage import leases
 
 AT_ONCE = timedelta(0)
 LEASE = timedelta(seconds=30)
@@ -358,8 +358,8 @@ async def test_who_slept_past_his_lease_has_lost_the_lock_and_his_late_write_is_
 ):
     """A machine that sleeps renews nothing; its boot is as long ago as if it had not slept."""
     lock = await store.locks.acquire("r", owner="ann")
-    ticks = processes.ticks
-    monkeypatch.setattr(processes, "ticks", lambda: ticks() + 3600)
+    ticks = leases.ticks
+    monkeypatch.setattr(leases, "ticks", lambda: ticks() + 3600)
     # As it wakes up it would renew all that it holds.
     await lock._keeper.renew()
     assert not await lock.is_held()

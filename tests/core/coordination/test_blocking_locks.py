@@ -15,7 +15,7 @@ from lance_context_core.errors import (
     StaleLockError,
     StorageError,
 )
-from lance_context_core.storage.locks.renewal import LeaseRenewer
+from lance_context_core.storage.leases import LeaseRenewer
 
 AT_ONCE = timedelta(0)
 

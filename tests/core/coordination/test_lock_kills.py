@@ -15,5 +15,5 @@ def test_no_lock_is_granted_twice_none_is_lost_and_who_waits_has_it_in_the_order
     )
     assert isinstance(seen, locks.Seen), seen
     assert (seen.n_turns, seen.n_killed) == (1_200, 2)
-    # Three processes and one resource, for longer than the last one takes to start: somebody has waited.
+    # Three processes that begin together, and one resource: somebody has waited.
     assert seen.handed_on

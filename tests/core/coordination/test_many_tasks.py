@@ -199,9 +199,7 @@ async def test_if_the_attempt_of_one_is_over_none_is_completed_and_none_is_claim
 
 
 async def test_the_many_of_who_is_not_heard_of_are_free_again(board, clock, monkeypatch):
-    monkeypatch.setattr(
-        "lance_context_core.storage.locks.processes.is_of_this_boot", lambda _: False
-    )
+    monkeypatch.setattr("lance_context_core.storage.leases.is_of_this_boot", lambda _: False)
     await added(board, "a", "b")
     await board.claim_many("ann", limit=2, lease=timedelta(minutes=1))
     clock.advance(seconds=59)

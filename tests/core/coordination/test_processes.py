@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from lance_context_core.storage.locks import processes
+from lance_context_core.storage import leases
 from lance_context_core.storage.wal import sqlite
 from lance_context_core.sync import ContextStore
 
@@ -201,22 +201,22 @@ def test_no_lock_is_granted_twice_and_none_is_lost_while_processes_are_killed(tm
 
 
 def of(boot=None, namespace=None, pid=None, began=None):
-    parts = json.loads(processes.mine())
+    parts = json.loads(leases.mine())
     given = (boot, namespace, pid, began)
     return json.dumps([old if new is None else new for old, new in zip(parts, given, strict=True)])
 
 
 def test_a_process_that_has_the_number_of_a_dead_one_is_another():
-    assert not processes.is_dead(processes.mine())
-    assert processes.is_dead(of(began=1))
+    assert not leases.is_dead(leases.mine())
+    assert leases.is_dead(of(began=1))
 
 
 def test_nobody_knows_of_a_process_of_another_container_or_machine():
     nobody = 2**22 - random.randrange(5)
-    assert processes.is_dead(of(pid=nobody))
-    assert not processes.is_dead(of(pid=nobody, namespace="pid:[1]"))
-    assert not processes.is_dead(of(pid=nobody, boot="another"))
-    assert not processes.is_of_this_boot(of(boot="another"))
+    assert leases.is_dead(of(pid=nobody))
+    assert not leases.is_dead(of(pid=nobody, namespace="pid:[1]"))
+    assert not leases.is_dead(of(pid=nobody, boot="another"))
+    assert not leases.is_of_this_boot(of(boot="another"))
 
 
 def test_a_process_of_another_user_is_alive(monkeypatch):
@@ -224,16 +224,16 @@ def test_a_process_of_another_user_is_alive(monkeypatch):
         raise PermissionError
 
     parent = os.getppid()
-    other = of(pid=parent, began=processes._status(parent)[1])
-    monkeypatch.setattr(processes.os, "kill", refuse)
-    assert not processes.is_dead(other)
+    other = of(pid=parent, began=leases._status(parent)[1])
+    monkeypatch.setattr(leases.os, "kill", refuse)
+    assert not leases.is_dead(other)
 
 
 def test_that_a_process_lives_is_not_asked_again_for_as_long_as_is_said(monkeypatch):
     parent, asked = os.getppid(), []
-    other = of(pid=parent, began=processes._status(parent)[1])
-    monkeypatch.setattr(processes.os, "kill", lambda *_: asked.append(1))
-    processes._seen.clear()
+    other = of(pid=parent, began=leases._status(parent)[1])
+    monkeypatch.setattr(leases.os, "kill", lambda *_: asked.append(1))
+    leases._seen.clear()
     for within, n in ((3600, 1), (3600, 1), (0, 2), (3600, 2)):
-        assert not processes.is_dead(other, within_seconds=within)
+        assert not leases.is_dead(other, within_seconds=within)
         assert len(asked) == n

@@ -15,7 +15,7 @@ from lance_context_core.errors import (
     NotFoundError,
     StaleLockError,
 )
-from lance_context_core.storage.locks import processes
+from lance_context_core.storage import leases
 
 
 @pytest.fixture
@@ -167,12 +167,12 @@ async def test_only_what_failed_is_tried_again_and_not_more_often_than_is_said(b
 @pytest.fixture
 def sleep(monkeypatch):
     """Has the machine sleep: that counts since its boot, and its clock may be set to anything."""
-    began, slept = processes.ticks, [0.0]
+    began, slept = leases.ticks, [0.0]
 
     def later(seconds):
         slept[0] += seconds
 
-    monkeypatch.setattr(processes, "ticks", lambda: began() + slept[0])
+    monkeypatch.setattr(leases, "ticks", lambda: began() + slept[0])
     return later
 
 
@@ -377,11 +377,11 @@ async def test_the_lease_of_who_is_on_another_machine_is_counted_by_the_clock(
     board, clock, monkeypatch
 ):
     await board.add("t", id="t")
-    here = processes.mine()
+    here = leases.mine()
     elsewhere = json.dumps(["another boot", *json.loads(here)[1:]])
-    monkeypatch.setattr(processes, "mine", lambda: elsewhere)
+    monkeypatch.setattr(leases, "mine", lambda: elsewhere)
     await board.claim("ann", lease=timedelta(minutes=1))
-    monkeypatch.setattr(processes, "mine", lambda: here)
+    monkeypatch.setattr(leases, "mine", lambda: here)
     clock.advance(seconds=59)
     assert await board.claim("ben") is None
     clock.advance(seconds=1)
@@ -392,12 +392,12 @@ async def test_the_task_of_a_process_whose_number_another_one_has_now_is_taken_b
     board, monkeypatch
 ):
     await board.add("t", id="t")
-    here = processes.mine()
+    here = leases.mine()
     boot, namespace, pid, began = json.loads(here)
     before = json.dumps([boot, namespace, pid, began - 1])
-    monkeypatch.setattr(processes, "mine", lambda: before)
+    monkeypatch.setattr(leases, "mine", lambda: before)
     old = await board.claim("ann")
-    monkeypatch.setattr(processes, "mine", lambda: here)
+    monkeypatch.setattr(leases, "mine", lambda: here)
     assert (await board.claim("ben")).attempt == 2
     with pytest.raises(ConflictError, match="attempt 1 is over"):
         await board.complete("t", attempt=old.attempt)

@@ -867,7 +867,7 @@ def test_an_erasure_opens_each_version_once_and_looks_again_only_where_it_is_gon
         store.history.append("ada", Message.user(f"{n}", id=f"m{n}"), session_id="s")
         store.context().update(id=f"m{n}", metadata={"seen": True})
     opened, looked = [], []
-    open_, shows = steps.refs.opened, steps.shows
+    open_, shows = steps.branches.opened, steps.shows
 
     async def opening(root, table, ref, version=None):
         opened.append((table, ref, version))
@@ -877,7 +877,7 @@ def test_an_erasure_opens_each_version_once_and_looks_again_only_where_it_is_gon
         looked.append((table.name, table.ref))
         return await shows(table, gone)
 
-    monkeypatch.setattr(steps.refs, "opened", opening)
+    monkeypatch.setattr(steps.branches, "opened", opening)
     monkeypatch.setattr(steps, "shows", looking)
     assert store.erase(ids=["m1"], derived=False, dry_run=True).records == 1
     versions = [one for one in opened if one[2] is not None]

@@ -3,6 +3,7 @@
 import asyncio
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
@@ -191,6 +192,28 @@ async def test_a_job_is_renewed_again_after_a_renewal_failed(tmp_path, clock, mo
     assert len(failed) > 2
 
 
+async def test_a_model_that_blocks_the_loop_of_its_caller_keeps_its_job(
+    tmp_path, clock, monkeypatch
+):
+    monkeypatch.setattr(queue, "RENEWAL", timedelta(milliseconds=1))
+    path, was_renewed = tmp_path / "store", []
+    with ContextStore.open(path, clock=clock) as seen:
+
+        async def slow(sentences):
+            (before,) = seen.knowledge.jobs.list(state="running")
+            clock.advance(seconds=0.8 * queue.LEASE.total_seconds())
+            until = time.monotonic() + 60
+            while not was_renewed and time.monotonic() < until:
+                time.sleep(0.001)  # noqa: ASYNC251 - it computes here
+                if seen.knowledge.jobs.get(before.id).lease_until != before.lease_until:
+                    was_renewed.append(True)
+            return sentences
+
+        async with AsyncContextStore.open(path, clock=clock) as store:
+            await store.knowledge.using(model=slow).add([OSLO], session_id="s")
+    assert was_renewed
+
+
 async def test_a_worker_looks_for_jobs_again_after_whatever_failed(tmp_path, monkeypatch):
     run_due, failed = queue.Queue.run_due, []
 
@@ -283,6 +306,7 @@ def test_of_many_jobs_each_is_done_in_one_run_however_often_is_folded(tmp_path, 
 
 RUNNING = """
 import sys
+import time
 from lance_context_core import ContextStore
 
 with ContextStore.open(sys.argv[1]) as store:

@@ -1,6 +1,7 @@
 """The store maintains itself, one process at a time, and no writer or reader notices."""
 
 import asyncio
+import json
 import multiprocessing
 import os
 import socket
@@ -22,8 +23,10 @@ from lance_context_core.maintenance.leases import CLAIM, UPKEEP_TABLE, Claims
 from lance_context_core.maintenance.maintenance import Upkeep
 from lance_context_core.maintenance.types import Maintenance
 from lance_context_core.settings import IndexPolicy
+from lance_context_core.storage import leases
 from lance_context_core.storage.lance import committer
 from lance_context_core.storage.lance.fragments import FragmentPolicy
+from lance_context_core.storage.names import next_revision
 from lance_context_core.storage.table import Table
 
 pytestmark = pytest.mark.usefixtures("each_write_commits")
@@ -388,7 +391,17 @@ def test_two_processes_do_the_work_once(where, request):
 def impatient(request, monkeypatch):
     """Both ways in which a table is held, and nobody waits for long."""
     monkeypatch.setattr("lance_context_core.maintenance.maintenance._PATIENCE_SECONDS", 0.2)
-    monkeypatch.setattr("lance_context_core.storage.file_locks.ARE_THERE", request.param == "locks")
+    if request.param == "claims":
+        as_with_other_machines(monkeypatch)
+
+
+def as_with_other_machines(monkeypatch):
+    """Have every store taken for one whose tables other machines may be at."""
+
+    async def is_of_one_machine(_):
+        return False
+
+    monkeypatch.setattr(Upkeep, "_is_of_one_machine", is_of_one_machine)
 
 
 @pytest.mark.usefixtures("impatient")
@@ -408,7 +421,8 @@ async def test_who_holds_a_table_keeps_others_from_maintaining_it(open_store):
 async def test_who_is_to_hold_a_table_waits_for_whoever_maintains_it(
     open_store, monkeypatch, are_locks
 ):
-    monkeypatch.setattr("lance_context_core.storage.file_locks.ARE_THERE", are_locks)
+    if not are_locks:
+        as_with_other_machines(monkeypatch)
     ours, theirs = open_store(), open_store()
     await fill(ours, 8)
     happened, started, go_on = [], threading.Event(), threading.Event()
@@ -471,7 +485,7 @@ async def test_a_claim_goes_to_one_of_many_who_ask_at_once(open_store, clock):
     for _ in range(5):
         taken = await asyncio.gather(*(one.take("t") for one in holders))
         (claim,) = [one for one in taken if one is not None]
-        holder = next(h for h in holders if h.holder == claim.row["holder"])
+        holder = next(h for h in holders if h._renewer.keeps("t"))
         assert (await holders[0].logs())["t"].held_by == holder.holder
         await holder.give_back(claim)
 
@@ -482,11 +496,12 @@ async def test_a_claim_ends_when_it_runs_out_or_its_holder_is_dead(store, clock)
     database = store._resources.database
     ours, other = Claims(database, clock), Claims(database, clock)
 
-    other.holder = f"{socket.gethostname()}:{ended.pid}:abc"
+    boot, namespace, _, began = json.loads(leases.mine())
+    other._process = json.dumps([boot, namespace, ended.pid, began])
     assert await other.take("t")
     assert await ours.take("t")
 
-    other.holder = f"elsewhere:{ended.pid}:abc"
+    other._process = json.dumps(["elsewhere", namespace, ended.pid, began])
     claim = await other.take("u")
     assert claim
     assert await ours.take("u") is None
@@ -498,6 +513,45 @@ async def test_a_claim_ends_when_it_runs_out_or_its_holder_is_dead(store, clock)
     await other.give_back(claim, error="late")
     log = (await ours.logs())["u"]
     assert (log.held_by, log.last_error) == (ours.holder, None)
+
+
+async def test_a_step_longer_than_its_claim_is_not_begun_by_others(open_store, clock, monkeypatch):
+    ours, other = (Claims(open_store()._resources.database, clock) for _ in range(2))
+    ticks, passed = leases.ticks, [0.0]
+    monkeypatch.setattr(leases, "ticks", lambda: ticks() + passed[0])
+    claim = await ours.take("t")
+    for _ in range(2):
+        before = claim.row["revision"]
+        passed[0] += 0.7 * CLAIM.total_seconds()
+        async with asyncio.timeout(300):
+            while claim.row["revision"] == before:  # noqa: ASYNC110 - another thread renews it
+                await asyncio.sleep(0.01)
+        assert await other.take("t") is None
+    await ours.give_back(claim, did={})
+    assert await other.take("t")
+
+
+async def test_a_clock_that_is_set_gives_no_claim_to_two(open_store, clock):
+    ours, other = (Claims(open_store()._resources.database, clock) for _ in range(2))
+    claim = await ours.take("t")
+    for days in (400, -800):
+        clock.advance(days=days)
+        assert await other.take("t") is None
+        assert await ours.take("t") is None
+    await ours.give_back(claim)
+    after = await other.take("t")
+    assert json.loads(claim.row["holder"])[1] < json.loads(after.row["holder"])[1]
+
+
+async def test_a_claim_that_the_first_stores_kept_ends_by_its_time(open_store, clock):
+    ours, other = (Claims(open_store()._resources.database, clock) for _ in range(2))
+    row = (await other.take("t")).row
+    old = {**row, "holder": "elsewhere:7:abc", "revision": next_revision(row["revision"])}
+    await other._table.upsert_of_store([old])
+    assert (await ours.logs())["t"].held_by == "elsewhere:7:abc"
+    assert await ours.take("t") is None
+    clock.advance(seconds=CLAIM.total_seconds())
+    assert await ours.take("t")
 
 
 async def test_a_claim_whose_return_failed_is_free_for_its_holder_and_for_nobody_else(

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from lance_context_core.storage.flush import Flushing
 from lance_context_core.storage.wal import sqlite
-from lance_context_core.storage.wal.connection_pool import ConnectionPool
 from lance_context_core.storage.wal.table_log import TableLog
+from lance_context_core.storage.wal.transactions import Transactions
 from lance_context_core.store.store import AsyncContextStore
 
 PATIENCE_SECONDS = 120
@@ -112,19 +112,22 @@ def _after_commit(stop, is_meant):
 
 
 def _in_transaction(stop, is_meant):
-    forget, begun = TableLog.forget, ConnectionPool.begun
+    forget, do = TableLog.forget, Transactions.do
 
-    @contextmanager
-    def unfinished(ways):
-        with begun(ways) as connection:
-            yield connection
+    def unfinished(self, done):
+        work = do(self, done)
+
+        def stop_behind_it(connection):
+            work(connection)
             stop()
+
+        return stop_behind_it
 
     async def begin_to_forget(self, *args, **more):
         if is_meant(self):
-            ConnectionPool.begun = unfinished
+            Transactions.do = unfinished
         await forget(self, *args, **more)
-        ConnectionPool.begun = begun
+        Transactions.do = do
 
     TableLog.forget = begin_to_forget
 

@@ -38,6 +38,7 @@ from lance_context_core.knowledge.knowledge import AsyncKnowledge
 from lance_context_core.media.images import AsyncImages
 from lance_context_core.messages import Message
 from lance_context_core.store.store import AsyncContextStore
+from lance_context_core.store.transactions import AsyncTransaction
 from lance_context_core.stores.history import AsyncHistory
 from lance_context_core.stores.key_values import AsyncKeyValues
 from lance_context_core.stores.memory import AsyncMemory
@@ -66,7 +67,7 @@ from lance_context_core.sync import (
     Vectors,
     Windows,
 )
-from lance_context_core.sync.store import blocking_over
+from lance_context_core.sync.store import Transaction, blocking_over
 from lance_context_core.sync.stores import (
     Audit,
     Blobs,
@@ -107,14 +108,16 @@ BLOCKING = {
     AsyncTieredMemory: TieredMemory,
     AsyncVectors: Vectors,
     AsyncAudit: Audit,
+    AsyncTransaction: Transaction,
     AsyncWindows: Windows,
     AsyncInformationTables: InformationTables,
 }
 ONLY_SYNC = {ContextStore: {"aio"}}
 NOT_AWAITED = {
     AsyncBlobs: {"stream"},
-    AsyncContextStore: {"context", "kv", "open", "scope", "vectors", "writing_as"},
+    AsyncContextStore: {"context", "kv", "open", "scope", "transaction", "vectors", "writing_as"},
     AsyncContext: {"branch", "scan", "uri"},
+    AsyncTransaction: {"context", "kv", "scope", "vectors"},
     AsyncLock: {"fencing"},
     AsyncLocks: {"acquire", "using"},
     AsyncPlans: {"tasks"},

@@ -102,7 +102,7 @@ def run(
 ) -> Seen | str:
     """Have processes take locks; returns what was seen, or what promise was broken.
 
-    Whoever is killed is followed by another one, who does what he had left to do.
+    The first ones begin together, however long each takes to start. Whoever is killed is followed by another one, who does what he had left to do.
     """
     with ContextStore.open(directory / "store") as store:
         store.locks.acquire("made").release()
@@ -110,7 +110,7 @@ def run(
     context.set_forkserver_preload(["proofs.crash.locks"])
 
     def start(number: int, n_left: int) -> BaseProcess:
-        arguments = (str(directory), number, n_left, n_resources)
+        arguments = (str(directory), number, n_left, n_resources, n_processes)
         process = context.Process(target=work, args=arguments, daemon=True)
         process.start()
         return process
@@ -152,13 +152,15 @@ def run(
     )
 
 
-def work(place: str, number: int, n_turns: int, n_resources: int) -> None:
-    """Count under locks, `n_turns` times, and write each turn down."""
+def work(place: str, number: int, n_turns: int, n_resources: int, n_processes: int) -> None:
+    """Count under locks, `n_turns` times, once so many are ready, and write each turn down."""
     directory, random = Path(place), Random(number)
     with (
         ContextStore.open(directory / "store") as store,
         (directory / f"{number}.turns").open("a", encoding="utf-8") as file,
     ):
+        while len([*directory.glob("*.turns")]) < n_processes:
+            time.sleep(0.01)
         for _ in range(n_turns):
             # Some are wanted by many.
             resource = f"r{int(n_resources * random.random() ** 3)}"

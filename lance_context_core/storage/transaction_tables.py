@@ -1,0 +1,353 @@
+"""The tables of a store as a transaction sees them."""
+
+from collections.abc import AsyncIterable, Awaitable, Callable, Collection, Mapping, Sequence
+from copy import copy
+from typing import Never, TypeVar
+
+from lance_context_core._loop import WOULD_BLOCK, WouldBlock
+from lance_context_core.storage import put_if
+from lance_context_core.storage.database import (
+    RECORDS_TABLE,
+    SESSIONS_TABLE,
+    BranchDatabase,
+    Database,
+)
+from lance_context_core.storage.flush import Flushing, is_overfull
+from lance_context_core.storage.lance.arrow import Row
+from lance_context_core.storage.lance.branches import Pin
+from lance_context_core.storage.lance.connection import Connection
+from lance_context_core.storage.lance.schema import RECORDS, SESSIONS, TableSpec
+from lance_context_core.storage.lance.writes import Appended, Changes
+from lance_context_core.storage.names import shown_name
+from lance_context_core.storage.optimistic import Done
+from lance_context_core.storage.preconditions import Observed, Tail
+from lance_context_core.storage.row_cache import RowCache
+from lance_context_core.storage.spooled_batch import SpooledBatch
+from lance_context_core.storage.sql.predicates import Clause, Value
+from lance_context_core.storage.table import Table
+from lance_context_core.storage.transaction import Decide, WriteTransaction
+from lance_context_core.storage.wal.entries import New, News, View
+from lance_context_core.storage.wal.log import Journal
+from lance_context_core.storage.wal.policy import JournalPolicy
+from lance_context_core.storage.wal.table_log import TableLog
+from lance_context_core.storage.wal.transactions import Amending
+from lance_context_core.storage.wal_writes import WalWrites
+
+T = TypeVar("T")
+
+
+class TransactionLog(TableLog):
+    """The log's part about a table, as a transaction sees it: what it writes is collected."""
+
+    def __init__(self, journal: Journal, table: Table, transaction: WriteTransaction) -> None:
+        super().__init__(journal, table.name, table.ref)
+        self._transaction = transaction
+
+    async def policy(self) -> JournalPolicy | None:
+        """As `TableLog.policy`."""
+        return self._transaction.policy
+
+    async def view(self) -> View | None:
+        """As `TableLog.view`."""
+        self._transaction.require_open()
+        view = await super().view()
+        return None if view is None else self._transaction.over(self.part, view)
+
+    async def news(self, _token: int, _last: int) -> News | None:
+        """As `TableLog.news`."""
+        return None
+
+    def news_now(self, _token: int, _last: int) -> News | None:
+        """As `TableLog.news_now`."""
+        return None
+
+    def on_break(self, forget: Callable[[], None]) -> None:
+        """Nothing is remembered here."""
+
+    async def write(
+        self,
+        decide: Decide,
+        _then: Callable[[View | None], None] | None = None,
+        *,
+        keeps_states: bool = False,
+    ) -> View | None:
+        """As `TableLog.write`."""
+        view = await self.view()
+        if view is None or not view.version or (new := decide(view)) is None:
+            return None
+        self._transaction.collect(self, decide, view, new, keeps_states=keeps_states)
+        return view
+
+    def write_now(self, _decide: Decide) -> View | None:
+        """As `TableLog.write_now`."""
+        return None
+
+    async def amend(self, decide: Callable[[Amending], tuple[Sequence[New], T]]) -> T:
+        """As `TableLog.amend`."""
+        is_part, outcome = await self._transaction.change(self, decide)
+        # What writes no row is upkeep of what is kept beside them.
+        return outcome if is_part else await super().amend(decide)
+
+
+class _Collecting(Flushing):
+    """Nothing is to be folded before the transaction is written."""
+
+    def watch(self, policy: JournalPolicy) -> None:
+        """As `Flushing.watch`."""
+
+    async def relieve(self, view: View, policy: JournalPolicy) -> None:
+        """As `Flushing.relieve`."""
+
+    async def relieve_counted(self, n_entries: int, n_bytes: int, policy: JournalPolicy) -> None:
+        """As `Flushing.relieve_counted`."""
+
+
+class TransactionTable(Table):
+    """A table whose writes are part of a transaction, and whose reads show them."""
+
+    def __init__(self, table: Table, transaction: WriteTransaction) -> None:
+        """The same as `table`, whose handles, caches and settings it shares."""
+        self.__dict__.update(vars(table))
+        self._table = table
+        self._transaction = transaction
+        journal = table.access.connection.journal
+        assert journal is not None
+        self.access = copy(table.access)
+        self.log = TransactionLog(journal, table, transaction)
+        if table.access.ledger is not None:
+            self.access.ledger = self.log
+        self.remembered = RowCache(self.access)
+        self._writer = WalWrites(
+            self.access,
+            self.log,
+            vectors=self.vectors,
+            folding=_Collecting(
+                self.access,
+                self.log,
+                self._incoming,
+                written=self.written,
+                remembered=self.remembered,
+            ),
+            remembered=self.remembered,
+        )
+        self._journaled = self._writer
+
+    # After it is written
+
+    async def make_room(self) -> None:
+        """Fold what the log holds of the table, if that is too much."""
+        view = await self._table.access.view()
+        if view is not None and is_overfull(view, self._transaction.policy):
+            await self._table.access.settle()
+
+    def relieve(self, view: View, policy: JournalPolicy) -> None:
+        """As `Table.relieve`."""
+        self._table.relieve(view, policy)
+
+    # The verbs that take part
+
+    async def append(self, rows: Sequence[Row]) -> Appended:
+        """As `Table.append`."""
+
+        def told(_: Appended) -> None:
+            return None
+
+        done = await self._done(lambda: self._writer.append(rows), told, "rows", len(rows))
+        # Nobody can go on from what is not written yet.
+        return done._replace(grows_since=done.token)
+
+    async def insert_absent(self, rows: Sequence[Row]) -> tuple[int, int]:
+        """As `Table.insert_absent`."""
+        return await self._done(lambda: self._writer.insert(rows), _first, "rows", len(rows))
+
+    async def upsert(self, rows: Sequence[Row]) -> tuple[int, int]:
+        """As `Table.upsert`."""
+        return await self._done(lambda: self._writer.upsert(rows), _first, "rows", len(rows))
+
+    async def replace(self, rows: Sequence[Row], *, observed: Observed | None = None) -> int:  # noqa: ARG002
+        """As `Table.replace`; what was observed is read again, at each try to write the whole."""
+
+        def run() -> Awaitable[tuple[int, int] | None]:
+            return self._writer.upsert(rows, adds=False)
+
+        return (await self._done(run, _first, "rows", len(rows)))[0]
+
+    async def write_keyed(self, rows: Sequence[Row]) -> list[bool]:
+        """As `Table.write_keyed`."""
+
+        def told(existed: list[bool]) -> list[bool]:
+            # Of what is put whatever is there nobody is told.
+            pairs = zip(rows, existed, strict=True)
+            return [one for row, one in pairs if row[put_if.HOW] in (put_if.ADD, put_if.REMOVE)]
+
+        def run() -> Awaitable[list[bool] | None]:
+            return self._writer.write_as_expected(rows)
+
+        return await self._done(run, told, "items", len(rows))
+
+    def write_keyed_now(self, _rows: Sequence[Row]) -> Done | None:
+        """As `Table.write_keyed_now`."""
+        return None
+
+    async def write_if(
+        self,
+        rows: Sequence[Row] | SpooledBatch,
+        *,
+        removed: Collection[str],
+        seen: Mapping[str, int | None],
+        keeps_states: bool = True,
+    ) -> bool:
+        """As `Table.write_if`."""
+        if isinstance(rows, SpooledBatch):
+            self._refuse()
+
+        def run() -> Awaitable[bool | None]:
+            return self._writer.write_if(rows, removed, seen, keeps_states=keeps_states)
+
+        return await self._done(run, _itself, "rows", len(rows) + len(removed))
+
+    async def exchange_if(
+        self,
+        rows: Sequence[Row],
+        *,
+        seen: Mapping[str, int | None],
+        tail: Tail,
+        observed: Observed | None = None,  # noqa: ARG002
+    ) -> bool:
+        """As `Table.exchange_if`, and as `replace`."""
+
+        def run() -> Awaitable[bool | None]:
+            return self._writer.exchange(rows, seen, tail)
+
+        return await self._done(run, _itself, "messages", len(rows) + len(seen))
+
+    async def update(self, where: Clause, values: Mapping[str, Value | None]) -> int:
+        """As `Table.update`."""
+        return await self._changed(lambda: self._writer.update(where, values), where)
+
+    async def delete(self, where: Clause, *, observed: Observed | None = None) -> int:  # noqa: ARG002
+        """As `Table.delete`, and as `replace`."""
+        return await self._changed(lambda: self._writer.delete(where), where)
+
+    def amend_now(self, _decide: Callable[[Amending], tuple[Sequence[New], T]]) -> T | WouldBlock:
+        """As `Table.amend_now`."""
+        return WOULD_BLOCK
+
+    # Those that do not
+
+    async def upsert_of_store(self, rows: Sequence[Row]) -> Never:
+        """Raise InvalidRequestError."""
+        self._refuse(rows)
+
+    async def apply(self, changes: Changes) -> Never:
+        """Raise InvalidRequestError."""
+        self._refuse(changes)
+
+    async def exchange(self, rows: Sequence[Row], *, removed: Mapping[str, int]) -> Never:
+        """Raise InvalidRequestError."""
+        self._refuse(rows, removed)
+
+    async def gather(self, steps: AsyncIterable[Sequence[Row]]) -> Never:
+        """Raise InvalidRequestError."""
+        self._refuse(steps)
+
+    async def insert_gathered(self, rows: SpooledBatch, *, key: str, revision: int) -> Never:
+        """Raise InvalidRequestError."""
+        self._refuse(rows, key, revision)
+
+    async def take_back_later(self, where: Clause) -> Never:
+        """Raise InvalidRequestError."""
+        self._refuse(where)
+
+    async def merge(
+        self, rows: Sequence[Row], *, removed: Collection[str] = (), claims: Collection[str] = ()
+    ) -> Never:
+        """Raise InvalidRequestError."""
+        self._refuse(rows, removed, claims)
+
+    # Helpers
+
+    def _refuse(self, *_: object) -> Never:
+        self._transaction.refuse(f"this kind of change of {self.label}")
+
+    async def _done(
+        self,
+        run: Callable[[], Awaitable[T | None]],
+        told: Callable[[T], object],
+        what: str,
+        n_rows: int,
+    ) -> T:
+        if not self.spec.is_journaled:
+            self._transaction.refuse(f"a write to {self.label}, which has no log,")
+        done = await self._transaction.take(run, told, n_rows=n_rows)
+        if done is None:
+            self._transaction.refuse(
+                f"a write of {n_rows:,} {what} to {self.label} that has more than "
+                f"{self._transaction.policy.bytes:,} bytes, replaces what has expired, or brings the "
+                "first vectors of the table,"
+            )
+        return done
+
+    async def _changed(self, run: Callable[[], Awaitable[int | None]], where: Clause) -> int:
+        done = await self._transaction.take(run, _itself)
+        if done is None and (n := await self.count(where)):
+            self._transaction.refuse(f"a change of {n:,} rows of {self.label} by a condition")
+        return done or 0
+
+
+def _first(outcome: tuple[int, int]) -> int:
+    return outcome[0]
+
+
+def _itself(outcome: T) -> T:
+    return outcome
+
+
+class TransactionDatabase(BranchDatabase):
+    """A database on its branch, whose tables are those of a transaction."""
+
+    def __init__(self, database: Database | BranchDatabase, transaction: WriteTransaction) -> None:
+        """The tables of `database`, as `transaction` sees them."""
+        self.uri, self.branch = database.uri, database.branch
+        self._database = database.root
+        self._beneath = database
+        self._transaction = transaction
+        self._tables: dict[str, Table] = {}
+        self.records = self.table(RECORDS_TABLE, RECORDS)
+        self.sessions = self.table(SESSIONS_TABLE, SESSIONS)
+
+    def table(self, name: str, spec: TableSpec) -> Table:
+        """The table of that name, which need not exist yet."""
+        if name not in self._tables:
+            made = TransactionTable(self._beneath.table(name, spec), self._transaction)
+            self._tables[name] = made
+            self._transaction.join(name, made)
+        return self._tables[name]
+
+    async def table_names(self) -> list[str]:
+        """The names of the tables that exist."""
+        return await self._beneath.table_names()
+
+    @property
+    def connection(self) -> Connection:
+        """That of the database. Raises InvalidRequestError outside of the block."""
+        self._transaction.require_here()
+        return self._beneath.connection
+
+    async def drop(self, name: str) -> Never:
+        """Raise InvalidRequestError."""
+        self._transaction.refuse(f"the removal of {shown_name(name)} as a whole")
+
+    def on(self, branch: str) -> Never:
+        """Raise InvalidRequestError."""
+        self._transaction.refuse(f"work on branch {branch!r}, such as an erasure,")
+
+    def at(self, pin: Pin) -> Never:
+        """Raise InvalidRequestError."""
+        self._transaction.refuse(f"a look at {pin!r}")
+
+    async def finish(self) -> None:
+        """Nothing is begun beside the callers."""
+
+    def close_tables(self) -> None:
+        """Nothing to let go of."""
