@@ -124,8 +124,7 @@ class TableLog:
     async def names(self) -> dict[int, int]:
         """The versions in which rows came to be whose writers were told of others, by these.
 
-        A later one, where a commit that brought nothing came between, such as a merge of files. An
-        earlier one, where a fold failed: then the next brought what came meanwhile, too.
+        Mostly a later one, where a commit that brought nothing came between, such as a merge of files.
         """
         return dict(await self._journal.asked(sqlite.NAMES, self.part))
 
