@@ -13,8 +13,8 @@ def acknowledged(monkeypatch):
     """How often something was written into the journal."""
     done, real = [], TableLog.write
 
-    async def write(self, decide, **options):
-        view = await real(self, decide, **options)
+    async def write(self, *arguments, **options):
+        view = await real(self, *arguments, **options)
         done.extend([self.part] if view is not None else [])
         return view
 
