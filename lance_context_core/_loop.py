@@ -17,7 +17,7 @@ from contextvars import Context
 from enum import Enum
 from typing import Any, TypeVar
 
-from lance_context_core._util.workers import Workers
+from lance_context_core._util.workers import Workers, wait_for_all
 from lance_context_core.errors import BlockingCallError, StoreClosedError
 
 T = TypeVar("T")
@@ -205,8 +205,22 @@ def begin(work: Coroutine[Any, Any, T]) -> "Future[T]":
     return store_loop.spawn(work)
 
 
-# Background work that is cut off by the end of the interpreter complains about it.
-atexit.register(store_loop.end)
+def end_at_exit() -> None:
+    """Have the loop and its workers end at the exit, before all that was registered until now.
+
+    Background work that is cut off by the end of the interpreter complains about it, and a thread
+    that is in a library of another language when that is taken apart takes the process along.
+    """
+    atexit.unregister(_end)
+    atexit.register(_end)
+
+
+def _end() -> None:
+    store_loop.end()
+    wait_for_all()
+
+
+end_at_exit()
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=store_loop.forget)

@@ -4,7 +4,6 @@ Those of `concurrent.futures` take nothing more once the main thread has ended, 
 and exit handlers still use the store.
 """
 
-import atexit
 import queue
 import threading
 import weakref
@@ -24,7 +23,7 @@ class Workers(ThreadPoolExecutor):
     """An executor of daemon threads, at most `max_workers` of them, started as they are needed.
 
     Where the interpreter starts no thread any more, those that there are do the work, or the
-    caller's. An exit waits for work that was begun.
+    caller's.
     """
 
     def __init__(self, max_workers: int, name: str) -> None:
@@ -110,10 +109,7 @@ def _end(asked: "queue.Queue[_Asked | None]", at_work: list[threading.Thread]) -
 _all: "weakref.WeakSet[Workers]" = weakref.WeakSet()
 
 
-def _wait_for_all() -> None:
+def wait_for_all() -> None:
+    """Wait for all that any of them was asked for, as the exit of the interpreter has to."""
     for one in list(_all):
         one.wait()
-
-
-# A thread that is in a library of another language when that is taken apart takes the process along.
-atexit.register(_wait_for_all)

@@ -33,6 +33,30 @@ def run(script, *options):
     return done.stdout
 
 
+def test_at_the_exit_the_loop_ends_before_the_engine_that_it_calls(tmp_path):
+    """The engine waits for its threads there, and each would wait for the other for ever."""
+    script = f"""
+        import atexit
+        ends, register, unregister = [], atexit.register, atexit.unregister
+
+        def note(end):
+            ends.append(end)
+            return register(end)
+
+        def forget(end):
+            ends[:] = [one for one in ends if one != end]
+            unregister(end)
+
+        atexit.register, atexit.unregister = note, forget
+        from lance_context_core import ContextStore
+        ContextStore.open({str(tmp_path)!r}).close()
+        print(*(end.__module__ for end in reversed(ends)), sep="\\n")
+    """
+    printed = run(script).split()
+    assert printed.count("lance_context_core._loop") == 1
+    assert printed.index("lance_context_core._loop") < printed.index("lancedb._lancedb")
+
+
 def test_an_interpreter_exits_in_silence_with_a_store_left_open(tmp_path):
     script = f"""
         from lance_context_core.messages import Message

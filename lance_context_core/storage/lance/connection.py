@@ -16,6 +16,7 @@ from typing import Any
 
 import lancedb
 
+from lance_context_core._loop import end_at_exit
 from lance_context_core.errors import (
     ContextStoreError,
     InvalidRequestError,
@@ -35,6 +36,9 @@ from lance_context_core.storage.repair import Lacking, Repair
 from lance_context_core.storage.wal.log import Journal
 from lance_context_core.storage.wal.policy import JournalPolicy
 from lance_context_core.storage.wal.sqlite import NAME as JOURNAL
+
+# At the exit the engine waits for its threads, and holds what a call from our loop needs to return.
+end_at_exit()
 
 _MEMORY = "memory://"
 """Where everything is gone with the connection."""
