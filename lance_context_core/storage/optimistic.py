@@ -15,7 +15,7 @@ from lance_context_core.storage.lance.table_handle import TableHandle
 from lance_context_core.storage.names import succeeds
 from lance_context_core.storage.preconditions import NO_KEYS, Observed, Seen, Tail
 from lance_context_core.storage.row_cache import RowCache
-from lance_context_core.storage.sql.predicates import Clause, in_list
+from lance_context_core.storage.sql.predicates import Clause, UnsureError, in_list
 from lance_context_core.storage.wal.entries import How, Moment, New, View, size_of
 from lance_context_core.storage.wal.policy import JournalPolicy
 from lance_context_core.storage.wal.table_log import TableLog
@@ -128,12 +128,17 @@ class OptimisticTransaction:
         return New.of(how, row, self._access.spec.columns)
 
     async def write(
-        self, new: Sequence[New], watched: Collection[str] = (), unless: Clause | None = None
+        self,
+        new: Sequence[New],
+        watched: Collection[str] = (),
+        unless: Clause | None = None,
+        *,
+        takes_later: bool = False,
     ) -> View | None:
         """Write the entries, if nobody has changed anything about their keys since; else None.
 
-        Nor about those that are `watched`, and if nobody has written what matches `unless`. Raises
-        UnfitError if they are too large.
+        Nor about those that are `watched`, and if nobody has written what matches `unless`; or that
+        is removed, too, if the call `takes_later`. Raises UnfitError if they are too large.
         """
         if size_of(new) > self._most_bytes:
             raise UnfitError
@@ -144,11 +149,12 @@ class OptimisticTransaction:
             is_same = view is before or (
                 view.moment == before.moment and view.places(keys) == before.places(keys)
             )
-            if is_same and unless is not None:
-                # What the same transaction wrote is behind all that others did.
-                later = (one.row for one in view.entries if before.last < one.seq < FIRST_PENDING)
-                is_same = not any(unless.holds and unless.holds(row) for row in later)
-            return new if is_same else None
+            if not is_same or unless is None:
+                return new if is_same else None
+            later = _later(view, before, unless)
+            if later and not takes_later:
+                return None
+            return [*new, *map(New.removing, later)]
 
         self.written = await self._ledger.write(decide, keeps_states=self._keeps_states)
         if self.written is None and not self._has_turn:
@@ -215,12 +221,18 @@ class OptimisticTransaction:
         new = [*map(self.putting, rows), *map(New.removing, removed)]
         return await self.write(new, seen) is not None
 
-    async def exchange(self, rows: Sequence[Row], seen: Seen, tail: Tail) -> bool:
-        """As `Table.exchange_if`; the tail is the end of what was observed, if anything was."""
+    async def exchange(
+        self, rows: Sequence[Row], seen: Seen, tail: Tail, *, takes_later: bool = False
+    ) -> bool:
+        """As `Table.exchange_if`; the tail is the end of what was observed, if anything was.
+
+        With `takes_later` as `Table.exchange_all`.
+        """
         is_observed = self._observed is not None
         there = await self.look(seen)
         if any((there.get(key) or _NO_ROW).get("revision") != seen[key] for key in seen):
             return False
+        gone = [key for key in seen if key in there]
         if not is_observed:
             last = await merge_on_read.slice_of(
                 self._access,
@@ -229,14 +241,17 @@ class OptimisticTransaction:
                 columns=[KEY],
                 offset=0,
                 limit=None,
-                last=tail.n_looked_at,
+                last=None if takes_later else tail.n_looked_at,
                 nothing=NO_KEYS,
             )
-            if last[KEY].to_pylist() != list(tail.keys):
+            keys = last[KEY].to_pylist()
+            if takes_later:
+                gone = list(dict.fromkeys([*gone, *keys]))
+            elif keys != list(tail.keys):
                 return False
-        new = [New.removing(key) for key in seen if key in there]
+        new = [*map(New.removing, gone)]
         new += [New.of(How.APPEND, row, self._access.spec.columns) for row in rows]
-        return await self.write(new, seen, tail.where) is not None
+        return await self.write(new, seen, tail.where, takes_later=takes_later) is not None
 
     # Helpers
 
@@ -260,6 +275,24 @@ class OptimisticTransaction:
             )
             self._beneath = asked, found.drop_columns(["_rowid"]).to_pylist()
         return [row for row in self._beneath[1] if row[KEY] not in view.replaced] + mine
+
+
+def _later(view: View, before: View, where: Clause) -> list[str]:
+    """The keys of the rows there that match, and that others have written since.
+
+    Raises UnfitError if only the engine can tell.
+    """
+    # What the same transaction wrote is behind all that others did.
+    keys = {one.key for one in view.entries if before.last < one.seq < FIRST_PENDING}
+    there = {key: one for key, one in view.last_of(keys).items() if one.how is not How.REMOVE}
+    if not there:
+        return []
+    if (holds := where.holds) is None:
+        raise UnfitError
+    try:
+        return [key for key, one in there.items() if holds(one.row)]
+    except UnsureError as error:
+        raise UnfitError from error
 
 
 def _succeeds(row: Row, old: Row) -> bool:

@@ -280,6 +280,24 @@ class Table(TableReads):
                 return False
             raise
 
+    async def exchange_all(
+        self,
+        rows: Sequence[Row],
+        *,
+        seen: Mapping[str, int | None],
+        where: Clause,
+        observed: preconditions.Observed,
+    ) -> bool | None:
+        """Add rows, behind all others, and remove all that match then, if what was seen is the same.
+
+        All that matched when it was `observed` was seen; what came since goes, too. None if it is to
+        be a commit of its own, of which nothing is done.
+        """
+        if (journaled := self._journaled) is None:
+            return None
+        tail = preconditions.Tail(where, (), is_all=True)
+        return await journaled.exchange(rows, seen, tail, observed, takes_later=True)
+
     async def exchange_if(
         self,
         rows: Sequence[Row],

@@ -206,6 +206,22 @@ class TransactionTable(Table):
 
         return await self._done(run, _itself, "rows", len(rows) + len(removed))
 
+    async def exchange_all(
+        self,
+        rows: Sequence[Row],
+        *,
+        seen: Mapping[str, int | None],
+        where: Clause,
+        observed: Observed,  # noqa: ARG002
+    ) -> bool | None:
+        """As `Table.exchange_all`, and as `replace`."""
+        tail = Tail(where, (), is_all=True)
+
+        def run() -> Awaitable[bool | None]:
+            return self._writer.exchange(rows, seen, tail, takes_later=True)
+
+        return await self._done(run, _itself, "messages", len(rows) + len(seen))
+
     async def exchange_if(
         self,
         rows: Sequence[Row],

@@ -158,12 +158,18 @@ class WalWrites:
         return await self._written(rows, write, n_others=len(removed), keeps_states=keeps_states)
 
     async def exchange(
-        self, rows: Sequence[Row], seen: Seen, tail: Tail, observed: Observed | None = None
+        self,
+        rows: Sequence[Row],
+        seen: Seen,
+        tail: Tail,
+        observed: Observed | None = None,
+        *,
+        takes_later: bool = False,
     ) -> bool | None:
-        """As `Table.exchange_if`; None if it is to be a commit of its own."""
+        """As `Table.exchange_if`, or `Table.exchange_all`; None if it is to be a commit of its own."""
 
         async def exchange(write: OptimisticTransaction) -> bool:
-            return await write.exchange(rows, seen, tail)
+            return await write.exchange(rows, seen, tail, takes_later=takes_later)
 
         return await self._written(rows, exchange, n_others=len(seen), observed=observed)
 

@@ -9,7 +9,7 @@ from lance_context_core._embedding import embedded, needs_texts
 from lance_context_core._progress import tell_written
 from lance_context_core._util import cooperative as steps
 from lance_context_core._util.frozen import frozen_by_name
-from lance_context_core._util.retry import Attempts
+from lance_context_core._util.retry import ATTEMPTS, Attempts
 from lance_context_core.codecs.records import (
     from_row,
     key_of,
@@ -22,7 +22,6 @@ from lance_context_core.errors import AlreadyExistsError
 from lance_context_core.messages import Message, TextPart, parts_to_json
 from lance_context_core.storage import sql
 from lance_context_core.storage.lance.schema import KEY, OWES, VECTOR
-from lance_context_core.storage.preconditions import Tail
 from lance_context_core.storage.table import Table
 from lance_context_core.stores.records import changes
 from lance_context_core.stores.records.scoped import SUCCEEDED, Records
@@ -283,7 +282,8 @@ async def exchange(
     """Add records, at the end, in the place of the matching ones; returns the new ones' ids.
 
     Identities hold `within` the columns named there; all that matches is `inside` these.
-    One commit, of all that match then. What is there already by the identity of a draft, and does
+    One commit, of all that match then; without a log, only what others have added meanwhile, and
+    matches, goes in a second one. What is there already by the identity of a draft, and does
     not match, is left as it is, and refused as by `insert`.
     """
     records.resources.writable()
@@ -306,16 +306,41 @@ async def exchange(
         if expired := [key for key in expired if key not in gone]:
             await clear_away(records, expired)
             continue
-        if (not rows and not gone) or await table.exchange_if(
-            rows,
-            seen={**dict.fromkeys(row[KEY] for row in rows), **gone},
-            tail=Tail(where, [*gone], is_all=True),
-            observed=observed,
-        ):
-            return [
-                existing[one.identity]["id"] if one.identity in staying else one.record.id
-                for one in prepared
-            ]
+        if rows or gone:
+            seen = {**dict.fromkeys(row[KEY] for row in rows), **gone}
+            done = await table.exchange_all(rows, seen=seen, where=where, observed=observed)
+            if done is None:
+                await _exchange_by_commits(table, where, rows, gone)
+            elif not done:
+                continue
+        return [
+            existing[one.identity]["id"] if one.identity in staying else one.record.id
+            for one in prepared
+        ]
+
+
+async def _exchange_by_commits(
+    table: Table, where: sql.Clause, rows: Sequence[Mapping[str, Any]], gone: Mapping[str, int]
+) -> None:
+    """Add the rows in the place of those that are `gone`, in one commit.
+
+    Only what others have added meanwhile, and matches, goes in a second one.
+    """
+    for attempt in range(ATTEMPTS):
+        if (attempt == 0 and rows) or gone:
+            await table.exchange([] if attempt else rows, removed=gone)
+        if not rows:
+            before = where
+        else:
+            keys = sql.in_list(KEY, [row[KEY] for row in rows])
+            first = (await table.select(keys, columns=[KEY]))["_rowid"]
+            if len(first) == 0:
+                return  # Somebody else has exchanged them in turn.
+            before = sql.all_of([where, f"_rowid < {first[0].as_py()}"])
+        found = await table.select(before, columns=[KEY, "revision"])
+        gone = dict(zip(found[KEY].to_pylist(), found["revision"].to_pylist(), strict=True))
+        if not gone:
+            return
 
 
 class Prepared(NamedTuple):

@@ -10,6 +10,7 @@ from lance_context_core.messages import TextPart
 from lance_context_core.storage.flush import Flushing
 from lance_context_core.storage.lance.committer import Committer
 from lance_context_core.storage.lance.table_handle import TableHandle
+from lance_context_core.storage.table import Table
 
 HERE = {"session_id": "s"}
 
@@ -101,6 +102,30 @@ async def test_a_verb_is_one_transaction_of_the_log(tmp_path, slow, verb, is_flu
         assert await store.history.get_messages("a", **HERE) == wanted
     async with AsyncContextStore.open(tmp_path, search_cache=None) as other:
         assert await other.history.get_messages("a", **HERE) == wanted
+
+
+@pytest.mark.parametrize("is_flushed", [False, True])
+async def test_replace_takes_what_others_keep_saying_meanwhile(tmp_path, monkeypatch, is_flushed):
+    real, late = Table.exchange_all, []
+
+    async def overtaken(self, rows, **options):
+        late.append(id := f"late {len(late)}")
+        answer = Message(role="assistant", parts=(TextPart(text=id),), id=f"answer to {id}")
+        await store.history.append_many("a", [said(id, id), answer], **HERE)
+        return await real(self, rows, **options)
+
+    async with warm(tmp_path, is_flushed=is_flushed) as store:
+        monkeypatch.setattr(Table, "exchange_all", overtaken)
+        for n in range(2):
+            await store.history.replace(
+                "a", [said("new", f"new {n}")], **HERE, filter={"role": "user"}
+            )
+        await store.history.append("a", said("after", "after"), **HERE)
+        wanted = ["answer to late 0", "answer to late 1", "new 1", "after"]
+        for _ in range(2):
+            ids = [one.id for one in await store.history.get_messages("a", **HERE)]
+            assert ids == wanted
+            await store.flush()
 
 
 @pytest.mark.parametrize("verb", VERBS)
