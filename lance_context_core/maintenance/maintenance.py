@@ -141,6 +141,9 @@ class Upkeep:
         async with AsyncExitStack() as held:
             if await self._is_of_one_machine():
                 for name in sorted({table.name for table in tables}):
+                    # All that it holds may be in the log still.
+                    with suppress(OSError):
+                        self._place(name).mkdir(exist_ok=True)
                     with suppress(_HeldError):
                         await held.enter_async_context(self._locked(name, _PATIENCE_SECONDS))
                 yield
@@ -235,9 +238,13 @@ class Upkeep:
 
         Raises _HeldError where somebody else is for longer than that.
         """
-        # A folder of the table's that nobody locks otherwise; without it there is nothing to maintain.
-        place = Path(self._database.uri) / f"{name}.lance" / "data"
+        # Without the folder there is nothing to maintain.
+        place = self._place(name)
         return file_locks.locked(place, patience_seconds=patience, refusal=_HeldError)
+
+    def _place(self, name: str) -> Path:
+        """A folder of the table's that nobody locks otherwise."""
+        return Path(self._database.uri) / f"{name}.lance" / "data"
 
     async def _claim(self, table: Table, *, patience: float) -> Claim | None:
         """The claim of the table; None if others held it for `patience` seconds."""

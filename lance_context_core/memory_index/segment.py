@@ -143,6 +143,9 @@ _MOST_NEWS = 128
 
 _FEWEST_ROOM = 16
 
+_FEW_GONE = 512
+"""So many rows that are gone cost less than to read the scope anew."""
+
 _FEW_TO_SORT = 256
 """So many are sorted as soon as the best of them are found."""
 
@@ -304,7 +307,7 @@ class Segment:
                 if self._is_searched:
                     self._turns.remove(self._rows[known], known)
                 self._remove(entry.key)
-        if len(self._rows) > 2 * len(self._numbers) + _FEWEST_ROOM:
+        if len(self._rows) > 2 * len(self._numbers) + _FEW_GONE:
             raise OutdatedError
         self.state, self.is_sound = state, True
 

@@ -111,6 +111,8 @@ class HotTable:
         self._block = block
         self._asked = asked
         self._shown = shown
+        self.state = block.state
+        """What of the table the rows were that were read last."""
         self._found: dict[int, Row] = {}
         """What was found, by the ids that it was found by."""
 
@@ -199,7 +201,7 @@ class HotTable:
         """
         await self._ask(self._asked)
         with (block := self._sound()).lock:
-            rows = block.meeting(self._asked)
+            rows, self.state = block.meeting(self._asked), block.state
         holds: Any = more.holds
         found = [row for row in rows if holds(row)] if more else rows
         if by:

@@ -9,10 +9,13 @@ import pyarrow as pa
 from lance_context_core._util.frozen import frozen
 from lance_context_core.storage import merge_on_read
 from lance_context_core.storage.lance import indexes, manifests, reads
+from lance_context_core.storage.lance.arrow import Row, rows_of
 from lance_context_core.storage.lance.indexes import TextIndex
-from lance_context_core.storage.lance.schema import SEARCH_TEXT, VECTOR
+from lance_context_core.storage.lance.schema import KEY, SEARCH_TEXT, VECTOR
 from lance_context_core.storage.lance.table_handle import TableHandle
-from lance_context_core.storage.sql.predicates import Clause, UnsureError
+from lance_context_core.storage.preconditions import Observed
+from lance_context_core.storage.row_cache import matching
+from lance_context_core.storage.sql.predicates import Clause, UnsureError, in_list
 from lance_context_core.storage.table import Table
 from lance_context_core.storage.wal.entries import Entry, View
 
@@ -143,6 +146,55 @@ async def tail(
         return _state(view), rows, before
 
     return await access.follow(look)
+
+
+async def observed(
+    table: Table, where: Clause, *, columns: Sequence[str], last: int | None = None
+) -> Observed:
+    """The matching rows, in order, or the `last` ones, and at which moment these are all.
+
+    Those of a condition on keys are in no order, and few of them are remembered.
+    """
+    access = table.access
+
+    async def look() -> Observed | None:
+        view = await access.view()
+        if view is None or not view.version or await _is_passed(access, view):
+            return None
+        try:
+            return Observed(await _observed(table, view, where, columns, last), view)
+        except UnsureError:
+            return None
+
+    is_told = not access.is_pinned and merge_on_read.is_askable(where)
+    if is_told and (found := await access.follow(look)) is not None:
+        return found
+    rows = await table.slice(where, columns=columns, last=last)
+    return Observed(rows.to_pylist(), None)
+
+
+async def _observed(
+    table: Table, view: View, where: Clause, columns: Sequence[str], last: int | None
+) -> Sequence[Row]:
+    remembered, access = table.remembered, table.access
+    if last is None and where.keys is not None:
+        if (known := remembered.find(where, columns, at=view)) is not None:
+            return known
+        if not view.places(where.keys) and await access.presence.lacks(
+            view.moment, KEY, where.keys
+        ):
+            return ()
+        if (begun := remembered.begin(where, columns)) is not None:
+            read = [*remembered.columns, *([VECTOR] if begun.has_vectors else [])]
+            found = await merge_on_read.select(access, view, in_list(KEY, begun.keys), read)
+            remembered.keep(begun, rows := rows_of(found))
+            if (mine := matching(rows, where, columns)) is not None:
+                return mine
+    nothing = await table.nothing_at(view, columns)
+    rows = await merge_on_read.slice_of(
+        access, view, where, columns=columns, offset=0, limit=None, last=last, nothing=nothing
+    )
+    return rows_of(rows)
 
 
 async def _is_passed(access: TableHandle, view: View) -> bool:

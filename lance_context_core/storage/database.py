@@ -65,21 +65,31 @@ async def tail(
     since = await _last(there)
     moment = moment.astimezone(UTC)
     rows: dict[str, dict[str, Any]] = {}
+    gone = await journal.removals(Part(name, ref or ""), _number(since), _number(moment))
+    begun: dict[str, int] = {}
+    """When each row took its place, which it keeps while it is changed."""
     later = [number for number in await files.numbers() if number > version]
     for number in later[:_MOST_VERSIONS]:
         one = await branches.opened(handle, name, ref, number)
         for row in await _rows(one, since, moment):
+            at = _number(row[ACKNOWLEDGED])
+            if at < gone.get(row[KEY], 0):
+                continue  # It was removed by the moment; one that came later under its key counts.
             rows[row[KEY]] = row
+            begun.setdefault(row[KEY], at)
         last = await _last(one)
         if last is not None and last > moment:
             # They are folded in the order in which they were acknowledged.
             break
-    gone = await journal.removals(Part(name, ref or ""), _number(since), _number(moment))
-    return await _laid_over(there, version, rows, gone)
+    return await _laid_over(there, version, rows, gone, begun)
 
 
 async def _laid_over(
-    there: Any, version: int, rows: dict[str, dict[str, Any]], gone: dict[str, int]
+    there: Any,
+    version: int,
+    rows: dict[str, dict[str, Any]],
+    gone: dict[str, int],
+    begun: dict[str, int],
 ) -> View | None:
     """The rows that the version lacks, and the keys of those that it has too many, as entries."""
     if not rows and not gone:
@@ -98,7 +108,8 @@ async def _laid_over(
         if old is None or old.get(ACKNOWLEDGED) != row[ACKNOWLEDGED]:
             how = How.APPEND if old is None or key in gone else How.PUT
             kept = {name: value for name, value in row.items() if value is not None}
-            found.append((_number(row[ACKNOWLEDGED]), how, key, kept))
+            at = begun[key] if how is How.APPEND else _number(row[ACKNOWLEDGED])
+            found.append((at, how, key, kept))
     found.sort(key=lambda one: one[0])
     entries = [
         Entry(place, how, key, row, 0, version, at)

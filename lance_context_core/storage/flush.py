@@ -5,6 +5,7 @@ import threading
 import time
 from concurrent.futures import Future
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -36,13 +37,22 @@ def _row(entry: Entry) -> Row:
     }
 
 
+_COMMITS = 64
+"""Once the entries are so many commits they are folded: each takes some milliseconds."""
+
+
 def is_overfull(view: View, policy: JournalPolicy) -> bool:
     """Whether writers are to wait until the journal is folded."""
-    return _fullness(len(view.entries), view.size, policy) >= _PRESSURE
+    return _fullness(view, policy) >= _PRESSURE
 
 
-def _fullness(n_entries: int, n_bytes: int, policy: JournalPolicy) -> float:
+def _fullness(view: View, policy: JournalPolicy) -> float:
     """From 1 on, the journal is to be folded."""
+    counted = _fullness_counted(len(view.entries), view.size, policy)
+    return max(counted, view.n_commits / _COMMITS)
+
+
+def _fullness_counted(n_entries: int, n_bytes: int, policy: JournalPolicy) -> float:
     return max(n_entries / policy.rows, n_bytes / policy.bytes)
 
 
@@ -71,38 +81,45 @@ class Flushing:
         self._beside: Future[None] | None = None
 
     async def fold(self, last: int | None = None) -> None:
-        """Bring what the journal holds into the table, in one commit; only up to the `last` entry.
+        """Bring what the journal holds into the table; only up to the `last` entry.
 
-        May be repeated after a crash.
+        In one commit, or, where writers of rows were told of a version that shows them and these were
+        changed or removed since, in as many as show it. May be repeated after a crash.
         """
-        commits, ledger = self._access.commits, self._ledger
         self._remembered.follow()
         await self._access.peek()  # Somebody may have removed the table: it is then made anew.
         handle = await self._access.opened()
-        async with ledger.folding():
-            view = await ledger.begin(last)
+        async with self._ledger.folding():
+            view = await self._ledger.begin(last)
             if view is None or not view.entries:
                 return
-            commits.require_sound()
-            with translated(f"write to {self._access.label}"):
-                await handle.checkout_latest()
-                is_as_known = int(await handle.version()) == view.version
-            await commits.require(handle, view.version)
+            for entries in view.commits if self._access.spec.tells_versions else [view.entries]:
+                size = sum(entry.size for entry in entries)
+                version = await self._fold(handle, replace(view, entries=entries, size=size))
+                view = replace(view, version=version)
+        self._access.commits.tell()
 
-            async def work(handle: Any) -> int:
-                return await self._commit(handle, view, is_as_known=is_as_known)
+    async def _fold(self, handle: Any, view: View) -> int:
+        """Bring the entries of a view into the table, in one commit; returns its version."""
+        commits, ledger = self._access.commits, self._ledger
+        commits.require_sound()
+        with translated(f"write to {self._access.label}"):
+            await handle.checkout_latest()
+            is_as_known = int(await handle.version()) == view.version
+        await commits.require(handle, view.version)
 
-            version = await commits.insist(f"write to {self._access.label}", handle, work)
-            # It is on the disk before the journal forgets it.
-            await commits.sync(handle)
-            tells = self._access.spec.tells_versions
-            await ledger.forget(view.entries[-1].seq, version, tells_moments=tells)
-            if is_as_known:
-                self._access.presence.grow(
-                    view.moment, version, [entry.row for entry in view.shown]
-                )
+        async def work(handle: Any) -> int:
+            return await self._commit(handle, view, is_as_known=is_as_known)
+
+        version = await commits.insist(f"write to {self._access.label}", handle, work)
+        # It is on the disk before the journal forgets it.
+        await commits.sync(handle)
+        tells = self._access.spec.tells_versions
+        await ledger.forget(view.entries[-1].seq, version, tells_moments=tells)
+        if is_as_known:
+            self._access.presence.grow(view.moment, version, [entry.row for entry in view.shown])
         log.debug("%s: %d rows folded, version %d", self._access.label, len(view.entries), version)
-        commits.tell()
+        return version
 
     def watch(self, policy: JournalPolicy) -> None:
         """Have the journal folded once nobody writes any more."""
@@ -113,13 +130,19 @@ class Flushing:
                     idle = policy.idle.total_seconds()
                     self._watch = store_loop.spawn_apart(self._fold_when_idle(idle))
 
-    async def relieve(self, n_entries: int, n_bytes: int, policy: JournalPolicy) -> None:
-        """Have a journal with so much in it folded if it is full, or once nobody writes.
+    async def relieve(self, view: View, policy: JournalPolicy) -> None:
+        """Have the journal folded if it is full, or once nobody writes.
 
         Waits for that if it is overfull.
         """
+        await self._relieve(_fullness(view, policy), policy)
+
+    async def relieve_counted(self, n_entries: int, n_bytes: int, policy: JournalPolicy) -> None:
+        """As `relieve`, of a journal with so much in it."""
+        await self._relieve(_fullness_counted(n_entries, n_bytes, policy), policy)
+
+    async def _relieve(self, fullness: float, policy: JournalPolicy) -> None:
         self.watch(policy)
-        fullness = _fullness(n_entries, n_bytes, policy)
         if fullness >= _PRESSURE:
             await self._access.settle()
         elif fullness >= 1:
@@ -128,7 +151,7 @@ class Flushing:
     def relieve_later(self, view: View, policy: JournalPolicy) -> None:
         """As `relieve`, in any thread and without a wait."""
         self.watch(policy)
-        if _fullness(len(view.entries), view.size, policy) >= 1:
+        if _fullness(view, policy) >= 1:
             self._begin(policy)
 
     async def finish(self) -> None:
@@ -165,8 +188,9 @@ class Flushing:
             with suppress(ContextStoreError):  # It stays in the journal; at last writers are told.
                 async with self._ledger.folding():
                     # Another process has seen it too, and may have folded it by now.
-                    n_entries, n_bytes = await self._ledger.fullness()
-                if n_entries >= policy.rows or n_bytes >= policy.bytes:
+                    view = await self._ledger.view()
+                    is_full = view is not None and _fullness(view, policy) >= 1
+                if is_full:
                     await self._access.settle()
         finally:
             self._is_at_it.release()

@@ -146,6 +146,8 @@ class KeyFilter:
         """Know that up to this version of the same table nothing came but these."""
         after, rows = before._replace(version=version), list(rows)
         with self._lock:
+            if (empty := self._empty) is not None and empty[0] == before:
+                self._empty = after, empty[1] and not rows
             for reading in self._readings.values():
                 if reading.moment == before:
                     reading.moment = after

@@ -1,6 +1,6 @@
 """Rows written by key on top of what is there, the journal's and the table's, into the journal."""
 
-from collections.abc import Awaitable, Callable, Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -13,9 +13,9 @@ from lance_context_core.storage.lance.arrow import Row
 from lance_context_core.storage.lance.schema import KEY, VECTOR
 from lance_context_core.storage.lance.table_handle import TableHandle
 from lance_context_core.storage.names import succeeds
-from lance_context_core.storage.preconditions import NO_KEYS, Seen, Tail
+from lance_context_core.storage.preconditions import NO_KEYS, Observed, Seen, Tail
 from lance_context_core.storage.row_cache import RowCache
-from lance_context_core.storage.sql.predicates import Clause, in_list
+from lance_context_core.storage.sql.predicates import Clause, UnsureError, in_list
 from lance_context_core.storage.wal.entries import How, Moment, New, View, size_of
 from lance_context_core.storage.wal.policy import JournalPolicy
 from lance_context_core.storage.wal.table_log import TableLog
@@ -48,8 +48,12 @@ class OptimisticTransaction:
         *,
         most_bytes: int,
         take_turn: Callable[[], Awaitable[None]],
+        keeps_states: bool = True,
+        observed: Observed | None = None,
     ) -> None:
-        """Write through `ledger`, which takes so many bytes at once.
+        """Write through `ledger`, which takes so many bytes at once; `keeps_states` as `TableLog.write`.
+
+        The first try is on top of what was `observed`; the next one reads anew.
 
         `take_turn` is waited for once others were faster, before it is tried again.
 
@@ -69,10 +73,10 @@ class OptimisticTransaction:
         self._most_bytes = most_bytes
         self._take_turn = take_turn
         self._has_turn = False
+        self._observed = observed if observed is not None and observed.view is not None else None
+        self._keeps_states = keeps_states and access.spec.tells_versions
         self._beneath: tuple[object, list[Row]] | None = None
         self._asked: frozenset[str] = frozenset()
-        self._entered: Container[str] = ()
-        """Those of the keys asked for that the journal has entries of."""
         self._there: dict[str, Row] = {}
 
     async def find(self, where: str | None, *, columns: Sequence[str]) -> list[Row]:
@@ -80,13 +84,20 @@ class OptimisticTransaction:
         return await self._access.follow(lambda: self._find(where, columns))
 
     async def _find(self, where: str | None, columns: Sequence[str]) -> list[Row]:
+        observed, self._observed = self._observed, None
+        if observed is not None and (view := observed.view) is not None:
+            if not await self._fits(view):
+                raise UnfitError
+            self.view, self._there = view, {row[KEY]: row for row in observed.rows}
+            self._asked = frozenset(self._there)
+            return [*observed.rows]
         while (view := await self._ledger.view()) is None or not view.version:
             await self._know()
         if not await self._fits(view):
             raise UnfitError
         self.view, keys = view, merge_on_read.keys_of(where)
-        rows = await self._look_up(mine := view.of(keys), where, columns)
-        self._asked, self._entered = keys or frozenset(), {entry.key for entry in mine.entries}
+        rows = await self._look_up(view.of(keys), where, columns)
+        self._asked = keys or frozenset()
         self._there = {row[KEY]: row for row in rows}
         return rows
 
@@ -96,24 +107,38 @@ class OptimisticTransaction:
 
     async def look(self, keys: Collection[str]) -> dict[str, Row]:
         """What there is of these keys."""
-        if not self._asked.issuperset(keys):
+        if self._observed is not None:
+            await self._access.follow(lambda: self._look_beside(keys))
+        elif not self._asked.issuperset(keys):
             await self.find(in_list(KEY, keys), columns=_COLUMNS)
         return self._there
 
+    async def _look_beside(self, keys: Collection[str]) -> None:
+        """Know what there is of these keys beside the rows that were observed, at the same moment."""
+        await self._find(None, _COLUMNS)
+        if others := frozenset(keys) - self._asked:
+            where = in_list(KEY, others)
+            rows = await self._look_up(self.view.of(others), where, _COLUMNS)
+            self._there |= {row[KEY]: row for row in rows}
+            self._asked |= others
+
     def putting(self, row: Row) -> New:
         """The entry of a row that is written in the place of what was seen of its key."""
-        key = row[KEY]
-        entered = self._entered if key in self._asked else self.view.places({key})
-        is_new = key not in self._there and key not in entered
-        return New.of(How.APPEND if is_new else How.PUT, row, self._access.spec.columns)
+        how = How.PUT if row[KEY] in self._there else How.APPEND
+        return New.of(how, row, self._access.spec.columns)
 
     async def write(
-        self, new: Sequence[New], watched: Collection[str] = (), unless: Clause | None = None
+        self,
+        new: Sequence[New],
+        watched: Collection[str] = (),
+        unless: Clause | None = None,
+        *,
+        takes_later: bool = False,
     ) -> View | None:
         """Write the entries, if nobody has changed anything about their keys since; else None.
 
-        Nor about those that are `watched`, and if nobody has written what matches `unless`. Raises
-        UnfitError if they are too large.
+        Nor about those that are `watched`, and if nobody has written what matches `unless`; or that
+        is removed, too, if the call `takes_later`. Raises UnfitError if they are too large.
         """
         if size_of(new) > self._most_bytes:
             raise UnfitError
@@ -124,13 +149,14 @@ class OptimisticTransaction:
             is_same = view is before or (
                 view.moment == before.moment and view.places(keys) == before.places(keys)
             )
-            if is_same and unless is not None:
-                # What the same transaction wrote is behind all that others did.
-                later = (one.row for one in view.entries if before.last < one.seq < FIRST_PENDING)
-                is_same = not any(unless.holds and unless.holds(row) for row in later)
-            return new if is_same else None
+            if not is_same or unless is None:
+                return new if is_same else None
+            later = _later(view, before, unless)
+            if later and not takes_later:
+                return None
+            return [*new, *map(New.removing, later)]
 
-        self.written = await self._ledger.write(decide)
+        self.written = await self._ledger.write(decide, keeps_states=self._keeps_states)
         if self.written is None and not self._has_turn:
             await self._take_turn()
             self._has_turn = True
@@ -195,26 +221,37 @@ class OptimisticTransaction:
         new = [*map(self.putting, rows), *map(New.removing, removed)]
         return await self.write(new, seen) is not None
 
-    async def exchange(self, rows: Sequence[Row], seen: Seen, tail: Tail) -> bool:
-        """As `Table.exchange_if`."""
+    async def exchange(
+        self, rows: Sequence[Row], seen: Seen, tail: Tail, *, takes_later: bool = False
+    ) -> bool:
+        """As `Table.exchange_if`; the tail is the end of what was observed, if anything was.
+
+        With `takes_later` as `Table.exchange_all`.
+        """
+        is_observed = self._observed is not None
         there = await self.look(seen)
         if any((there.get(key) or _NO_ROW).get("revision") != seen[key] for key in seen):
             return False
-        last = await merge_on_read.slice_of(
-            self._access,
-            self.view,
-            tail.where,
-            columns=[KEY],
-            offset=0,
-            limit=None,
-            last=tail.n_looked_at,
-            nothing=NO_KEYS,
-        )
-        if last[KEY].to_pylist() != list(tail.keys):
-            return False
-        new = [New.removing(key) for key in seen if key in there]
+        gone = [key for key in seen if key in there]
+        if not is_observed:
+            last = await merge_on_read.slice_of(
+                self._access,
+                self.view,
+                tail.where,
+                columns=[KEY],
+                offset=0,
+                limit=None,
+                last=None if takes_later else tail.n_looked_at,
+                nothing=NO_KEYS,
+            )
+            keys = last[KEY].to_pylist()
+            if takes_later:
+                gone = list(dict.fromkeys([*gone, *keys]))
+            elif keys != list(tail.keys):
+                return False
+        new = [*map(New.removing, gone)]
         new += [New.of(How.APPEND, row, self._access.spec.columns) for row in rows]
-        return await self.write(new, seen, tail.where) is not None
+        return await self.write(new, seen, tail.where, takes_later=takes_later) is not None
 
     # Helpers
 
@@ -238,6 +275,24 @@ class OptimisticTransaction:
             )
             self._beneath = asked, found.drop_columns(["_rowid"]).to_pylist()
         return [row for row in self._beneath[1] if row[KEY] not in view.replaced] + mine
+
+
+def _later(view: View, before: View, where: Clause) -> list[str]:
+    """The keys of the rows there that match, and that others have written since.
+
+    Raises UnfitError if only the engine can tell.
+    """
+    # What the same transaction wrote is behind all that others did.
+    keys = {one.key for one in view.entries if before.last < one.seq < FIRST_PENDING}
+    there = {key: one for key, one in view.last_of(keys).items() if one.how is not How.REMOVE}
+    if not there:
+        return []
+    if (holds := where.holds) is None:
+        raise UnfitError
+    try:
+        return [key for key, one in there.items() if holds(one.row)]
+    except UnsureError as error:
+        raise UnfitError from error
 
 
 def _succeeds(row: Row, old: Row) -> bool:
@@ -297,7 +352,7 @@ class Sighted:
             written = await self._ledger.write(work.decide)
         if written is None:
             return None
-        await self._folding.relieve(len(written.entries), written.size, policy)
+        await self._folding.relieve(written, policy)
         return work.existed
 
     def write_now(

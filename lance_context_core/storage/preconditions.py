@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_context_core.storage.lance import contention, reads, writes
+from lance_context_core.storage.lance.arrow import Row
 from lance_context_core.storage.lance.schema import KEY
 from lance_context_core.storage.lance.writes import Changes
 from lance_context_core.storage.spooled_batch import SpooledBatch
@@ -27,6 +28,7 @@ from lance_context_core.storage.sql.predicates import (
     in_list,
     timestamp,
 )
+from lance_context_core.storage.wal.entries import View
 
 Seen = Mapping[str, int | None]
 """Revisions by key; None of what is absent."""
@@ -45,6 +47,15 @@ class Tail(NamedTuple):
     def n_looked_at(self) -> int:
         """How many of the last rows tell whether it is so."""
         return len(self.keys) + self.is_all
+
+
+class Observed(NamedTuple):
+    """The rows that met a condition, or the last of these, at one moment."""
+
+    rows: Sequence[Row]
+    """With their keys and revisions."""
+    view: View | None
+    """What the log held then; None where it cannot tell what came about since."""
 
 
 NO_KEYS = pa.schema([pa.field(KEY, pa.string()), pa.field("_rowid", pa.uint64())]).empty_table()

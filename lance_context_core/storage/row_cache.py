@@ -7,7 +7,9 @@ were changed otherwise, as by an erasure, are forgotten with all the others.
 import threading
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from lance_context_core.storage.key_filter import Budget
 from lance_context_core.storage.lance import manifests
@@ -28,7 +30,7 @@ _SHARE = 1024 * 1024
 _MOST_ROW_BYTES = 64 * 1024
 """A larger row is read each time."""
 
-_MOST_KEYS = 64
+_MOST_KEYS = 512
 """More at once are read as a page is."""
 
 _LARGE = frozenset(("blob", "data"))
@@ -43,6 +45,8 @@ class _Known(NamedTuple):
 
     rows: tuple[Row, ...]
     n_bytes: int
+    has_vectors: bool
+    """Whether the vectors are among what is known."""
 
 
 class _Moment(NamedTuple):
@@ -59,6 +63,8 @@ class Begun(NamedTuple):
     keys: frozenset[str]
     moment: _Moment
     n_forgotten: int
+    has_vectors: bool
+    """Whether the vectors are read, too."""
 
 
 _budget = Budget(_MOST_BYTES_IN_ALL)
@@ -99,8 +105,9 @@ class RowCache:
         any thread.
         """
         keys = self._keys(where, columns)
-        if keys is None or (known := self.rows_of(keys, at=at)) is None:
+        if keys is None or (found := self._found(keys, at, with_vectors=VECTOR in columns)) is None:
             return None
+        known = found[1]
         rows = [row for key in keys for row in known[key]]
         return matching(rows, where, columns)
 
@@ -127,13 +134,16 @@ class RowCache:
         if self._now() is None:
             return None
         with self._lock:
-            return Begun(keys, self._moment, self._n_forgotten)
+            return Begun(keys, self._moment, self._n_forgotten, VECTOR in columns)
 
     def keep(self, begun: Begun, rows: Iterable[Row]) -> None:
         """Remember these, which were read since then and are all of their keys, unless they were changed."""
         by_key: dict[str, list[Row]] = {key: [] for key in begun.keys}
         for row in rows:
-            by_key[row[KEY]].append({name: row[name] for name in row if row[name] is not None})
+            kept = {name: row[name] for name in row if row[name] is not None}
+            if VECTOR in kept:
+                kept[VECTOR] = np.asarray(kept[VECTOR], np.float32)
+            by_key[row[KEY]].append(kept)
         news = self._news(begun.moment)
         if news is None or news.entries is None or news.view.table != begun.moment.table:
             return
@@ -144,7 +154,7 @@ class RowCache:
             self._go_on(news)
             changed = {entry.key for entry in news.entries}
             for key in by_key.keys() - changed:
-                self._put(key, _known(by_key[key]))
+                self._put(key, _known(by_key[key], has_vectors=begun.has_vectors))
         self._take_shares()
 
     def follow(self) -> None:
@@ -160,7 +170,7 @@ class RowCache:
     # Helpers
 
     def _found(
-        self, keys: Collection[str], at: View | None
+        self, keys: Collection[str], at: View | None, *, with_vectors: bool = False
     ) -> tuple[View, dict[str, Sequence[Row]]] | None:
         """As `rows_of`, and what the journal held then."""
         if self._ledger is None:
@@ -174,7 +184,8 @@ class RowCache:
             rows: dict[str, Sequence[Row]] = {}
             unknown: list[str] = []
             for key in keys:
-                if (known := self._known.get(key)) is None:
+                known = self._known.get(key)
+                if known is None or (with_vectors and not known.has_vectors):
                     unknown.append(key)
                     rows[key] = ()
                 else:
@@ -184,7 +195,9 @@ class RowCache:
 
     def _keys(self, where: Clause, columns: Sequence[str]) -> frozenset[str] | None:
         """The keys that a condition is about; None if it is not for what is remembered to answer."""
-        if self._ledger is None or where.holds is None or VECTOR in columns:
+        if self._ledger is None or where.holds is None:
+            return None
+        if VECTOR in columns and self._access.spec.has_many_vectors:
             return None
         keys = where.keys
         return None if keys is None or len(keys) > _MOST_KEYS else keys
@@ -228,14 +241,16 @@ class RowCache:
 
     def _add(self, entry: Entry) -> None:
         if entry.how is How.REMOVE:
-            self._put(entry.key, _known(()))
+            self._put(entry.key, _known((), has_vectors=True))
             return
         row = entry.row
-        if VECTOR in row:
+        if VECTOR in row and self._access.spec.has_many_vectors:
             row = {name: value for name, value in row.items() if name != VECTOR}
         # Of a key that is appended as new, the table has none.
         former = self._known.get(entry.key) if entry.how is How.APPEND else None
-        self._put(entry.key, _known((row,) if former is None else (*former.rows, row)))
+        has_vectors = former is None or former.has_vectors
+        rows = (row,) if former is None else (*former.rows, row)
+        self._put(entry.key, _known(rows, has_vectors=has_vectors))
 
     def _put(self, key: str, known: _Known) -> None:
         self._drop(key)
@@ -268,9 +283,11 @@ def _is_same(one: View, other: View) -> bool:
     return (one.table, one.token) == (other.table, other.token)
 
 
-def _known(rows: Sequence[Row]) -> _Known:
+def _known(rows: Sequence[Row], *, has_vectors: bool) -> _Known:
     texts = (one for row in rows for one in row.values() if isinstance(one, str | bytes))
-    return _Known(tuple(rows), _ROW_BYTES * len(rows) + sum(map(len, texts)))
+    vectors = sum(np.asarray(row[VECTOR]).nbytes for row in rows if VECTOR in row)
+    n_bytes = _ROW_BYTES * len(rows) + sum(map(len, texts)) + vectors
+    return _Known(tuple(rows), n_bytes, has_vectors)
 
 
 def matching(rows: Iterable[Row], where: Clause, columns: Sequence[str]) -> list[Row] | None:
@@ -278,6 +295,12 @@ def matching(rows: Iterable[Row], where: Clause, columns: Sequence[str]) -> list
     if (holds := where.holds) is None:
         return None
     try:
-        return [{name: row.get(name) for name in columns} for row in rows if holds(row)]
+        return [
+            {name: _read(row.get(name), name) for name in columns} for row in rows if holds(row)
+        ]
     except UnsureError:
         return None
+
+
+def _read(value: Any, column: str) -> Any:
+    return value.tolist() if column == VECTOR and isinstance(value, np.ndarray) else value

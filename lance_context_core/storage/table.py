@@ -121,11 +121,17 @@ class Table(TableReads):
         await access.commits.sync(handle)
         return done
 
-    async def replace(self, rows: Sequence[Row]) -> int:
-        """As `upsert`, without adding any: what is gone stays gone. Returns how many were replaced."""
-        journaled = self._journaled
-        if journaled is not None and (done := await journaled.upsert(rows, adds=False)) is not None:
-            return done[0]
+    async def replace(
+        self, rows: Sequence[Row], *, observed: preconditions.Observed | None = None
+    ) -> int:
+        """As `upsert`, without adding any: what is gone stays gone. Returns how many were replaced.
+
+        What was `observed` of the rows that are replaced is not read again, unless others are faster.
+        """
+        if (journaled := self._journaled) is not None:
+            done = await journaled.upsert(rows, adds=False, observed=observed)
+            if done is not None:
+                return done[0]
 
         async def write(handle: Any) -> int:
             return await writes.replace(handle, await self._batches.arrow(handle, rows))
@@ -274,18 +280,41 @@ class Table(TableReads):
                 return False
             raise
 
+    async def exchange_all(
+        self,
+        rows: Sequence[Row],
+        *,
+        seen: Mapping[str, int | None],
+        where: Clause,
+        observed: preconditions.Observed,
+    ) -> bool | None:
+        """Add rows, behind all others, and remove all that match then, if what was seen is the same.
+
+        All that matched when it was `observed` was seen; what came since goes, too. None if it is to
+        be a commit of its own, of which nothing is done.
+        """
+        if (journaled := self._journaled) is None:
+            return None
+        tail = preconditions.Tail(where, (), is_all=True)
+        return await journaled.exchange(rows, seen, tail, observed, takes_later=True)
+
     async def exchange_if(
-        self, rows: Sequence[Row], *, seen: Mapping[str, int | None], tail: preconditions.Tail
+        self,
+        rows: Sequence[Row],
+        *,
+        seen: Mapping[str, int | None],
+        tail: preconditions.Tail,
+        observed: preconditions.Observed | None = None,
     ) -> bool:
         """Add rows, behind all others, and remove what was seen, if `tail` is the end; else nothing.
 
-        As `write_if`; a row may have the key of one that is removed.
+        As `write_if`; a row may have the key of one that is removed. What was seen, and the tail, are
+        not read again if they are what was `observed`.
         """
-        if (
-            self._journaled
-            and (did := await self._journaled.exchange(rows, seen, tail)) is not None
-        ):
-            return did
+        if (journaled := self._journaled) is not None:
+            did = await journaled.exchange(rows, seen, tail, observed)
+            if did is not None:
+                return did
 
         async def write(handle: Any) -> bool:
             data = await self._batches.arrow(handle, rows) if rows else None
@@ -313,10 +342,16 @@ class Table(TableReads):
 
         return await self.access.write("update", write)
 
-    async def delete(self, where: Clause) -> int:
-        """Remove the matching rows in one commit; returns how many there were."""
+    async def delete(self, where: Clause, *, observed: preconditions.Observed | None = None) -> int:
+        """Remove the matching rows in one commit; returns how many there were.
+
+        If these were `observed`, they are not read again, unless others are faster.
+        """
         self.access.require_writable()
-        if self._journaled is not None and (n := await self._journaled.delete(where)) is not None:
+        if observed is not None and observed.view is not None and not observed.rows:
+            return 0
+        journaled = self._journaled
+        if journaled is not None and (n := await journaled.delete(where, observed)) is not None:
             return n
         if await self.count(where) == 0:
             # A deletion of nothing would be a version of its own.

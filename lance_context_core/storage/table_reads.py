@@ -261,7 +261,7 @@ class TableReads:
             if mine is None:
                 return await merge_on_read.select(self.access, view, where, columns)
             if is_table:
-                return merge_on_read.laid_over(await self._nothing_at(view, columns), mine)
+                return merge_on_read.laid_over(await self.nothing_at(view, columns), mine)
             return merge_on_read.as_rows(mine, columns)
 
         if (rows := await self.access.over(where, over)) is not None:
@@ -344,7 +344,7 @@ class TableReads:
         self, view: View, where: str | None, *, columns: Sequence[str], last: int
     ) -> tuple[pa.Table, int]:
         """As `tail`, with what the journal held at that moment."""
-        nothing = await self._nothing_at(view, columns)
+        nothing = await self.nothing_at(view, columns)
         return await merge_on_read.tail_of(self.access, view, where, columns, last, nothing=nothing)
 
     async def take(
@@ -471,12 +471,12 @@ class TableReads:
     async def _slice_at(
         self, view: View, where: str | None, columns: Sequence[str], span: Mapping[str, Any]
     ) -> pa.Table:
-        nothing = await self._nothing_at(view, columns)
+        nothing = await self.nothing_at(view, columns)
         return await merge_on_read.slice_of(
             self.access, view, where, columns=columns, nothing=nothing, **span
         )
 
-    async def _nothing_at(self, view: View, columns: Sequence[str]) -> pa.Table:
+    async def nothing_at(self, view: View, columns: Sequence[str]) -> pa.Table:
         """As `nothing`, with the vectors too, if they are among the columns."""
         if VECTOR not in columns:
             return self.nothing(columns)

@@ -68,6 +68,8 @@ class WriteTransaction:
         self._tables: dict[str, Member] = {}
         self._writes: list[_Write] = []
         self._decisions: list[tuple[TableLog, Decide]] = []
+        self._keeping: set[Part] = set()
+        """The tables in which the states of rows are kept that are changed or removed."""
         self._pending: list[tuple[Part, Entry]] = []
         self._changes: list[_Change] = []
         self._fences: list[fencing.Fence] = []
@@ -191,12 +193,18 @@ class WriteTransaction:
             self._note_fences()
             return True, outcome
 
-    def collect(self, log: TableLog, decide: Decide, view: View, new: Sequence[New]) -> None:
-        """Have these entries of a table written, which `decide` made of that view, and will again."""
+    def collect(
+        self, log: TableLog, decide: Decide, view: View, new: Sequence[New], *, keeps_states: bool
+    ) -> None:
+        """Have these entries of a table written, which `decide` made of that view, and will again.
+
+        `keeps_states` as in `TableLog.write`.
+        """
         if any(one.part == log.part for one in self._changes):
             self.refuse("a write to items whose tasks it changes, too,")
         entries = self._note(view, new, first=len(self._pending))
         self._decisions.append((log, decide))
+        self._keeping |= {log.part} if keeps_states else set()
         self._pending += [(log.part, entry) for entry in entries]
 
     def refuse(self, what: str, instead: str = "Do it before or after the transaction") -> Never:
@@ -271,7 +279,7 @@ class WriteTransaction:
         changes = [(one.part, _as_told(one)) for one in self._changes]
         any_log = next(iter(self._tables.values())).log
         try:
-            views = await any_log.write_all(parts, decide, changes)
+            views = await any_log.write_all(parts, decide, changes, keeping=self._keeping)
         except NotKnownError:
             return False
         except (BehindError, put_if.Taken, put_if.Unexpected) as error:

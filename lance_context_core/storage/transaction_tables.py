@@ -20,7 +20,7 @@ from lance_context_core.storage.lance.schema import RECORDS, SESSIONS, TableSpec
 from lance_context_core.storage.lance.writes import Appended, Changes
 from lance_context_core.storage.names import shown_name
 from lance_context_core.storage.optimistic import Done
-from lance_context_core.storage.preconditions import Tail
+from lance_context_core.storage.preconditions import Observed, Tail
 from lance_context_core.storage.row_cache import RowCache
 from lance_context_core.storage.spooled_batch import SpooledBatch
 from lance_context_core.storage.sql.predicates import Clause, Value
@@ -53,10 +53,6 @@ class TransactionLog(TableLog):
         view = await super().view()
         return None if view is None else self._transaction.over(self.part, view)
 
-    async def acknowledged(self) -> View | None:
-        """As `TableLog.acknowledged`."""
-        return await super().view()
-
     async def news(self, _token: int, _last: int) -> News | None:
         """As `TableLog.news`."""
         return None
@@ -69,13 +65,17 @@ class TransactionLog(TableLog):
         """Nothing is remembered here."""
 
     async def write(
-        self, decide: Decide, _then: Callable[[View | None], None] | None = None
+        self,
+        decide: Decide,
+        _then: Callable[[View | None], None] | None = None,
+        *,
+        keeps_states: bool = False,
     ) -> View | None:
         """As `TableLog.write`."""
         view = await self.view()
         if view is None or not view.version or (new := decide(view)) is None:
             return None
-        self._transaction.collect(self, decide, view, new)
+        self._transaction.collect(self, decide, view, new, keeps_states=keeps_states)
         return view
 
     def write_now(self, _decide: Decide) -> View | None:
@@ -95,8 +95,11 @@ class _Collecting(Flushing):
     def watch(self, policy: JournalPolicy) -> None:
         """As `Flushing.watch`."""
 
-    async def relieve(self, n_entries: int, n_bytes: int, policy: JournalPolicy) -> None:
+    async def relieve(self, view: View, policy: JournalPolicy) -> None:
         """As `Flushing.relieve`."""
+
+    async def relieve_counted(self, n_entries: int, n_bytes: int, policy: JournalPolicy) -> None:
+        """As `Flushing.relieve_counted`."""
 
 
 class TransactionTable(Table):
@@ -133,7 +136,7 @@ class TransactionTable(Table):
 
     async def make_room(self) -> None:
         """Fold what the log holds of the table, if that is too much."""
-        view = await self.log.acknowledged()
+        view = await self._table.access.view()
         if view is not None and is_overfull(view, self._transaction.policy):
             await self._table.access.settle()
 
@@ -161,8 +164,8 @@ class TransactionTable(Table):
         """As `Table.upsert`."""
         return await self._done(lambda: self._writer.upsert(rows), _first, "rows", len(rows))
 
-    async def replace(self, rows: Sequence[Row]) -> int:
-        """As `Table.replace`."""
+    async def replace(self, rows: Sequence[Row], *, observed: Observed | None = None) -> int:  # noqa: ARG002
+        """As `Table.replace`; what was observed is read again, at each try to write the whole."""
 
         def run() -> Awaitable[tuple[int, int] | None]:
             return self._writer.upsert(rows, adds=False)
@@ -203,10 +206,31 @@ class TransactionTable(Table):
 
         return await self._done(run, _itself, "rows", len(rows) + len(removed))
 
+    async def exchange_all(
+        self,
+        rows: Sequence[Row],
+        *,
+        seen: Mapping[str, int | None],
+        where: Clause,
+        observed: Observed,  # noqa: ARG002
+    ) -> bool | None:
+        """As `Table.exchange_all`, and as `replace`."""
+        tail = Tail(where, (), is_all=True)
+
+        def run() -> Awaitable[bool | None]:
+            return self._writer.exchange(rows, seen, tail, takes_later=True)
+
+        return await self._done(run, _itself, "messages", len(rows) + len(seen))
+
     async def exchange_if(
-        self, rows: Sequence[Row], *, seen: Mapping[str, int | None], tail: Tail
+        self,
+        rows: Sequence[Row],
+        *,
+        seen: Mapping[str, int | None],
+        tail: Tail,
+        observed: Observed | None = None,  # noqa: ARG002
     ) -> bool:
-        """As `Table.exchange_if`."""
+        """As `Table.exchange_if`, and as `replace`."""
 
         def run() -> Awaitable[bool | None]:
             return self._writer.exchange(rows, seen, tail)
@@ -217,8 +241,8 @@ class TransactionTable(Table):
         """As `Table.update`."""
         return await self._changed(lambda: self._writer.update(where, values), where)
 
-    async def delete(self, where: Clause) -> int:
-        """As `Table.delete`."""
+    async def delete(self, where: Clause, *, observed: Observed | None = None) -> int:  # noqa: ARG002
+        """As `Table.delete`, and as `replace`."""
         return await self._changed(lambda: self._writer.delete(where), where)
 
     def amend_now(self, _decide: Callable[[Amending], tuple[Sequence[New], T]]) -> T | WouldBlock:

@@ -1,6 +1,6 @@
 """Small writes of a table by way of the journal: acknowledged there, and folded with many others."""
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -26,7 +26,7 @@ from lance_context_core.storage.optimistic import (
     Sighted,
     UnfitError,
 )
-from lance_context_core.storage.preconditions import Seen, Tail
+from lance_context_core.storage.preconditions import Observed, Seen, Tail
 from lance_context_core.storage.row_cache import RowCache
 from lance_context_core.storage.sql.predicates import Clause, UnsureError, in_list
 from lance_context_core.storage.wal.entries import How, Moment, New, View, size_of
@@ -96,7 +96,7 @@ class WalWrites:
                 self._known = None
             if not await self._fit(rows):
                 return None
-        await self._folding.relieve(len(view.entries), view.size, policy)
+        await self._folding.relieve(view, policy)
         # In a transaction nothing is written yet.
         return Appended(view.told, view.token, len(rows), since[0] if since else view.token)
 
@@ -137,14 +137,15 @@ class WalWrites:
         """As `write`, in any thread and without a wait; None, too, where one would have to wait."""
         return self._sighted.write_now(rows, self._known, self._policy)
 
-    async def upsert(self, rows: Sequence[Row], *, adds: bool = True) -> tuple[int, int] | None:
+    async def upsert(
+        self, rows: Sequence[Row], *, adds: bool = True, observed: Observed | None = None
+    ) -> tuple[int, int] | None:
         """As `Table.upsert`, or `Table.replace`; None if they are to be a commit of their own."""
 
         async def upsert(write: OptimisticTransaction) -> tuple[int, int]:
-            await self._keep_states(row[KEY] for row in rows)
             return await write.upsert(rows, adds=adds)
 
-        return await self._written(rows, upsert)
+        return await self._written(rows, upsert, observed=observed)
 
     async def write_if(
         self, rows: Sequence[Row], removed: Collection[str], seen: Seen, *, keeps_states: bool
@@ -152,20 +153,25 @@ class WalWrites:
         """As `Table.write_if`; None if it is to be a commit of its own."""
 
         async def write(write: OptimisticTransaction) -> bool:
-            if keeps_states:
-                await self._keep_states(seen)
             return await write.write_if(rows, removed=removed, seen=seen)
 
-        return await self._written(rows, write, n_others=len(removed))
+        return await self._written(rows, write, n_others=len(removed), keeps_states=keeps_states)
 
-    async def exchange(self, rows: Sequence[Row], seen: Seen, tail: Tail) -> bool | None:
-        """As `Table.exchange_if`; None if it is to be a commit of its own."""
+    async def exchange(
+        self,
+        rows: Sequence[Row],
+        seen: Seen,
+        tail: Tail,
+        observed: Observed | None = None,
+        *,
+        takes_later: bool = False,
+    ) -> bool | None:
+        """As `Table.exchange_if`, or `Table.exchange_all`; None if it is to be a commit of its own."""
 
         async def exchange(write: OptimisticTransaction) -> bool:
-            await self._keep_states(seen)
-            return await write.exchange(rows, seen, tail)
+            return await write.exchange(rows, seen, tail, takes_later=takes_later)
 
-        return await self._written(rows, exchange, n_others=len(seen))
+        return await self._written(rows, exchange, n_others=len(seen), observed=observed)
 
     async def update(self, where: Clause, values: Row) -> int | None:
         """As `Table.update`; None if it is to be a commit of its own."""
@@ -177,9 +183,9 @@ class WalWrites:
 
         return await self._change(where, columns, put)
 
-    async def delete(self, where: Clause) -> int | None:
+    async def delete(self, where: Clause, observed: Observed | None = None) -> int | None:
         """As `Table.delete`; None if it is to be a commit of its own."""
-        return await self._change(where, [KEY], lambda row: New.removing(row[KEY]))
+        return await self._change(where, [KEY], lambda row: New.removing(row[KEY]), observed)
 
     async def take(
         self, row_ids: Sequence[int] | np.ndarray, *, columns: Sequence[str], nothing: pa.Table
@@ -211,7 +217,7 @@ class WalWrites:
             many = replace(
                 policy, rows=policy.rows * _AMENDED_FOLDS, bytes=policy.bytes * _AMENDED_FOLDS
             )
-            await self._folding.relieve(*await self._ledger.fullness(), many)
+            await self._folding.relieve_counted(*await self._ledger.fullness(), many)
         # Nothing is waited for from the commit on: who is cancelled has written nothing.
         try:
             return await self._ledger.amend(decide)
@@ -270,7 +276,11 @@ class WalWrites:
         return await self._access.look("read {}", read, nothing) if found is None else found
 
     async def _change(
-        self, where: Clause, columns: Sequence[str], change: Callable[[Row], New]
+        self,
+        where: Clause,
+        columns: Sequence[str],
+        change: Callable[[Row], New],
+        observed: Observed | None = None,
     ) -> int | None:
         """Write what `change` makes of the matching rows; returns how many there were.
 
@@ -283,7 +293,7 @@ class WalWrites:
         if (view is None or not view.version) and await self._access.peek() is None:
             return None
         async with AsyncExitStack() as turn:
-            write = self._write((), policy, turn)
+            write = self._write((), policy, turn, observed=observed)
             return await self._changed(write, where, columns, change, policy)
 
     async def _changed(
@@ -306,29 +316,14 @@ class WalWrites:
                 write, keys, len(rows)
             ):
                 return None
-            if await self._keep_states(keys):
-                continue
             new = [*map(change, rows)]
             try:
                 written = await write.write(new)
             except UnfitError:
                 return None
             if written is not None:
-                await self._folding.relieve(len(written.entries), written.size, policy)
+                await self._folding.relieve(written, policy)
                 return len(new)
-
-    async def _keep_states(self, keys: Iterable[str]) -> bool:
-        """Have rows that are about to be changed in a version, if one was told of them.
-
-        Returns whether anything was done for it.
-        """
-        if not self._access.spec.tells_versions:
-            return False
-        view = await self._ledger.acknowledged()
-        if view is None or not view.places({*keys}):
-            return False
-        await self._access.settle()
-        return True
 
     async def _are_all(
         self, write: OptimisticTransaction, keys: Collection[str], n_rows: int
@@ -344,6 +339,8 @@ class WalWrites:
         do: Callable[[OptimisticTransaction], Awaitable[T]],
         *,
         n_others: int = 0,
+        keeps_states: bool = True,
+        observed: Observed | None = None,
     ) -> T | None:
         """What `do` answers that writes the rows; None if they are to be a commit of their own.
 
@@ -352,17 +349,23 @@ class WalWrites:
         if (policy := await self._policy_for(len(rows) + n_others)) is None:
             return None
         async with AsyncExitStack() as turn:
-            write = self._write(rows, policy, turn)
+            write = self._write(rows, policy, turn, keeps_states=keeps_states, observed=observed)
             try:
                 done = await do(write)
             except UnfitError:
                 return None
         if write.written is not None:
-            await self._folding.relieve(len(write.written.entries), write.written.size, policy)
+            await self._folding.relieve(write.written, policy)
         return done
 
     def _write(
-        self, rows: Sequence[Row], policy: JournalPolicy, turn: AsyncExitStack
+        self,
+        rows: Sequence[Row],
+        policy: JournalPolicy,
+        turn: AsyncExitStack,
+        *,
+        keeps_states: bool = True,
+        observed: Observed | None = None,
     ) -> OptimisticTransaction:
         """One that was overtaken goes on behind those who were before it, until the end of `turn`.
 
@@ -383,6 +386,8 @@ class WalWrites:
             fit,
             most_bytes=policy.batch_bytes,
             take_turn=take_turn,
+            keeps_states=keeps_states,
+            observed=observed,
         )
 
     async def _policy_for(self, n_rows: int) -> JournalPolicy | None:

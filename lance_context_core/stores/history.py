@@ -35,7 +35,7 @@ from lance_context_core.search import query as searching
 from lance_context_core.search.options import SearchArguments
 from lance_context_core.storage import sql
 from lance_context_core.storage.lance.schema import KEY
-from lance_context_core.storage.preconditions import Tail
+from lance_context_core.storage.preconditions import Observed, Tail
 from lance_context_core.stores.records import archive, changes, writes
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.stores.records.writes import Draft
@@ -49,7 +49,12 @@ _BUSY = "the end of the session kept being changed by others"
 
 
 async def remove_last(
-    records: Records, where: sql.Clause, *, expected_id: str | None, columns: Sequence[str]
+    records: Records,
+    where: sql.Clause,
+    *,
+    within: writes.Within,
+    expected_id: str | None,
+    columns: Sequence[str],
 ) -> Mapping[str, Any] | None:
     """Remove the last matching row, and return it, with these columns; None if there is none."""
     records.resources.writable()
@@ -57,8 +62,8 @@ async def remove_last(
     attempts = Attempts(_BUSY)
     while True:
         attempts.begin()
-        found = await records.table.slice(where, columns=asked, last=1)
-        rows: list[dict[str, Any]] = found.to_pylist()
+        observed = await records.observed(where, within=within, columns=asked, last=1)
+        rows = observed.rows
         id = rows[0]["id"] if rows else None
         if expected_id is not None and id != expected_id:
             raise ConflictError(
@@ -69,7 +74,8 @@ async def remove_last(
             return None
         key = rows[0][KEY]
         tail = Tail(where, [key])
-        if await records.table.exchange_if([], seen={key: rows[0]["revision"]}, tail=tail):
+        seen = {key: rows[0]["revision"]}
+        if await records.table.exchange_if([], seen=seen, tail=tail, observed=observed):
             return rows[0]
 
 
@@ -80,10 +86,14 @@ async def replace_tail(
     given: Sequence[T],
     *,
     within: writes.Within,
+    inside: writes.Within,
     after: str | None,
     expected: Sequence[str] | None,
 ) -> list[str]:
-    """Put new records in the place of the matching rows behind one; see `AsyncHistory`."""
+    """Put new records in the place of the matching rows behind one; see `AsyncHistory`.
+
+    The ids hold `within` the columns named there; all that matches is `inside` these.
+    """
     records.resources.writable()
     new = await writes.prepare(records, records.table, draft, given, within)
     if expected is not None:
@@ -91,11 +101,11 @@ async def replace_tail(
     attempts = Attempts(_BUSY)
     while True:
         attempts.begin()
-        before, tail = await _end(records, where, after, expected)
+        before, tail, observed = await _end(records, where, inside, after, expected)
         going = {row[KEY]: row["revision"] for row in tail}
         keys = [one.row[KEY] for one in new]
         staying = sql.in_list(KEY, [key for key in keys if key not in going])
-        there = (await records.table.select(staying, columns=[KEY, "id", "expires_at"])).to_pylist()
+        there = await records.table.get(staying, columns=[KEY, "id", "expires_at"])
         now = records.now()
         gone = [row[KEY] for row in there if row["expires_at"] and row["expires_at"] <= now]
         if taken := [row["id"] for row in there if row[KEY] not in gone]:
@@ -113,18 +123,24 @@ async def replace_tail(
             [one.row for one in new],
             seen={**dict.fromkeys(keys), **going},
             tail=Tail(where, [row[KEY] for row in ends], is_all=before is None),
+            observed=observed,
         ):
             return [one.record.id for one in new]
 
 
 async def _end(
-    records: Records, where: sql.Clause, after: str | None, expected: Sequence[str] | None
-) -> tuple[Mapping[str, Any] | None, list[dict[str, Any]]]:
+    records: Records,
+    where: sql.Clause,
+    within: writes.Within,
+    after: str | None,
+    expected: Sequence[str] | None,
+) -> tuple[Mapping[str, Any] | None, Sequence[Mapping[str, Any]], Observed]:
     """The row of that id, and those behind it, which are all if there is to be none before."""
     # One more than expected tells whether there are others.
     last = None if expected is None else len(expected) + 1
-    found = await records.table.slice(where, columns=[KEY, "id", "revision"], last=last)
-    rows = found.to_pylist()
+    asked = [KEY, "id", "revision"]
+    observed = await records.observed(where, within=within, columns=asked, last=last)
+    rows = observed.rows
     ids = [row["id"] for row in rows]
     if after is None:
         before, tail = None, rows
@@ -141,7 +157,7 @@ async def _end(
             f"expected_tail={shown(list(expected))} is not what comes after {shown(after)}, where "
             f"the last ones are {shown(ids)}: nothing was done. Read the end again, and decide anew"
         )
-    return before, tail
+    return before, tail, observed
 
 
 CHAT_ROLES = ("user", "assistant", "system", "tool", "developer")
@@ -225,12 +241,19 @@ class AsyncHistory:
         """
         where = self._where(agent_id, session_id, filter=filter, hidden=True)
         draft, within = drafting(self._records, agent_id, session_id, run_id)
+        inside = self._within(agent_id, session_id)
         if not (given := listed(messages, "messages")):
-            await archive.delete(self._records, where)
+            await archive.delete(self._records, where, within=inside)
             return []
         await archive.forget(self._records, where)
         return await writes.exchange(
-            self._records, where, draft, given, within=within, keep_existing=keep_existing
+            self._records,
+            where,
+            draft,
+            given,
+            within=within,
+            inside=inside,
+            keep_existing=keep_existing,
         )
 
     async def pop(
@@ -244,6 +267,7 @@ class AsyncHistory:
         last = await remove_last(
             self._records,
             self._where(agent_id, session_id),
+            within=self._within(agent_id, session_id),
             expected_id=expected_id,
             columns=COLUMNS,
         )
@@ -274,6 +298,7 @@ class AsyncHistory:
             draft,
             listed(messages, "messages"),
             within=within,
+            inside=self._within(agent_id, session_id),
             after=after if after is None else check_name(after, "after"),
             expected=None
             if expected_tail is None
@@ -312,7 +337,8 @@ class AsyncHistory:
             return replace(record, embedding=None, **{name: getattr(said, name) for name in _SAID})
 
         where = sql.all_of([self._where(agent_id, session_id), sql.equals("id", message.id)])
-        if await changes.patch(self._records, where, change) is None:
+        within = self._within(agent_id, session_id)
+        if await changes.patch(self._records, where, change, within=within) is None:
             raise NotFoundError(f"session {session_id!r} has no message {message.id!r}: append it")
 
     async def annotate(
@@ -335,6 +361,7 @@ class AsyncHistory:
             self._records,
             self._where(agent_id, session_id, filter=filter),
             lambda record: replace(record, metadata={**record.metadata, **more}),
+            within=self._within(agent_id, session_id),
         )
         return [record.id for record in changed]
 
@@ -394,13 +421,15 @@ class AsyncHistory:
         such as {}: leave it out to clear the session.
         """
         where = self._where(agent_id, session_id, filter=filter, hidden=True)
-        return await archive.delete(self._records, where)
+        within = self._within(agent_id, session_id)
+        return await archive.delete(self._records, where, within=within)
 
     async def clear_run(self, agent_id: str, *, session_id: str, run_id: str) -> int:
         """Forget the messages of one run of a session; returns how many there were."""
         run = sql.equals("run_id", check_name(run_id, "run_id"))
         where = sql.all_of([self._where(agent_id, session_id, hidden=True), run])
-        return await archive.delete(self._records, where)
+        within = self._within(agent_id, session_id)
+        return await archive.delete(self._records, where, within=within)
 
     async def touch(self, agent_id: str, *, session_id: str, expires_at: datetime | None) -> int:
         """Let all messages of a session expire together, at another moment, or never; returns how many.
@@ -411,7 +440,8 @@ class AsyncHistory:
         self._records.resources.writable()
         moment = None if expires_at is None else check_time(expires_at, "expires_at")
         where = self._where(agent_id, session_id)
-        return await changes.expire_all(self._records, where, moment)
+        within = self._within(agent_id, session_id)
+        return await changes.expire_all(self._records, where, moment, within=within)
 
     async def sweep(self) -> int:
         """Forget the messages that have expired, in one commit; returns how many that were.

@@ -61,6 +61,19 @@ def replace_tail(store, session, after, rows):
     store.history.replace_tail(agent, messages, session_id=session, after=after)
 
 
+def replace(store, session, n, rows):
+    agent, messages = AGENTS[session], _messages(rows)
+    store.history.replace(agent, messages, session_id=session, filter=_filter(n))
+
+
+def rewrite(store, session, row):
+    store.history.rewrite(AGENTS[session], *_messages([row]), session_id=session)
+
+
+def touch(store, session, expires_at):
+    return store.history.touch(AGENTS[session], session_id=session, expires_at=expires_at)
+
+
 def annotate(store, session, n, to):
     return store.history.annotate(AGENTS[session], {"n": to}, session_id=session, filter={"n": n})
 
@@ -281,6 +294,7 @@ CALLS: dict[str, Callable[..., Any]] = {
     one.__name__: one
     for one in (
         *(append, pop, clear, replace_tail, annotate, update, forget, describe),
+        *(replace, rewrite, touch),
         *(remember, unlearn, put, add_items, delete_items, upsert_vectors, delete_vectors),
         *(add_entities, delete_entity, add_document, delete_document),
         *(page, page_backwards, count, session_ids, sessions, records, by_ids),

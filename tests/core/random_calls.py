@@ -177,6 +177,33 @@ class Drawn:
         new = [(one.id, one.role, one.text, one.n) for one in said]
         return Call("replace_tail", {"session": session, "after": after, "rows": new})
 
+    def replace(self) -> Call:
+        session, n = self.rng.choice([*AGENTS]), self.rng.choice([None, 0, 1, 2])
+        there = [one for one in self.lists.history if one.place[1] == session]
+        self._remove("history", [one.id for one in there if n in (None, one.n)])
+        place = (AGENTS[session], session)
+        said = [self._said(place, "m", None) for _ in range(self.rng.randrange(3))]
+        self.lists.history += said
+        rows = [(one.id, one.role, one.text, one.n) for one in said]
+        return Call("replace", {"session": session, "n": n, "rows": rows})
+
+    def rewrite(self) -> Call:
+        session = self.rng.choice([*AGENTS])
+        rows = self.session(self.lists, session)
+        if not rows:
+            return self.append()
+        one = self.rng.choice(rows)
+        one.text, one.n = self._text(), self.rng.randrange(3)
+        row = (one.id, one.role, one.text, one.n)
+        return Call("rewrite", {"session": session, "row": row})
+
+    def touch(self) -> Call:
+        session, expires_at = self.rng.choice([*AGENTS]), self._expiry()
+        rows = self.session(self.lists, session)
+        for one in rows:
+            one.expires_at = expires_at
+        return Call("touch", {"session": session, "expires_at": expires_at}, len(rows))
+
     def annotate(self) -> Call:
         session, (n, to) = self.rng.choice([*AGENTS]), self.rng.sample(range(3), 2)
         found = self.session(self.lists, session, n)
@@ -505,6 +532,7 @@ def _cut(rows: list, offset: int, limit: int | None) -> list:
 WRITES = [
     *[Drawn.append] * 7,
     *(Drawn.pop, Drawn.clear, Drawn.replace_tail, Drawn.annotate, Drawn.update, Drawn.forget),
+    *(Drawn.replace, Drawn.rewrite, Drawn.touch),
     *(Drawn.describe, Drawn.remember, Drawn.remember, Drawn.unlearn),
     *(Drawn.put, Drawn.put, Drawn.add_items, Drawn.delete_items),
     *(Drawn.upsert_vectors, Drawn.upsert_vectors, Drawn.delete_vectors),

@@ -234,7 +234,7 @@ RECORDS = TableSpec(
     ),
     seldom=frozenset(
         (
-            *("updated_at", "revision", "external_id", "layer", "source_ids", "run_id"),
+            *("updated_at", "external_id", "layer", "source_ids", "run_id"),
             *("content_type", "payload_uri", "payload_checksum", "payload_size", "source"),
             *("state_metadata", "relationships", "edges", "tags", "retention_policy"),
             *("retired_reason", "supersedes_id", "author", ACKNOWLEDGED, OWES),

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import IntEnum
 from functools import cached_property
-from itertools import islice
+from itertools import groupby, islice
 from operator import attrgetter, itemgetter
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, overload
 
@@ -317,7 +317,13 @@ class View:
     def next_told(self) -> int:
         """The version of which whoever writes an entry now is told."""
         # What is being folded leaves out what comes meanwhile.
-        return self.version + 1 + self.is_folding
+        return max(self.version + 1 + self.is_folding, self.entries[-1].told if self.entries else 0)
+
+    def told_beside(self, keys: Collection[str]) -> int:
+        """As `next_told`, of one who changes rows of these keys: the next, if that is to show them."""
+        told = self.next_told
+        is_shown = any(entry.told == told for entry in self.last_of(keys).values())
+        return told + is_shown
 
     @property
     def told(self) -> int:
@@ -328,6 +334,16 @@ class View:
     def moment(self) -> Moment:
         """The version of the table, and of which one."""
         return Moment(self.table, self.version)
+
+    @property
+    def n_commits(self) -> int:
+        """How many commits the entries are, where each version is to show what its writers were told."""
+        return self.entries[-1].told - self.entries[0].told + 1 if self.entries else 0
+
+    @property
+    def commits(self) -> Sequence[Sequence[Entry]]:
+        """The entries of each of these commits."""
+        return [[*some] for _, some in groupby(self.entries, key=attrgetter("told"))]
 
     def until(self, last: int) -> "View":
         """Without what was acknowledged after that entry."""

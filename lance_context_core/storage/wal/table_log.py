@@ -66,10 +66,6 @@ class TableLog:
             return None
         return await self._looked(lambda: self._waiting.insist(self._transactions.view, self.part))
 
-    async def acknowledged(self) -> View | None:
-        """As `view`, of nothing but what was acknowledged."""
-        return await self.view()
-
     async def news(self, token: int, last: int) -> News | None:
         """What is in it, and what came after `last`, if since `token` that was all.
 
@@ -128,8 +124,7 @@ class TableLog:
     async def names(self) -> dict[int, int]:
         """The versions in which rows came to be whose writers were told of others, by these.
 
-        A later one, where a commit that brought nothing came between, such as a merge of files. An
-        earlier one, where a fold failed: then the next brought what came meanwhile, too.
+        Mostly a later one, where a commit that brought nothing came between, such as a merge of files.
         """
         return dict(await self._journal.asked(sqlite.NAMES, self.part))
 
@@ -145,6 +140,8 @@ class TableLog:
         self,
         decide: Callable[[View], Sequence[New] | None],
         then: Callable[[View | None], None] | None = None,
+        *,
+        keeps_states: bool = False,
     ) -> View | None:
         """Write what `decide` makes of what is there, which stays so meanwhile; returns what is then.
 
@@ -152,10 +149,11 @@ class TableLog:
 
         None if the table or its version is not known, or if `decide` wants nothing written since it
         is not as expected.
-        It must be quick, and is called again where somebody else was writing.
+        It must be quick, and is called again where somebody else was writing. With `keeps_states`,
+        rows that are changed or removed stay in a version, if their writers were told of one.
         """
         await self._ways.opened()
-        work = self._transactions.write(self.part, decide)
+        work = self._transactions.write(self.part, decide, keeps_states=keeps_states)
         return await self._looked(lambda: self._transactions.commit(work, then))
 
     async def write_all(
@@ -163,13 +161,15 @@ class TableLog:
         parts: Sequence[Part],
         decide: Callable[[Sequence[View]], Sequence[Sequence[New]] | None],
         changes: Sequence[tuple[Part, Callable[[Amending], tuple[Sequence[New], object]]]],
+        *,
+        keeping: Collection[Part] = (),
     ) -> Sequence[View] | None:
         """As `write`, of several tables of the store at once: all of it, or nothing.
 
-        Afterwards the `changes` are made as by `amend`, in the same transaction.
+        The states of rows are kept in those tables that are `keeping` them. Afterwards the `changes` are made as by `amend`, in the same transaction.
         """
         await self._ways.opened()
-        work = self._transactions.write_all(parts, decide, changes)
+        work = self._transactions.write_all(parts, decide, changes, keeping=keeping)
         return await self._looked(lambda: self._transactions.commit(work))
 
     def write_now(self, decide: Callable[[View], Sequence[New] | None]) -> View | None:

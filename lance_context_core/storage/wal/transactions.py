@@ -5,10 +5,9 @@ import sqlite3
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from contextvars import copy_context
-from itertools import repeat
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
@@ -199,7 +198,11 @@ class Transactions:
     # Writes
 
     def write(
-        self, part: Part, decide: Callable[[View], Sequence[New] | None]
+        self,
+        part: Part,
+        decide: Callable[[View], Sequence[New] | None],
+        *,
+        keeps_states: bool = False,
     ) -> Work[View | None]:
         """As `TableLog.write`."""
 
@@ -213,7 +216,7 @@ class Transactions:
             if (new := decide(view)) is None:
                 return None
             # Nothing here fails any more. Those who write behind it in the same transaction see it.
-            mirror.add(_inserted(connection, mirror, view, new))
+            mirror.add(_inserted(connection, mirror, new, keeps_states=keeps_states))
             return mirror.view
 
         return work
@@ -223,6 +226,8 @@ class Transactions:
         parts: Sequence[Part],
         decide: Callable[[Sequence[View]], Sequence[Sequence[New]] | None],
         changes: Sequence[tuple[Part, Callable[[Amending], tuple[Sequence[New], object]]]] = (),
+        *,
+        keeping: Collection[Part] = (),
     ) -> Work[Sequence[View] | None]:
         """As `TableLog.write_all`."""
 
@@ -236,10 +241,12 @@ class Transactions:
                 if mirror is None or not mirror.view.version:
                     return None
                 mirrors.append(mirror)
-            views = [mirror.view for mirror in mirrors]
-            if (new := decide(views)) is None:
+            if (new := decide([mirror.view for mirror in mirrors])) is None:
                 return None
-            written = [*map(_inserted, repeat(connection), mirrors, views, new)]
+            written = [
+                _inserted(connection, mirror, some, keeps_states=part in keeping)
+                for part, mirror, some in zip(parts, mirrors, new, strict=True)
+            ]
             for part, change in changes:
                 _amended(connection, part, change)
             # As by `write`.
@@ -450,10 +457,13 @@ class Transactions:
 
 
 def _inserted(
-    connection: sqlite3.Connection, mirror: LogReader, view: View, new: Sequence[New]
+    connection: sqlite3.Connection, mirror: LogReader, new: Sequence[New], *, keeps_states: bool
 ) -> list[Entry]:
-    """The entries, which are behind all others of the table once the transaction is committed."""
-    told = view.next_told
+    """The entries, which are behind all others of the table once the transaction is committed.
+
+    All are told of one version: it shows all of them, and the one before none.
+    """
+    told = mirror.view.told_beside([one.key for one in new] if keeps_states else ())
     # In the order of the entries, also where the clock was set back.
     at = max(time.time_ns() // 1000, mirror.last_at)
     written = []

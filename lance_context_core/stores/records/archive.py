@@ -150,9 +150,16 @@ async def read(
     return [from_row(row) for key, row in by_key.items() if key not in known]
 
 
-async def delete(records: Records, where: sql.Clause) -> int:
-    """Delete the matching records wherever they are; returns how many there were."""
-    n_deleted = await records.table.delete(where)
+async def delete(
+    records: Records, where: sql.Clause, *, within: Mapping[str, str | None] | None = None
+) -> int:
+    """Delete the matching records wherever they are; returns how many there were.
+
+    `within` as in `Records.observed`.
+    """
+    records.resources.writable()
+    observed = await records.observed(where, within=within, columns=[KEY])
+    n_deleted = await records.table.delete(where, observed=observed)
     if await are_any(records):  # Else nobody has read them in order to move them.
         async with held(records):
             n_deleted += await records.table.delete(where) + await forget(records, where)

@@ -11,6 +11,7 @@ from lance_context_core._util.retry import Attempts
 from lance_context_core.codecs.records import from_row
 from lance_context_core.storage import sql
 from lance_context_core.storage.lance.schema import KEY
+from lance_context_core.storage.preconditions import Observed
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.types import ContextRecord
 
@@ -90,16 +91,22 @@ Change = Callable[[ContextRecord], ContextRecord]
 """What a record becomes; what it puts there is in plain types."""
 
 
-async def patch(records: Records, where: sql.Clause, change: Change) -> ContextRecord | None:
+async def patch(
+    records: Records,
+    where: sql.Clause,
+    change: Change,
+    *,
+    within: Mapping[str, str | None] | None = None,
+) -> ContextRecord | None:
     """Change the first matching record and return it as it is then; None if none matches.
 
-    Concurrent changes of one record are applied one after the other, none is lost.
+    `within` as in `Records.observed`. Concurrent changes of one record are applied one after the other, none is lost.
     """
     records.resources.writable()
     attempts = Attempts("the same record kept being changed by others")
     while True:
         attempts.begin()
-        rows = await records.whole_rows(where)
+        rows, view = await records.observed_whole(where, within=within)
         if not rows:
             return None
         before = from_row(rows[0])
@@ -110,14 +117,22 @@ async def patch(records: Records, where: sql.Clause, change: Change) -> ContextR
         new = [row := records.replacing(rows[0], after)]
         if after.supersedes_id != before.supersedes_id:
             new += await marks(records, new)
-        if await records.table.replace(new) == len(new):
+        # What another record's mark is put upon was not observed.
+        seen = Observed(rows, view) if len(new) == 1 else None
+        if await records.table.replace(new, observed=seen) == len(new):
             return after
         if len(new) > 1 and await records.written({row[KEY]: row}):
             await mark(records, [after])
             return after
 
 
-async def expire_all(records: Records, where: sql.Clause, moment: datetime | None) -> int:
+async def expire_all(
+    records: Records,
+    where: sql.Clause,
+    moment: datetime | None,
+    *,
+    within: Mapping[str, str | None] | None = None,
+) -> int:
     """Let all matching records expire at another moment, or never; returns how many, as `patch_all`.
 
     They say the same as before: their authors, and the times of their updates, stay.
@@ -126,13 +141,20 @@ async def expire_all(records: Records, where: sql.Clause, moment: datetime | Non
     def expire(record: ContextRecord) -> ContextRecord:
         return replace(record, expires_at=moment)
 
-    return len(await patch_all(records, where, expire, is_said=False))
+    return len(await patch_all(records, where, expire, is_said=False, within=within))
 
 
 async def patch_all(
-    records: Records, where: sql.Clause, change: Change, *, is_said: bool = True
+    records: Records,
+    where: sql.Clause,
+    change: Change,
+    *,
+    is_said: bool = True,
+    within: Mapping[str, str | None] | None = None,
 ) -> list[ContextRecord]:
     """Change all matching records, in one commit, and return them in order as they are then.
+
+    `within` as in `Records.observed`.
 
     Unless it `is_said` by who writes here, now, their authors and the times of their updates stay.
 
@@ -150,13 +172,14 @@ async def patch_all(
     attempts = Attempts("the same records kept being changed by others")
     while True:
         attempts.begin()
-        rows = [row for row in await records.whole_rows(where) if row[KEY] not in done]
+        observed = await records.observed_whole(where, within=within)
+        rows = [row for row in observed.rows if row[KEY] not in done]
         if not rows:
             return list(done.values())
         pairs = await steps.each(successor, rows)
         changed = {row[KEY]: record for record, row in pairs}
         new = {row[KEY]: row for _, row in pairs}
-        if await records.table.replace(list(new.values())) < len(new):
+        if await records.table.replace(list(new.values()), observed=observed) < len(new):
             changed = {key: changed[key] for key in await records.written(new)}
         done |= changed
         if len(changed) == len(new):

@@ -32,15 +32,20 @@ from lance_context_core.scope import Scope
 from lance_context_core.search import query as searching
 from lance_context_core.search.options import CONVERSATION, Room, SearchArguments, SearchOptions
 from lance_context_core.search.query import Around
-from lance_context_core.storage import sql
+from lance_context_core.storage import changes, sql
+from lance_context_core.storage.changes import Position
 from lance_context_core.storage.database import COLD_TABLE
 from lance_context_core.storage.lance.schema import COLD, KEY, LINK, OWES, VECTOR
 from lance_context_core.storage.names import next_revision
+from lance_context_core.storage.preconditions import Observed
 from lance_context_core.storage.sql.predicates import UnsureError as UnsureOfRowError
 from lance_context_core.storage.table import Table
 from lance_context_core.types import ContextRecord, SearchHit
 
 WITHOUT_BLOB = [name for name in COLUMNS if name != "blob"]
+
+_LOOKS = 3
+"""How often records are looked for in memory, while others write at the same moment."""
 
 SUCCEEDED = [*(KEY, "id", "external_id", "created_at", "expires_at", "revision", LINK, OWES)]
 """What is read of a row that another one is about to replace."""
@@ -257,6 +262,22 @@ class Records:
         Those that meet `where` are, in these columns, what `within` says. Unless it is to be `at_once`,
         a scope is read into memory when it is asked for a second time.
         """
+        span: dict[str, Any] = {"by": by, "offset": offset, "limit": limit, "last": last}
+        given: dict[str, Any] = {"within": within, "columns": columns, "at_once": at_once}
+        found = await self._few(where, filter, **given, span=span)
+        return None if found is None else found[0]
+
+    async def _few(
+        self,
+        where: sql.Clause,
+        filter: FilterLike | None,
+        *,
+        within: Mapping[str, str | None],
+        columns: Sequence[str],
+        at_once: bool,
+        span: Mapping[str, Any],
+    ) -> tuple[list[dict[str, Any]], Position] | None:
+        """As `few`, and at which moment the table was so."""
         more = sql.filtered(filter, columns=RECORD_FIELDS)
         if (hot := self.resources.hot) is None:
             return None
@@ -265,16 +286,52 @@ class Records:
             table = await hot.few(self.table, scope, where, more, columns=kept, at_once=at_once)
             if table is None:
                 continue
-            span: dict[str, Any] = {"offset": offset, "limit": limit, "last": last}
             with suppress(UnsureError, UnsureOfRowError):
-                rows = await table.read(more, columns=kept, by=by, **span)
+                rows = await table.read(more, columns=kept, **span)
                 if "blob" not in columns:
-                    return rows
+                    return rows, table.state
                 # What has a text, or parts, has no bytes; of all else only the table knows.
                 if all(row["text"] is not None or row["parts"] for row in rows):
-                    return [{**row, "blob": None} for row in rows]
+                    return [{**row, "blob": None} for row in rows], table.state
             return None
         return None
+
+    async def observed(
+        self,
+        where: sql.Clause,
+        *,
+        within: Mapping[str, str | None] | None,
+        columns: Sequence[str],
+        last: int | None = None,
+    ) -> Observed:
+        """As `changes.observed`, of records that are about to be changed or removed.
+
+        Where these are among few that are in memory, as `within` says, nothing else is read.
+        """
+        span = {"last": last}
+        for _ in range(_LOOKS if within is not None else 0):
+            given: dict[str, Any] = {"columns": columns, "at_once": True, "span": span}
+            found = await self._few(where, None, within=within or {}, **given)
+            if found is None:
+                break
+            view = await self.table.access.view()
+            if view is not None and found[1] == (view.table, view.token, view.last):
+                return Observed(found[0], view)
+        return await changes.observed(self.table, where, columns=columns, last=last)
+
+    async def observed_whole(
+        self, where: sql.Clause, *, within: Mapping[str, str | None] | None
+    ) -> Observed:
+        """As `observed`, with all that is read of a row that another is about to replace."""
+        found = await self.observed(where, within=within, columns=[KEY])
+        keys = [row[KEY] for row in found.rows]
+        if found.view is None or not keys:
+            return found if not keys else Observed(await self.whole_rows(where), None)
+        both = sql.all_of([where, sql.in_list(KEY, keys)])
+        columns = [*SUCCEEDED, *COLUMNS, VECTOR]
+        whole = await changes.observed(self.table, both, columns=columns)
+        place = {key: number for number, key in enumerate(keys)}
+        return Observed(sorted(whole.rows, key=lambda row: place[row[KEY]]), whole.view)
 
     def _scopes(self, within: Mapping[str, str | None]) -> list[sql.Clause]:
         """Whose records may be in memory, all of them: the user's first, in whose scope all is asked."""

@@ -59,7 +59,8 @@ async def existing_of(
         for column, value in identities:
             by_column.setdefault(column, []).append(value)
         named = sql.any_of([sql.in_list(column, some) for column, some in by_column.items()])
-    rows = (await records.table.select(records.own(named), columns=columns)).to_pylist()
+    found = await records.table.get(records.own(named), columns=columns)
+    rows = [dict(row) for row in found]
     now = records.now()
     expired = [row[KEY] for row in rows if row["expires_at"] and row["expires_at"] <= now]
     wanted, gone = set(identities), set(expired)
@@ -275,28 +276,56 @@ async def exchange(
     given: Sequence[T],
     *,
     within: Within,
+    inside: Within,
     keep_existing: bool = False,
 ) -> list[str]:
     """Add records, at the end, in the place of the matching ones; returns the new ones' ids.
 
-    One commit; only what others have added meanwhile, and matches, goes in a second one. What is
-    there already by the identity of a draft, and does not match, is left as it is, and refused as
-    by `insert`.
+    Identities hold `within` the columns named there; all that matches is `inside` these.
+    One commit, of all that match then; without a log, only what others have added meanwhile, and
+    matches, goes in a second one. What is there already by the identity of a draft, and does
+    not match, is left as it is, and refused as by `insert`.
     """
     records.resources.writable()
     table = records.table
     prepared = await prepare(records, table, draft, given, within)
-    gone = await _revisions(table, where)
-    existing, expired = await existing_of(records, _identities(prepared), _keys(prepared, within))
-    staying = {one for one, row in existing.items() if row[KEY] not in gone}
-    for one in [] if keep_existing else prepared:
-        if one.identity in staying:
-            refuse_other_content(one.row, existing[one.identity], one.identity)
-    new = [one for one in prepared if one.identity not in staying]
-    await complete(records, table, new)
-    rows = [one.row for one in new]
-    if expired := [key for key in expired if key not in gone]:
-        await clear_away(records, expired)
+    attempts = Attempts("the records to be replaced kept being changed by others")
+    while True:
+        attempts.begin()
+        observed = await records.observed(where, within=inside, columns=[KEY, "revision"])
+        gone = {row[KEY]: row["revision"] for row in observed.rows}
+        identities = _identities(prepared)
+        existing, expired = await existing_of(records, identities, _keys(prepared, within))
+        staying = {one for one, row in existing.items() if row[KEY] not in gone}
+        for one in [] if keep_existing else prepared:
+            if one.identity in staying:
+                refuse_other_content(one.row, existing[one.identity], one.identity)
+        new = [one for one in prepared if one.identity not in staying]
+        await complete(records, table, new)
+        rows = [one.row for one in new]
+        if expired := [key for key in expired if key not in gone]:
+            await clear_away(records, expired)
+            continue
+        if rows or gone:
+            seen = {**dict.fromkeys(row[KEY] for row in rows), **gone}
+            done = await table.exchange_all(rows, seen=seen, where=where, observed=observed)
+            if done is None:
+                await _exchange_by_commits(table, where, rows, gone)
+            elif not done:
+                continue
+        return [
+            existing[one.identity]["id"] if one.identity in staying else one.record.id
+            for one in prepared
+        ]
+
+
+async def _exchange_by_commits(
+    table: Table, where: sql.Clause, rows: Sequence[Mapping[str, Any]], gone: Mapping[str, int]
+) -> None:
+    """Add the rows in the place of those that are `gone`, in one commit.
+
+    Only what others have added meanwhile, and matches, goes in a second one.
+    """
     for attempt in range(ATTEMPTS):
         if (attempt == 0 and rows) or gone:
             await table.exchange([] if attempt else rows, removed=gone)
@@ -306,14 +335,12 @@ async def exchange(
             keys = sql.in_list(KEY, [row[KEY] for row in rows])
             first = (await table.select(keys, columns=[KEY]))["_rowid"]
             if len(first) == 0:
-                break  # Somebody else has exchanged them in turn.
+                return  # Somebody else has exchanged them in turn.
             before = sql.all_of([where, f"_rowid < {first[0].as_py()}"])
-        if not (gone := await _revisions(table, before)):
-            break
-    return [
-        existing[one.identity]["id"] if one.identity in staying else one.record.id
-        for one in prepared
-    ]
+        found = await table.select(before, columns=[KEY, "revision"])
+        gone = dict(zip(found[KEY].to_pylist(), found["revision"].to_pylist(), strict=True))
+        if not gone:
+            return
 
 
 class Prepared(NamedTuple):
@@ -444,9 +471,3 @@ def _identities(new: Sequence[Prepared] | Sequence[Draft]) -> list[Identity]:
 def _keys(new: Sequence[Prepared], within: Within | None) -> list[str] | None:
     """By what those with an identity are looked up that hold `within` something."""
     return None if within is None else [one.row[KEY] for one in new if one.identity]
-
-
-async def _revisions(table: Table, where: sql.Clause) -> dict[str, int]:
-    """The revisions of the matching rows, by key."""
-    found = await table.select(where, columns=[KEY, "revision"])
-    return dict(zip(found[KEY].to_pylist(), found["revision"].to_pylist(), strict=True))

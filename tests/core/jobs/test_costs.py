@@ -13,8 +13,8 @@ def acknowledged(monkeypatch):
     """How often something was written into the journal."""
     done, real = [], TableLog.write
 
-    async def write(self, decide, then=None):
-        view = await real(self, decide, then)
+    async def write(self, *arguments, **options):
+        view = await real(self, *arguments, **options)
         done.extend([self.part] if view is not None else [])
         return view
 

@@ -136,9 +136,9 @@ def test_a_small_write_asks_the_journal_once(tmp_path, monkeypatch):
         def watched(name):
             do = getattr(Transactions, name)
 
-            def counted(self, *arguments):
+            def counted(self, *arguments, **options):
                 asked.append(name)
-                return do(self, *arguments)
+                return do(self, *arguments, **options)
 
             monkeypatch.setattr(Transactions, name, counted)
 

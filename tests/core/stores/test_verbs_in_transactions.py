@@ -17,6 +17,12 @@ VERBS = {
         "a", [Message.user("x", id="7"), Message.user("y")], session_id="1"
     ),
     "history.pop": lambda s: s.history.pop("a", session_id="1"),
+    "history.replace": lambda s: s.history.replace(
+        "a", [Message.user("x", id="1"), Message.user("y")], session_id="1"
+    ),
+    "history.replace some": lambda s: s.history.replace(
+        "a", [Message.user("x", id="1")], session_id="1", filter={"id": "1"}
+    ),
     "history.replace_tail": lambda s: s.history.replace_tail(
         "a", [Message.user("x")], session_id="1", after="1"
     ),

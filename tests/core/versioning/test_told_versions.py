@@ -12,7 +12,7 @@ import pytest
 from core.conformance.doubles import ManualClock
 from efforts import in_proofs
 
-from lance_context_core import AsyncContextStore, Item, NotFoundError
+from lance_context_core import AsyncContextStore, Item, Message, NotFoundError
 
 RECORDS = "records"
 
@@ -137,11 +137,75 @@ async def test_after_a_fold_that_failed_the_number_means_what_the_next_one_broug
         await store.flush()
     told["b"] = await added(store, "b")
     await store.flush()
-    assert await holds(store, told["b"]) == {"a", "b"} == await holds(store, told["a"])
+    assert await holds(store, told["a"]) == {"a"}
+    assert await holds(store, told["b"]) == {"a", "b"}
     told["c"] = await added(store, "c")
     await check(store, {"c": told["c"]})
     for id, number in told.items():
         assert id in await holds(store, number)
+
+
+HERE = {"session_id": "s"}
+
+
+async def said(store, id):
+    """Say one more message, and note the number of a record beside it."""
+    await store.history.append("agent", Message.user("tea", id=id), **HERE)
+    return await added(store, f"beside {id}")
+
+
+async def turns(store):
+    """By id, what a reader sees of each message."""
+    return {one.id: one.metadata for one in await store.history.get_messages("agent", **HERE)}
+
+
+@pytest.mark.parametrize("n_done", [0, 1, 2])
+async def test_a_fold_that_fails_between_its_commits_leaves_each_number_what_it_told(store, n_done):
+    told = {}
+
+    async def changed_and_said(id, before):
+        await store.history.annotate("agent", {"before": id}, **HERE, filter={"id": before})
+        told[id, before] = await said(store, id)
+
+    told["a", None] = await said(store, "a")
+    await changed_and_said("b", "a")
+    await changed_and_said("c", "b")
+    access = store._resources.records.access
+    insisting, done = access.commits.insist, []
+
+    async def fail(action, handle, work):
+        if len(done) == n_done:
+            access.commits.insist = insisting
+            raise RuntimeError
+        done.append(work)
+        return await insisting(action, handle, work)
+
+    access.commits.insist = fail
+    with pytest.raises(RuntimeError):
+        await store.flush()
+    await changed_and_said("d", "a")
+    await check(store, {f"beside {id}": number for (id, _), number in told.items()})
+    for (id, before), number in told.items():
+        there = await turns(await store.checkout(number))
+        assert there[id] == {}
+        assert before is None or there[before] == {"before": id}
+
+
+async def test_what_a_transaction_changes_stays_in_the_version_that_was_told(store):
+    told = await said(store, "a")
+    async with store.transaction() as tx:
+        await tx.history.append("agent", Message.user("tea", id="b"), **HERE)
+        await tx.history.annotate("agent", {"n": 1}, **HERE)
+        await tx.context().add("user", "tea", id="in it")
+    wanted = {"a": {"n": 1}, "b": {"n": 1}}
+    assert await turns(store) == wanted
+    after = await said(store, "c")
+    await check(store, {"beside a": told, "beside c": after})
+    assert await turns(await store.checkout(told)) == {"a": {}}
+    assert await turns(await store.checkout(after)) == {**wanted, "c": {}}
+    first = await first_with(store)
+    assert first["b"] == first["in it"] > told  # No version shows a part of it.
+    assert await turns(await store.checkout(first["b"])) == {**wanted, "c": {}}
 
 
 async def written_beside_a_merge(store, id):
