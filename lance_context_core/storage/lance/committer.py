@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from concurrent.futures import Future
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import Any, TypeGuard, TypeVar
 
 from lance_context_core.storage.lance import contention
@@ -13,7 +13,7 @@ from lance_context_core.storage.lance.errors import asked
 from lance_context_core.storage.locks import fencing
 from lance_context_core.storage.names import shown_name
 from lance_context_core.storage.wal.entries import View
-from lance_context_core.storage.wal.table_log import TableLog
+from lance_context_core.storage.wal.table_log import TableLog, beside_others
 
 T = TypeVar("T")
 
@@ -81,10 +81,12 @@ class Committer:
         self._connection.require_writable()
         await fencing.require(self._connection.place)
         if (ledger := self._ledger) is None:
-            yield
-            await self.sync(handle)
-            if self._is_noted:
-                await self._connection.know(self.name, handle.current_branch(), handle)
+            journal = self._connection.journal
+            async with nullcontext() if journal is None else beside_others(journal):
+                yield
+                await self.sync(handle)
+                if self._is_noted:
+                    await self._connection.know(self.name, handle.current_branch(), handle)
             return
         if await ledger.policy() is not None and (
             self._connection.syncer is not None or await ledger.is_to_be_told()

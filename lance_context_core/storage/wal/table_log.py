@@ -41,6 +41,18 @@ _section: ContextVar["tuple[Journal, ExclusiveSection] | None"] = ContextVar(
 """The journal that this task, or the one that began it, has closed to all others."""
 
 
+@asynccontextmanager
+async def beside_others(journal: Journal) -> AsyncIterator[None]:
+    """Commit in here to a table that the journal holds nothing of, while nobody has the store alone."""
+    section = _section.get()
+    is_mine = section is not None and section[0] is journal
+    if is_mine or not (await journal.is_locked() and await journal.exists()):
+        yield
+        return
+    async with journal.beside_others():
+        yield
+
+
 class TableLog:
     """The journal's part about one table on one ref."""
 

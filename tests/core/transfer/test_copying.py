@@ -1,6 +1,7 @@
 """A copy is the store, with all that it was."""
 
 from datetime import timedelta
+from threading import Thread
 
 import pytest
 
@@ -15,6 +16,7 @@ from lance_context_core import (
 )
 from lance_context_core.settings import VersionRetention
 from lance_context_core.storage.lance.locations import files_at
+from lance_context_core.transfer import copying
 
 
 @pytest.fixture
@@ -52,6 +54,36 @@ def test_a_copy_has_all_versions_and_tags(store, tmp_path):
         assert other.verify().is_whole
         assert other.audit.verify().is_whole
         assert other.audit.entries() == store.audit.entries()
+
+
+def test_what_is_sealed_meanwhile_waits_for_the_copy(store, place, tmp_path, monkeypatch):
+    """The log holds nothing of the audit's table: its files came and went while they were copied."""
+    real, seen, sealing = copying._copy, [], []
+
+    def files():
+        return sorted(str(one) for one in (place / "audit.lance").rglob("*"))
+
+    def copied(*arguments):
+        if not sealing:
+            sealing.append(Thread(target=other.audit.seal))
+            sealing[0].start()
+        sealing[0].join(timeout=0.3)
+        before = files()
+        real(*arguments)
+        seen.append((before, files()))
+
+    monkeypatch.setattr(copying, "_copy", copied)
+    with ContextStore.open(place) as other:
+        other.history.append("bot", Message.user("four", id="m4"), session_id="s")
+        n_sealed = len(store.audit.entries())
+        there = files()
+        store.copy(tmp_path / "copy")
+        sealing[0].join()
+        assert seen == [(there, there)] * len(seen)
+        assert len(store.audit.entries()) > n_sealed
+    with ContextStore.open(tmp_path / "copy") as copy:
+        assert len(copy.audit.entries()) == n_sealed
+        assert copy.audit.verify().is_whole
 
 
 def test_both_go_on_alone(store, tmp_path):
