@@ -5,7 +5,7 @@ import random
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from datetime import timedelta
 from itertools import islice
-from typing import Any
+from typing import Any, Self
 from uuid import UUID
 
 from langchain_core.runnables import RunnableConfig
@@ -21,9 +21,11 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from lance_context_core import InvalidRequestError
 from lance_context_core.adapting import Handle, HandleOwner, StoreLike, block_on, check_name, listed
+from langchain_lance_context._both_ways import Nothing
 from langchain_lance_context._checkpoint_list import CheckpointList
 from langchain_lance_context._checkpoint_log import CheckpointLog
 from langchain_lance_context._checkpoint_removal import Retention
+from langchain_lance_context._connecting import place_at
 from langchain_lance_context._known import Memory
 
 _NAME = "checkpoints"
@@ -72,6 +74,27 @@ class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
         self._retention = Retention(keep_last=keep_last, keep_for=keep_for) if is_limited else None
         self._memory = Memory()
         self._made: CheckpointLog | None = None
+
+    @classmethod
+    def from_conn_string(
+        cls,
+        conn_string: str,
+        *,
+        serde: SerializerProtocol | None = None,
+        keep_last: int | None = None,
+        keep_for: timedelta | None = None,
+    ) -> Self:
+        """As the constructor, for a `with` or `async with` block, which closes the store.
+
+        `conn_string` is a path or a URI; `:memory:` is a store that lives as long as the block.
+        Raises InvalidRequestError for any other type than a text.
+        """
+        place = place_at(conn_string)
+        return cls(place, serde=serde, keep_last=keep_last, keep_for=keep_for)
+
+    def setup(self) -> Nothing:
+        """Does nothing, and may be called or awaited: the first write creates the table."""
+        return Nothing()
 
     # Asynchronous
 
