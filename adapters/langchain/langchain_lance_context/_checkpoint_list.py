@@ -109,12 +109,12 @@ class CheckpointList:
         by_place: dict[Place, list[str]] = {}
         for namespace, key in keys:
             by_place.setdefault(Place(namespace[0], namespace[2]), []).append(key)
-        tuples = {}
+        tuples, reader = {}, rows.user_of(self.config)
         for place, ids in by_place.items():
             found = [one for one in await self._found(place, ids) if self._matches(one)]
             values = await self.log.values.read(place, [one.stored for one in found], {})
             for one in found:
-                made = await self.log.tuple_of(one.stored, values, one.writes)
+                made = await self.log.tuple_of(one.stored, values, one.writes, reader)
                 tuples[place.state, one.stored.id] = made
         return [tuples[key] for key in keys if key in tuples]
 

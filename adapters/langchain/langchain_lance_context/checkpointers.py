@@ -38,6 +38,9 @@ class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
     store's journal. Of a channel's value only what the value before it has not is stored. The
     asynchronous methods await the store, and block no event loop.
 
+    The configs that it returns name the user, as `user_id`: the one whom the given config names, else
+    the one whose run put the checkpoint.
+
     A scope of a store isolates checkpoints too: a thread of the same id in another one is
     another thread. A branch of the store goes on from the checkpoints of then, and an earlier
     version shows them.
