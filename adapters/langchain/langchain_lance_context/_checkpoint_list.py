@@ -134,5 +134,4 @@ class CheckpointList:
         return [one for one in found if one is not None]
 
     def _matches(self, found: Found) -> bool:
-        metadata: Mapping[str, Any] = found.stored.metadata
-        return all(metadata.get(key) == value for key, value in (self.filter or {}).items())
+        return rows.meets(found.stored.metadata, self.filter)

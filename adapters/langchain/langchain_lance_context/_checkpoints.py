@@ -304,8 +304,22 @@ def metadata_filters(filter: Mapping[str, Any] | None) -> list[Filter]:
     return [
         Field("value", "metadata", key).eq(one)
         for key, one in (filter or {}).items()
-        if _is_filtered(key, one)
+        if _is_filtered(key, one) and "." not in key  # a path may lead to what is not kept there
     ]
+
+
+def meets(metadata: Mapping[str, Any], filter: Mapping[str, Any] | None) -> bool:
+    """Whether the metadata equals a filter in all its keys, of which those with dots may be paths."""
+    return all(_at(metadata, key) == value for key, value in (filter or {}).items())
+
+
+def _at(metadata: Mapping[str, Any], key: Any) -> Any:
+    if key in metadata or not isinstance(key, str):
+        return metadata.get(key)
+    found: Any = metadata
+    for name in key.split("."):
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return found
 
 
 def of_runs(run_ids: Iterable[str]) -> Filter:

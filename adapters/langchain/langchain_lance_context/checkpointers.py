@@ -190,7 +190,8 @@ class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
         """The checkpoints that meet all conditions, newest first; they are read as they are taken.
 
         - `config`: a thread, and one of its namespaces if it names one; None means all threads.
-        - `filter`: keys of the metadata, the custom ones too, and what they are equal to.
+        - `filter`: keys of the metadata, the custom ones too, and what they are equal to; a key with
+          dots that a checkpoint has not is the path to a nested value.
         - `before`: names the checkpoint that all of them are older than.
         """
         found = CheckpointList(
