@@ -24,6 +24,7 @@ from langchain_lance_context import _checkpoints as rows
 from langchain_lance_context._checkpoint_removal import Removal, Retention
 from langchain_lance_context._checkpoint_values import ChannelValues, ValueLostError, is_lasting
 from langchain_lance_context._checkpoints import Place, Stored, Value, ValueKey
+from langchain_lance_context._deleted_threads import Ancestor, DeletedThreads
 from langchain_lance_context._known import Known, Memory, Window
 from langchain_lance_context._pairs import pairs
 
@@ -61,6 +62,11 @@ class CheckpointLog:
             serde=self.serde, memory=self.memory, retention=self.retention, items=self.items
         )
 
+    @property
+    def deleted(self) -> DeletedThreads:
+        """The threads that were."""
+        return DeletedThreads(memory=self.memory, items=self.items)
+
     # Writing
 
     async def put(
@@ -70,7 +76,10 @@ class CheckpointLog:
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        """Store a checkpoint and the values that are new in it, in one commit."""
+        """Store a checkpoint and the values that are new in it, in one commit.
+
+        Nothing of it stays if the thread was deleted since its parent was put.
+        """
         place, parent = rows.place_of(config)
         known = self.memory[place]
         before = {} if known is None else known.values
@@ -104,6 +113,10 @@ class CheckpointLog:
         )
         items = [rows.value_item(place, name, value, own) for name, value, own in written]
         done = await self.items.append([item, *items])
+        if await self.deleted.has_lost(_ancestors(place, parent, metadata), done):
+            written_keys = [(one.namespace, one.key) for one in (item, *items)]
+            await self.deleted.take_back(place, checkpoint["id"], written_keys)
+            return place.config(checkpoint["id"], user)
         stored = {ValueKey(*one): item for one, item in zip(changed.items(), items, strict=True)}
         self.memory.rows.note(place, stored)
         whole = frozenset(ValueKey(name, versions[name]) for name in given if name in versions)
@@ -123,7 +136,7 @@ class CheckpointLog:
         task_id: str,
         task_path: str,
     ) -> None:
-        """Store what a task wrote, in one commit."""
+        """Store what a task wrote, in one commit; nothing if the checkpoint's thread was deleted."""
         writes = pairs(writes, "writes")
         place, checkpoint_id = rows.place_of_checkpoint(config)
         item = rows.writes_item(
@@ -131,7 +144,10 @@ class CheckpointLog:
         )
         if writes:
             done = await self.items.append([item])
-            self.memory.add(place, item, done)
+            if await self.deleted.has_lost([Ancestor(place, checkpoint_id)], done):
+                await self.items.delete(keys=[(item.namespace, item.key)])
+            else:
+                self.memory.add(place, item, done)
 
     async def copy_thread(self, source: str, target: str) -> None:
         """Copy all of a thread, in one commit."""
@@ -348,6 +364,15 @@ class CheckpointLog:
             lambda: {name: self.values.loaded(one) for name, one in own.items()}, n_bytes=size
         )
         return stored.tuple(loaded, rows.read_writes(self.serde, writes), reader=reader)
+
+
+def _ancestors(
+    place: Place, parent: str | None, metadata: CheckpointMetadata
+) -> builtins.list[Ancestor]:
+    """The checkpoint before one, and those of the graphs that its graph is a subgraph of."""
+    outer = metadata.get("parents") or {}
+    found = [Ancestor(Place(place.thread, ns), id) for ns, id in outer.items() if id]
+    return found if parent is None else [Ancestor(place, parent), *found]
 
 
 def _later(items: Iterable[Item], checkpoint_id: str) -> builtins.list[Item]:

@@ -3,7 +3,7 @@
 import builtins
 import random
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any, Self
 from uuid import UUID
@@ -27,6 +27,7 @@ from langchain_lance_context._checkpoint_log import CheckpointLog
 from langchain_lance_context._checkpoint_removal import Retention
 from langchain_lance_context._connecting import place_at
 from langchain_lance_context._known import Memory
+from langchain_lance_context._threads import SavedThread, ThreadList, delete_old
 
 _NAME = "checkpoints"
 
@@ -152,6 +153,22 @@ class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
         """As `delete_thread`."""
         await self._log.removal.of_thread(_id(thread_id, "thread_id"))
 
+    async def athreads(
+        self,
+        *,
+        filter: dict[str, Any] | None = None,
+        limit: int | None = None,
+        before: datetime | RunnableConfig | None = None,
+    ) -> builtins.list[SavedThread]:
+        """As `threads`."""
+        return await self._threads(filter, before, limit).found()
+
+    async def adelete_threads(
+        self, *, before: datetime, filter: dict[str, Any] | None = None
+    ) -> builtins.list[str]:
+        """As `delete_threads`."""
+        return await delete_old(self._threads(filter, _moment(before), None))
+
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
         """As `delete_for_runs`."""
         await self._log.removal.of_runs(_ids(run_ids, "run_ids"))
@@ -236,8 +253,41 @@ class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
         block_on(self._log.put_writes(config, writes, task_id=task_id, task_path=task_path))
 
     def delete_thread(self, thread_id: str) -> None:
-        """Remove a thread's checkpoints and writes, in one commit; no error if there are none."""
+        """Remove a thread's checkpoints and writes; no error if there are none.
+
+        A run of the thread that goes on stores nothing more, and ends as usual. A new run begins a
+        new thread under the same id.
+        """
         block_on(self._log.removal.of_thread(_id(thread_id, "thread_id")))
+
+    def threads(
+        self,
+        *,
+        filter: dict[str, Any] | None = None,
+        limit: int | None = None,
+        before: datetime | RunnableConfig | None = None,
+    ) -> builtins.list[SavedThread]:
+        """The threads that meet all conditions; the one with the newest checkpoint comes first.
+
+        - `filter`: keys of the newest checkpoint's metadata, as in `list`.
+        - `before`: a time, with its zone, that the newest checkpoint was put before; or the config of
+          a thread, such as the last one of a page, which all others are older than.
+        - `limit`: how many at most; absent means all.
+
+        Raises InvalidRequestError for a `before` or `limit` of another type. The names of all
+        checkpoints are read, and the newest ones of as many threads as are needed.
+        """
+        return block_on(self._threads(filter, before, limit).found())
+
+    def delete_threads(
+        self, *, before: datetime, filter: dict[str, Any] | None = None
+    ) -> builtins.list[str]:
+        """Delete the threads whose newest checkpoint was put before a time; returns their ids.
+
+        Each is deleted as `delete_thread` does; one that goes on meanwhile stays. `filter` is as in
+        `threads`. Raises InvalidRequestError for a time without a zone.
+        """
+        return block_on(delete_old(self._threads(filter, _moment(before), None)))
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Remove the checkpoints that these runs made, with their writes, in all threads.
@@ -283,6 +333,14 @@ class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
 
     # Helpers
 
+    def _threads(
+        self,
+        filter: dict[str, Any] | None,
+        before: datetime | RunnableConfig | None,
+        limit: int | None,
+    ) -> ThreadList:
+        return ThreadList(log=self._log, filter=filter, before=before, limit=limit)
+
     @property
     def _log(self) -> CheckpointLog:
         # `with_allowlist` makes a copy of this with another serializer.
@@ -294,6 +352,12 @@ class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
                 items=self._items,
             )
         return self._made
+
+
+def _moment(value: object) -> datetime:
+    if not isinstance(value, datetime):
+        raise InvalidRequestError(f"before={value!r:.80}: give a datetime with a time zone")
+    return value
 
 
 def _ids(values: Sequence[str], where: str) -> builtins.list[str]:
