@@ -164,7 +164,7 @@ class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
         return await self._threads(filter, before, limit).found()
 
     async def adelete_threads(
-        self, *, before: datetime, filter: dict[str, Any] | None = None
+        self, before: datetime, *, filter: dict[str, Any] | None = None
     ) -> builtins.list[str]:
         """As `delete_threads`."""
         return await delete_old(self._threads(filter, _moment(before), None))
@@ -280,7 +280,7 @@ class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
         return block_on(self._threads(filter, before, limit).found())
 
     def delete_threads(
-        self, *, before: datetime, filter: dict[str, Any] | None = None
+        self, before: datetime, *, filter: dict[str, Any] | None = None
     ) -> builtins.list[str]:
         """Delete the threads whose newest checkpoint was put before a time; returns their ids.
 
