@@ -345,7 +345,7 @@ lowered = remembered(64 * 1024)(lower)
 """As `lower`, of what many rows are asked for."""
 
 _parsed: Made[str, Any] = Made(
-    json.loads, max_bytes=4 * 1024 * 1024, size_of=lambda text, _: 512 + 8 * len(text)
+    json.loads, max_bytes=16 * 1024 * 1024, size_of=lambda text, _: 512 + 8 * len(text)
 )
 """By their texts, values that several conditions ask for, in one search after the other."""
 

@@ -55,3 +55,17 @@ def test_only_what_has_the_text_is_parsed(monkeypatch, filter):
     monkeypatch.setattr(json_sql, "_parsed", Noting())
     texts = [json.dumps({"k": f"t{n}"}) for n in range(1_000)]
     assert held(filter, texts).count(True) == len(parsed) <= 2
+
+
+def test_the_metadata_of_ten_thousand_documents_is_parsed_once(monkeypatch):
+    parsed = []
+
+    def noting(text):
+        parsed.append(text)
+        return json.loads(text)
+
+    monkeypatch.setattr(json_sql._parsed, "_make", noting)
+    texts = [json.dumps({"topic": f"subject {n % 50}", "number": n}) for n in range(10_000)]
+    for bound in (100, 101):
+        assert held({"number": {"$lt": bound}}, texts).count(True) == bound
+    assert len(parsed) == len(texts)
