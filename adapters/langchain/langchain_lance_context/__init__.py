@@ -23,6 +23,7 @@ from langchain_lance_context.retrievers import LanceContextRetriever
 from langchain_lance_context.vectorstores import LanceContextVectorStore
 
 if TYPE_CHECKING:
+    from langchain_lance_context._threads import SavedThread
     from langchain_lance_context.chat_message_histories import LanceContextChatMessageHistory
     from langchain_lance_context.checkpointers import LanceContextSaver
     from langchain_lance_context.memory_tools import (
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
         "LanceContextTranslator",
         "LanceContextVectorStore",
         "LanceContextWindowMiddleware",
+        "SavedThread",
         "copy_checkpoints",
         "create_manage_memory_tool",
         "create_search_memory_tool",
@@ -89,6 +91,7 @@ _LATER = {
     "LanceContextSaver": "checkpointers",
     "LanceContextStore": "stores",
     "LanceContextWindowMiddleware": "windows",
+    "SavedThread": "_threads",
     "copy_checkpoints": "migration",
     "create_manage_memory_tool": "memory_tools",
     "create_search_memory_tool": "memory_tools",

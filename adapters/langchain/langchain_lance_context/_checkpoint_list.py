@@ -109,12 +109,12 @@ class CheckpointList:
         by_place: dict[Place, list[str]] = {}
         for namespace, key in keys:
             by_place.setdefault(Place(namespace[0], namespace[2]), []).append(key)
-        tuples = {}
+        tuples, reader = {}, rows.user_of(self.config)
         for place, ids in by_place.items():
             found = [one for one in await self._found(place, ids) if self._matches(one)]
             values = await self.log.values.read(place, [one.stored for one in found], {})
             for one in found:
-                made = await self.log.tuple_of(one.stored, values, one.writes)
+                made = await self.log.tuple_of(one.stored, values, one.writes, reader)
                 tuples[place.state, one.stored.id] = made
         return [tuples[key] for key in keys if key in tuples]
 
@@ -134,5 +134,4 @@ class CheckpointList:
         return [one for one in found if one is not None]
 
     def _matches(self, found: Found) -> bool:
-        metadata: Mapping[str, Any] = found.stored.metadata
-        return all(metadata.get(key) == value for key, value in (self.filter or {}).items())
+        return rows.meets(found.stored.metadata, self.filter)

@@ -24,6 +24,7 @@ from langchain_lance_context import _checkpoints as rows
 from langchain_lance_context._checkpoint_removal import Removal, Retention
 from langchain_lance_context._checkpoint_values import ChannelValues, ValueLostError, is_lasting
 from langchain_lance_context._checkpoints import Place, Stored, Value, ValueKey
+from langchain_lance_context._deleted_threads import Ancestor, DeletedThreads
 from langchain_lance_context._known import Known, Memory, Window
 from langchain_lance_context._pairs import pairs
 
@@ -61,6 +62,11 @@ class CheckpointLog:
             serde=self.serde, memory=self.memory, retention=self.retention, items=self.items
         )
 
+    @property
+    def deleted(self) -> DeletedThreads:
+        """The threads that were."""
+        return DeletedThreads(memory=self.memory, items=self.items)
+
     # Writing
 
     async def put(
@@ -70,7 +76,10 @@ class CheckpointLog:
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        """Store a checkpoint and the values that are new in it, in one commit."""
+        """Store a checkpoint and the values that are new in it, in one commit.
+
+        Nothing of it stays if the thread was deleted since its parent was put.
+        """
         place, parent = rows.place_of(config)
         known = self.memory[place]
         before = {} if known is None else known.values
@@ -98,9 +107,16 @@ class CheckpointLog:
             if version != one.version
         }
         full = get_checkpoint_metadata(config, metadata)
-        item = rows.checkpoint_item(self.serde, place, parent, checkpoint, full, more_values=more)
+        user = rows.user_of(config)
+        item = rows.checkpoint_item(
+            self.serde, place, parent, checkpoint, full, more_values=more, user=user
+        )
         items = [rows.value_item(place, name, value, own) for name, value, own in written]
         done = await self.items.append([item, *items])
+        if await self.deleted.has_lost(_ancestors(place, parent, metadata), done):
+            written_keys = [(one.namespace, one.key) for one in (item, *items)]
+            await self.deleted.take_back(place, checkpoint["id"], written_keys)
+            return place.config(checkpoint["id"], user)
         stored = {ValueKey(*one): item for one, item in zip(changed.items(), items, strict=True)}
         self.memory.rows.note(place, stored)
         whole = frozenset(ValueKey(name, versions[name]) for name in given if name in versions)
@@ -110,7 +126,7 @@ class CheckpointLog:
         self.memory.put(place, item, done, n_items=1 + len(items), values=values, whole=whole)
         if (retention := self.retention) and self.memory.is_due(place, retention.every):
             await self.removal.reduce(place, retention.kept)
-        return place.config(checkpoint["id"])
+        return place.config(checkpoint["id"], user)
 
     async def put_writes(
         self,
@@ -120,7 +136,7 @@ class CheckpointLog:
         task_id: str,
         task_path: str,
     ) -> None:
-        """Store what a task wrote, in one commit."""
+        """Store what a task wrote, in one commit; nothing if the checkpoint's thread was deleted."""
         writes = pairs(writes, "writes")
         place, checkpoint_id = rows.place_of_checkpoint(config)
         item = rows.writes_item(
@@ -128,7 +144,10 @@ class CheckpointLog:
         )
         if writes:
             done = await self.items.append([item])
-            self.memory.add(place, item, done)
+            if await self.deleted.has_lost([Ancestor(place, checkpoint_id)], done):
+                await self.items.delete(keys=[(item.namespace, item.key)])
+            else:
+                self.memory.add(place, item, done)
 
     async def copy_thread(self, source: str, target: str) -> None:
         """Copy all of a thread, in one commit."""
@@ -143,30 +162,34 @@ class CheckpointLog:
     async def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """The checkpoint that a config names, or the newest one."""
         place, checkpoint_id = rows.place_of(config)
+        reader = rows.user_of(config)
 
         async def between(_: Exception) -> None:
             # It may have been deleted just now, between its row and those of its values.
             self.memory.forget(place)
 
         return await retried(
-            lambda: self._looked_up(place, checkpoint_id),
+            lambda: self._looked_up(place, checkpoint_id, reader),
             on=ValueLostError,
             attempts=N_LOOKS,
             between=between,
         )
 
-    async def _looked_up(self, place: Place, checkpoint_id: str | None) -> CheckpointTuple | None:
+    async def _looked_up(
+        self, place: Place, checkpoint_id: str | None, reader: str | None
+    ) -> CheckpointTuple | None:
         n_dropped, before = self.memory.n_dropped, self.memory[place]
         known = await self.known(place)
         if known is not None:
             wanted = known.checkpoint_id if checkpoint_id is None else checkpoint_id
             if known.has(wanted):
                 found = self.one(known.window.by_owner.get(wanted, ()), wanted)
-                return await self._found_tuple(place, found, known)
+                return await self._found_tuple(place, found, known, reader)
         # In this order: what is written after the version was asked for is not taken for known.
         known, version = before, await self.items.version()
         if checkpoint_id is not None:
-            return await self._found_tuple(place, await self._named(place, checkpoint_id), known)
+            found = await self._named(place, checkpoint_id)
+            return await self._found_tuple(place, found, known, reader)
         found, later = await self._newest(place)
         values = await self._values_of(place, found, known)
         read = Known(
@@ -181,7 +204,7 @@ class CheckpointLog:
             whole_at=version if known is None else known.whole_at,
         )
         self.memory.read(place, read, instead_of=known, n_dropped=n_dropped)
-        return found and await self.tuple_of(found.stored, values, found.writes)
+        return found and await self.tuple_of(found.stored, values, found.writes, reader)
 
     async def known(self, place: Place) -> Known | None:
         """What is known of a place, if it is all that there is in its window."""
@@ -322,13 +345,17 @@ class CheckpointLog:
         return await self.values.read(place, [found.stored], {} if known is None else known.values)
 
     async def _found_tuple(
-        self, place: Place, found: Found | None, known: Known | None
+        self, place: Place, found: Found | None, known: Known | None, reader: str | None
     ) -> CheckpointTuple | None:
         values = await self._values_of(place, found, known)
-        return found and await self.tuple_of(found.stored, values, found.writes)
+        return found and await self.tuple_of(found.stored, values, found.writes, reader)
 
     async def tuple_of(
-        self, stored: Stored, values: Mapping[ValueKey, Value], writes: Sequence[Item]
+        self,
+        stored: Stored,
+        values: Mapping[ValueKey, Value],
+        writes: Sequence[Item],
+        reader: str | None,
     ) -> CheckpointTuple:
         own = {key.channel: values[key] for key in stored.value_keys}
         own = {name: one for name, one in own.items() if one.type is not None}
@@ -336,7 +363,16 @@ class CheckpointLog:
         loaded = await beside_the_loop(
             lambda: {name: self.values.loaded(one) for name, one in own.items()}, n_bytes=size
         )
-        return stored.tuple(loaded, rows.read_writes(self.serde, writes))
+        return stored.tuple(loaded, rows.read_writes(self.serde, writes), reader=reader)
+
+
+def _ancestors(
+    place: Place, parent: str | None, metadata: CheckpointMetadata
+) -> builtins.list[Ancestor]:
+    """The checkpoint before one, and those of the graphs that its graph is a subgraph of."""
+    outer = metadata.get("parents") or {}
+    found = [Ancestor(Place(place.thread, ns), id) for ns, id in outer.items() if id]
+    return found if parent is None else [Ancestor(place, parent), *found]
 
 
 def _later(items: Iterable[Item], checkpoint_id: str) -> builtins.list[Item]:

@@ -10,6 +10,7 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from lance_context_core import AsyncKeyValues, InvalidRequestError, Item
 from langchain_lance_context import _checkpoints as rows
 from langchain_lance_context._checkpoints import Place, Stored, ValueKey
+from langchain_lance_context._deleted_threads import DeletedThreads
 from langchain_lance_context._known import Memory
 
 _BATCH = 32
@@ -49,7 +50,8 @@ class Removal:
     items: AsyncKeyValues
 
     async def of_thread(self, thread: str) -> None:
-        """Remove all of a thread, in one commit."""
+        """Remove all of a thread, and what a run of it still puts."""
+        await DeletedThreads(memory=self.memory, items=self.items).note(thread)
         self.memory.forget_thread(thread)
         if await self.items.delete_under(prefix=(thread,)):
             # What was committed at the same moment may stand on what is gone.

@@ -30,6 +30,9 @@ from langchain_lance_context._segments import Rope, Segment, Version
 CHECKPOINT, WRITES, VALUE = "checkpoint", "writes", "value"
 """The `data_type` of the three sorts of items."""
 
+_USER = "user_id"
+"""The key of a config that says whose run it is."""
+
 _MAX_FILTERED = 1_000
 """Longer texts in the metadata are compared here, not in the store."""
 
@@ -50,15 +53,14 @@ class Place(NamedTuple):
         """Where the values of the channels are."""
         return (self.thread, "values", self.ns)
 
-    def config(self, checkpoint_id: str) -> RunnableConfig:
-        """What names one of the checkpoints."""
-        return {
-            "configurable": {
-                "thread_id": self.thread,
-                "checkpoint_ns": self.ns,
-                "checkpoint_id": checkpoint_id,
-            }
+    def config(self, checkpoint_id: str, user: str | None = None) -> RunnableConfig:
+        """The config of one of the checkpoints; with `user` a run from it is that user's."""
+        named = {
+            "thread_id": self.thread,
+            "checkpoint_ns": self.ns,
+            "checkpoint_id": checkpoint_id,
         }
+        return {"configurable": named if user is None else {**named, _USER: user}}
 
 
 class ValueKey(NamedTuple):
@@ -108,6 +110,8 @@ class Stored:
     metadata: CheckpointMetadata
     more_values: tuple[ValueKey, ...]
     """Whose rows the values are put together from, beside those of the versions themselves."""
+    user: str | None
+    """The user of the run that put it, if its config named one."""
     unvalued: frozenset[str]
     """The channels that came without a value: they may be empty, and of the others none is."""
 
@@ -116,13 +120,16 @@ class Stored:
         """The versions of its channels."""
         return [ValueKey(*one) for one in self.checkpoint["channel_versions"].items()]
 
-    def tuple(self, values: Mapping[str, Any], pending: Iterable[PendingWrite]) -> CheckpointTuple:
-        """As LangGraph has it."""
+    def tuple(
+        self, values: Mapping[str, Any], pending: Iterable[PendingWrite], *, reader: str | None
+    ) -> CheckpointTuple:
+        """As LangGraph has it, with configs of the user who reads it, else of the one who put it."""
+        user = self.user if reader is None else reader
         return CheckpointTuple(
-            config=self.place.config(self.id),
+            config=self.place.config(self.id, user),
             checkpoint={**self.checkpoint, "channel_values": dict(values)},
             metadata=self.metadata,
-            parent_config=self.place.config(self.parent) if self.parent else None,
+            parent_config=self.place.config(self.parent, user) if self.parent else None,
             pending_writes=list(pending),
         )
 
@@ -142,6 +149,12 @@ def place_of(config: RunnableConfig) -> tuple[Place, str | None]:
     return place, checkpoint_id and str(checkpoint_id)
 
 
+def user_of(config: RunnableConfig | None) -> str | None:
+    """The user that a config names; None if it names none."""
+    user = ((config or {}).get("configurable") or {}).get(_USER)
+    return user if isinstance(user, str) and user else None
+
+
 def place_of_checkpoint(config: RunnableConfig) -> tuple[Place, str]:
     """As `place_of`; raises InvalidRequestError for a config without a checkpoint, too."""
     place, checkpoint_id = place_of(config)
@@ -158,6 +171,7 @@ def checkpoint_item(
     metadata: CheckpointMetadata,
     *,
     more_values: Iterable[ValueKey],
+    user: str | None,
 ) -> Item:
     """The item of a checkpoint."""
     bare = {key: value for key, value in checkpoint.items() if key != "channel_values"}
@@ -169,6 +183,8 @@ def checkpoint_item(
         data_type=CHECKPOINT,
         value={
             "parent": parent,
+            # Not of the metadata, in which a tracer's user takes precedence.
+            "user": user,
             "parts": [[type_, len(data)] for type_, data in parts],
             "metadata": {key: one for key, one in metadata.items() if _is_filtered(key, one)},
             "more_values": [list(one) for one in sorted(more_values, key=ValueKey.order)],
@@ -191,6 +207,7 @@ def read_checkpoint(serde: SerializerProtocol, item: Item) -> Stored:
         parent=value["parent"],
         checkpoint=checkpoint,
         metadata=metadata,
+        user=value.get("user"),
         more_values=tuple(ValueKey(*one) for one in value["more_values"]),
         unvalued=frozenset(value["unvalued"]),
     )
@@ -287,8 +304,22 @@ def metadata_filters(filter: Mapping[str, Any] | None) -> list[Filter]:
     return [
         Field("value", "metadata", key).eq(one)
         for key, one in (filter or {}).items()
-        if _is_filtered(key, one)
+        if _is_filtered(key, one) and "." not in key  # a path may lead to what is not kept there
     ]
+
+
+def meets(metadata: Mapping[str, Any], filter: Mapping[str, Any] | None) -> bool:
+    """Whether the metadata equals a filter in all its keys, of which those with dots may be paths."""
+    return all(_at(metadata, key) == value for key, value in (filter or {}).items())
+
+
+def _at(metadata: Mapping[str, Any], key: Any) -> Any:
+    if key in metadata or not isinstance(key, str):
+        return metadata.get(key)
+    found: Any = metadata
+    for name in key.split("."):
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return found
 
 
 def of_runs(run_ids: Iterable[str]) -> Filter:

@@ -99,6 +99,7 @@ class Memory:
         self._n_puts: dict[Place, int] = {}
         self._own = OwnVersions()
         self._n_dropped = 0
+        self._lost: OrderedDict[tuple[Place, str], None] = OrderedDict()
         emptied_with_stores(self)
 
     def __getitem__(self, place: Place) -> Known | None:
@@ -112,6 +113,18 @@ class Memory:
     def n_dropped(self) -> int:
         """How often something was forgotten."""
         return self._n_dropped
+
+    def lose(self, checkpoint: tuple[Place, str]) -> None:
+        """Know that a checkpoint was not kept, since its thread had been deleted."""
+        with self._lock:
+            self._drop(checkpoint[0])
+            self._lost[checkpoint] = None
+            if len(self._lost) > _MAX_PLACES:
+                self._lost.popitem(last=False)
+
+    def has_lost(self, checkpoint: tuple[Place, str]) -> bool:
+        """Whether a checkpoint was not kept."""
+        return checkpoint in self._lost
 
     def is_all(self, known: Known, *, version: int) -> bool:
         """Whether in that version of the items nothing newer can be there than what is known."""

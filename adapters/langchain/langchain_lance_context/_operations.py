@@ -165,17 +165,18 @@ def checked_minutes(value: Any, where: str) -> float:
 def to_filter(filter: Mapping[str, Any] | None) -> Filter | None:
     """The condition that a filter of LangGraph's puts on values; None if it puts none.
 
-    Its keys are literal, and what is absent equals nothing but None. Raises FilterError, a
-    ValueError, for an operator that LangGraph does not have.
+    A key with dots is itself in the values that have it, and a path in the others. What is absent
+    equals nothing but None. Raises FilterError, a ValueError, for an operator that LangGraph does not
+    have.
     """
     if not filter:
         return None
     if not isinstance(filter, Mapping):
         raise FilterError(f"filter={filter!r:.80}: give a dict")
-    return And(tuple(_conditions((), filter)))
+    return And(tuple(_conditions(Field("value"), filter)))
 
 
-def _conditions(path: tuple[str, ...], wanted: Mapping[Any, Any]) -> Iterable[Filter]:
+def _conditions(outer: Field, wanted: Mapping[Any, Any]) -> Iterable[Filter]:
     for key, value in wanted.items():
         if not isinstance(key, str):
             raise FilterError(f"the filter's key {key!r:.80} is no text")
@@ -184,7 +185,7 @@ def _conditions(path: tuple[str, ...], wanted: Mapping[Any, Any]) -> Iterable[Fi
                 f"unknown operator {key!r} among the keys of a filter: operators, which are "
                 f"{', '.join(_COMPARISONS)}, stand below a key"
             )
-        place = Field("value", *path, key)
+        place = outer.child(key)
         if not isinstance(value, Mapping) or not value:
             yield place.eq(value)
         elif any(isinstance(one, str) and one.startswith("$") for one in value):
@@ -192,7 +193,7 @@ def _conditions(path: tuple[str, ...], wanted: Mapping[Any, Any]) -> Iterable[Fi
         else:
             # Without it, what is absent inside would be found outside too.
             yield place.exists()
-            yield from _conditions((*path, key), value)
+            yield from _conditions(place, value)
 
 
 def _comparison(place: Field, operator: Any, operand: Any) -> Filter:

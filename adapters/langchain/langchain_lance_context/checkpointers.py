@@ -3,9 +3,9 @@
 import builtins
 import random
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import islice
-from typing import Any
+from typing import Any, Self
 from uuid import UUID
 
 from langchain_core.runnables import RunnableConfig
@@ -21,10 +21,13 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from lance_context_core import InvalidRequestError
 from lance_context_core.adapting import Handle, HandleOwner, StoreLike, block_on, check_name, listed
+from langchain_lance_context._both_ways import Nothing
 from langchain_lance_context._checkpoint_list import CheckpointList
 from langchain_lance_context._checkpoint_log import CheckpointLog
 from langchain_lance_context._checkpoint_removal import Retention
+from langchain_lance_context._connecting import place_at
 from langchain_lance_context._known import Memory
+from langchain_lance_context._threads import SavedThread, ThreadList, delete_old
 
 _NAME = "checkpoints"
 
@@ -35,6 +38,9 @@ class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
     A `put` is one commit, and so is a `put_writes`: in a directory it is one transaction of the
     store's journal. Of a channel's value only what the value before it has not is stored. The
     asynchronous methods await the store, and block no event loop.
+
+    The configs that it returns name the user, as `user_id`: the one whom the given config names, else
+    the one whose run put the checkpoint.
 
     A scope of a store isolates checkpoints too: a thread of the same id in another one is
     another thread. A branch of the store goes on from the checkpoints of then, and an earlier
@@ -72,6 +78,27 @@ class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
         self._retention = Retention(keep_last=keep_last, keep_for=keep_for) if is_limited else None
         self._memory = Memory()
         self._made: CheckpointLog | None = None
+
+    @classmethod
+    def from_conn_string(
+        cls,
+        conn_string: str,
+        *,
+        serde: SerializerProtocol | None = None,
+        keep_last: int | None = None,
+        keep_for: timedelta | None = None,
+    ) -> Self:
+        """As the constructor, for a `with` or `async with` block, which closes the store.
+
+        `conn_string` is a path or a URI; `:memory:` is a store that lives as long as the block.
+        Raises InvalidRequestError for any other type than a text.
+        """
+        place = place_at(conn_string)
+        return cls(place, serde=serde, keep_last=keep_last, keep_for=keep_for)
+
+    def setup(self) -> Nothing:
+        """Does nothing, and may be called or awaited: the first write creates the table."""
+        return Nothing()
 
     # Asynchronous
 
@@ -126,6 +153,22 @@ class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
         """As `delete_thread`."""
         await self._log.removal.of_thread(_id(thread_id, "thread_id"))
 
+    async def athreads(
+        self,
+        *,
+        filter: dict[str, Any] | None = None,
+        limit: int | None = None,
+        before: datetime | RunnableConfig | None = None,
+    ) -> builtins.list[SavedThread]:
+        """As `threads`."""
+        return await self._threads(filter, before, limit).found()
+
+    async def adelete_threads(
+        self, before: datetime, *, filter: dict[str, Any] | None = None
+    ) -> builtins.list[str]:
+        """As `delete_threads`."""
+        return await delete_old(self._threads(filter, _moment(before), None))
+
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
         """As `delete_for_runs`."""
         await self._log.removal.of_runs(_ids(run_ids, "run_ids"))
@@ -164,7 +207,8 @@ class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
         """The checkpoints that meet all conditions, newest first; they are read as they are taken.
 
         - `config`: a thread, and one of its namespaces if it names one; None means all threads.
-        - `filter`: keys of the metadata, the custom ones too, and what they are equal to.
+        - `filter`: keys of the metadata, the custom ones too, and what they are equal to; a key with
+          dots that a checkpoint has not is the path to a nested value.
         - `before`: names the checkpoint that all of them are older than.
         """
         found = CheckpointList(
@@ -209,8 +253,41 @@ class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
         block_on(self._log.put_writes(config, writes, task_id=task_id, task_path=task_path))
 
     def delete_thread(self, thread_id: str) -> None:
-        """Remove a thread's checkpoints and writes, in one commit; no error if there are none."""
+        """Remove a thread's checkpoints and writes; no error if there are none.
+
+        A run of the thread that goes on stores nothing more, and ends as usual. A new run begins a
+        new thread under the same id.
+        """
         block_on(self._log.removal.of_thread(_id(thread_id, "thread_id")))
+
+    def threads(
+        self,
+        *,
+        filter: dict[str, Any] | None = None,
+        limit: int | None = None,
+        before: datetime | RunnableConfig | None = None,
+    ) -> builtins.list[SavedThread]:
+        """The threads that meet all conditions; the one with the newest checkpoint comes first.
+
+        - `filter`: keys of the newest checkpoint's metadata, as in `list`.
+        - `before`: a time, with its zone, that the newest checkpoint was put before; or the config of
+          a thread, such as the last one of a page, which all others are older than.
+        - `limit`: how many at most; absent means all.
+
+        Raises InvalidRequestError for a `before` or `limit` of another type. The names of all
+        checkpoints are read, and the newest ones of as many threads as are needed.
+        """
+        return block_on(self._threads(filter, before, limit).found())
+
+    def delete_threads(
+        self, before: datetime, *, filter: dict[str, Any] | None = None
+    ) -> builtins.list[str]:
+        """Delete the threads whose newest checkpoint was put before a time; returns their ids.
+
+        Each is deleted as `delete_thread` does; one that goes on meanwhile stays. `filter` is as in
+        `threads`. Raises InvalidRequestError for a time without a zone.
+        """
+        return block_on(delete_old(self._threads(filter, _moment(before), None)))
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Remove the checkpoints that these runs made, with their writes, in all threads.
@@ -256,6 +333,14 @@ class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
 
     # Helpers
 
+    def _threads(
+        self,
+        filter: dict[str, Any] | None,
+        before: datetime | RunnableConfig | None,
+        limit: int | None,
+    ) -> ThreadList:
+        return ThreadList(log=self._log, filter=filter, before=before, limit=limit)
+
     @property
     def _log(self) -> CheckpointLog:
         # `with_allowlist` makes a copy of this with another serializer.
@@ -267,6 +352,12 @@ class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
                 items=self._items,
             )
         return self._made
+
+
+def _moment(value: object) -> datetime:
+    if not isinstance(value, datetime):
+        raise InvalidRequestError(f"before={value!r:.80}: give a datetime with a time zone")
+    return value
 
 
 def _ids(values: Sequence[str], where: str) -> builtins.list[str]:

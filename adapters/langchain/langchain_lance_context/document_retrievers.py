@@ -26,6 +26,7 @@ from lance_context_core.arguments import FilterLike, SearchMode
 from lance_context_core.documents import Chunker, PieceChunker
 from lance_context_core.results import DocumentChunk, SearchHit, SourceDocument
 from langchain_lance_context._documents import FACTS
+from langchain_lance_context._keywords import check_keywords
 from langchain_lance_context._values import decode_object, encode_object
 
 _PAGES = ("page", "page_label", "page_number")
@@ -130,7 +131,9 @@ class LanceContextDocumentRetriever(HandleOwner, BaseRetriever):
         k: int | None = None,
         filter: FilterLike | None = None,
         mode: SearchMode | None = None,
+        **others: Any,
     ) -> list[Document]:
+        check_keywords(others, ("k", "filter", "mode"), "invoke")
         filters = [one for one in (self.filter, filter) if one is not None]
         hits = await self._room().documents.search(
             query,

@@ -1,14 +1,16 @@
 """Tools by which an agent manages what is known of its user, and a manager that does so for it.
 
 They are called as LangMem's are: `manage_memory` and `search_memory`, and a manager of a store. What
-is kept are facts of the store's knowledge: with evidence, with what they were before, never lost.
+is kept are facts of the store's knowledge: with evidence, with what they were before, never lost; or,
+below a namespace, items of LangGraph's store as LangMem's.
 """
 
 import json
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 from uuid import uuid4
 
+from langchain_core.documents import Document
 from langchain_core.messages import BaseMessage, convert_to_messages
 from langchain_core.runnables import Runnable, RunnableConfig, ensure_config
 from langchain_core.tools import BaseTool, StructuredTool
@@ -20,9 +22,13 @@ from lance_context_core import (
     ContextStoreError,
     InvalidRequestError,
 )
-from lance_context_core.adapting import Handle, HandleOwner, StoreLike, block_on
+from lance_context_core.adapting import Handle, HandleOwner, StoreLike, block_on, listed
 from lance_context_core.knowledge import Added, Job, Model, NoteExtractor
 from langchain_lance_context._messages import to_canonical
+from langchain_lance_context._retriever_runs import arun_of_retriever, of_tool
+
+if TYPE_CHECKING:
+    from langgraph.store.base import BaseStore
 
 Action = Literal["create", "update", "delete"]
 
@@ -51,23 +57,55 @@ class _Search(BaseModel):
 
 
 def create_manage_memory_tool(
-    store: StoreLike,
+    place: StoreLike | tuple[str, ...] | None = None,
+    /,
     *,
+    namespace: str | tuple[str, ...] | None = None,
+    store: "StoreLike | BaseStore | None" = None,
     user_id: str | None = None,
+    schema: Any = str,
     actions_permitted: Sequence[Action] = ("create", "update", "delete"),
     name: str = "manage_memory",
     instructions: str = _MANAGE,
 ) -> BaseTool:
-    """A tool with which an agent keeps, corrects and withdraws memories of its user.
+    """A tool with which an agent creates, corrects and deletes memories.
+
+    With `store`, or a store as the first argument, memories are facts of `store.knowledge`:
 
     - `user_id`: whose; absent means `config["configurable"]["user_id"]` of the run, or the user of
       the scope that `store` is. A memory of another user cannot be touched.
-    - `actions_permitted`: what of it the agent may do.
+    - A memory that is updated keeps what it said before, and one that is deleted is hidden, not lost:
+      `store.knowledge.history(id)` has both.
 
-    A memory that is updated keeps what it said before, and one that is deleted is hidden, not lost:
-    `store.knowledge.history(id)` has both.
+    With `namespace`, or a tuple as the first argument, it is called as LangMem's tool of that name:
+    memories are items of LangGraph's store, `{"content": …}` below that namespace.
+
+    - `namespace`: its labels; `"{user_id}"` stands for `config["configurable"]["user_id"]` of the run,
+      and so does any other name in braces.
+    - `store`: LangGraph's store, such as a `LanceContextStore`; absent means that of the graph.
+    - `schema`: the type of a memory, such as a pydantic model.
+
+    `actions_permitted` is what the agent may do of "create", "update" and "delete". Raises
+    InvalidRequestError for arguments that do not go together.
     """
-    handle = Handle(store)
+    actions = _checked_actions(actions_permitted)
+    if (labels := _labels(place, namespace)) is not None:
+        from langchain_lance_context import _namespace_tools as tools
+
+        _refuse_user(user_id)
+        return tools.manage_tool(
+            tools.Namespace(labels),
+            _graph_store(store),
+            schema=schema,
+            actions=actions,
+            name=name,
+            description=instructions,
+        )
+    if schema is not str:
+        raise InvalidRequestError(
+            f"schema={schema!r:.80}: facts are texts; pass a namespace for memories of another type"
+        )
+    handle = Handle(_store(place, store))
 
     async def manage(
         config: RunnableConfig,
@@ -75,8 +113,8 @@ def create_manage_memory_tool(
         content: str | None = None,
         id: str | None = None,
     ) -> str:
-        if action not in actions_permitted:
-            return f"Error: {action!r} is not permitted: {', '.join(actions_permitted)}"
+        if action not in actions:
+            return f"Error: {action!r} is not permitted: {', '.join(actions)}"
         try:
             return await _managed(_of_the_user(handle, user_id, config), action, content, id)
         except ContextStoreError as error:
@@ -86,28 +124,57 @@ def create_manage_memory_tool(
 
 
 def create_search_memory_tool(
-    store: StoreLike,
+    place: StoreLike | tuple[str, ...] | None = None,
+    /,
     *,
+    namespace: str | tuple[str, ...] | None = None,
+    store: "StoreLike | BaseStore | None" = None,
     user_id: str | None = None,
+    response_format: Literal["content", "content_and_artifact"] = "content",
     name: str = "search_memory",
     instructions: str = _SEARCH,
 ) -> BaseTool:
-    """A tool with which an agent finds what is known of its user; no model is called.
+    """A tool with which an agent finds memories; no model is called.
 
-    It answers with JSON: of each memory its `id`, its `text`, and as `said` the turns that prove it;
-    behind them what was said and no job has read yet, which has no `id`. What is deleted is not found
-    again, though the turns that said it are kept. `user_id` is as in `create_manage_memory_tool`.
+    Over a store as in `create_manage_memory_tool`, it answers with JSON: of each memory its `id`, its
+    `text`, and as `said` the turns that prove it; behind them what was said and no job has read yet,
+    which has no `id`. What is deleted is not found again, though the turns that said it are kept.
+
+    With a namespace it is called as LangMem's tool of that name, and answers with the items as JSON;
+    with `response_format="content_and_artifact"` the items are the artifact of its message.
+
+    A search is a run of a retriever in the trace.
     """
-    handle = Handle(store)
+    if (labels := _labels(place, namespace)) is not None:
+        from langchain_lance_context import _namespace_tools as tools
+
+        _refuse_user(user_id)
+        return tools.search_tool(
+            tools.Namespace(labels),
+            _graph_store(store),
+            response_format=response_format,
+            name=name,
+            description=instructions,
+        )
+    if response_format != "content":
+        raise InvalidRequestError(
+            f"response_format={response_format!r:.80}: facts are answered as their text; pass a "
+            "namespace for items"
+        )
+    handle = Handle(_store(place, store))
 
     async def search(config: RunnableConfig, query: str, limit: int = 5) -> str:
-        try:
+        async def facts() -> list[Any]:
             memory = _of_the_user(handle, user_id, config).knowledge
             only_facts: Any = {"search_type": "facts", "filter": {"kind": "fact"}}
             hits = await memory.search(query, top_k=limit, evidence=True, **only_facts)
             if len(hits) < limit:
                 said = await memory.search(query, top_k=limit, evidence=True)
                 hits += [hit for hit in said if hit.layer == "L2"][: limit - len(hits)]
+            return hits
+
+        try:
+            hits = await arun_of_retriever(of_tool(config), query, facts, name=name, shown=_shown)
         except ContextStoreError as error:
             return f"Error: {error}"
         found = [
@@ -233,9 +300,72 @@ async def _managed(
     return f"Created {ids[0]}." if ids else "That is remembered already."
 
 
+def _labels(
+    place: StoreLike | tuple[str, ...] | None, namespace: str | tuple[str, ...] | None
+) -> tuple[str, ...] | None:
+    """The labels of a namespace, if one is given: a text alone is the place of a store."""
+    if isinstance(place, tuple | list):
+        if namespace is not None:
+            raise InvalidRequestError(f"namespace={namespace!r:.80}: the first argument is one")
+        return tuple(place)
+    if namespace is None:
+        return None
+    if place is not None:
+        raise InvalidRequestError(
+            f"namespace={namespace!r:.80}: pass LangGraph's store by keyword, as store="
+        )
+    return (namespace,) if isinstance(namespace, str) else tuple(namespace)
+
+
+def _store(place: Any, store: Any) -> StoreLike:
+    """The store whose knowledge is meant."""
+    if (place is None) == (store is None):
+        raise InvalidRequestError("where are the memories? Pass a store, or a namespace")
+    found: StoreLike = store if place is None else place
+    return found
+
+
+def _graph_store(store: Any) -> "BaseStore | None":
+    """LangGraph's store, if one is given."""
+    from langgraph.store.base import BaseStore
+
+    if store is not None and not isinstance(store, BaseStore):
+        raise InvalidRequestError(
+            f"store={store!r:.80}: with a namespace, give a store of LangGraph, such as "
+            "LanceContextStore(store), or none for that of the graph"
+        )
+    return store
+
+
+def _refuse_user(user_id: str | None) -> None:
+    if user_id is not None:
+        raise InvalidRequestError(
+            f"user_id={user_id!r:.80}: with a namespace, the user is one of its labels"
+        )
+
+
+def _checked_actions(actions: Any) -> tuple[Action, ...]:
+    found = tuple(listed(actions, "actions_permitted"))
+    if not found or not set(found) <= set(get_args(Action)):
+        raise InvalidRequestError(
+            f"actions_permitted={actions!r:.80}: give some of {', '.join(get_args(Action))}"
+        )
+    return found
+
+
+def _shown(hits: Sequence[Any]) -> list[Document]:
+    """Facts, as documents of a trace."""
+    return [
+        Document(
+            id=hit.record.id, page_content=hit.record.text or "", metadata={"score": hit.score}
+        )
+        for hit in hits
+    ]
+
+
 def _tool(call: Any, name: str, description: str, schema: type[BaseModel]) -> BaseTool:
     def blocking(config: RunnableConfig, **given: Any) -> str:
-        said: str = block_on(call(config, **given))
+        said: str = block_on(call(of_tool(config), **given))
         return said
 
     return StructuredTool.from_function(

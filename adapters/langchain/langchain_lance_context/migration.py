@@ -34,6 +34,7 @@ def _put(
     own = found.config["configurable"]
     parent = found.parent_config["configurable"] if found.parent_config else {}
     place = {"thread_id": own["thread_id"], "checkpoint_ns": own.get("checkpoint_ns", "")}
+    place |= {"user_id": own["user_id"]} if "user_id" in own else {}
     before: RunnableConfig = {
         "configurable": place | {"checkpoint_id": parent.get("checkpoint_id")}
     }

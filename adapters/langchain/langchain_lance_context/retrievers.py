@@ -20,6 +20,8 @@ from lance_context_core.arguments import FilterLike, SearchMode
 from lance_context_core.results import SearchHit
 from lance_context_core.settings import SearchOptions
 from langchain_lance_context._documents import from_document_hit, from_record_hit
+from langchain_lance_context._filters import metadata_first
+from langchain_lance_context._keywords import check_keywords
 
 
 class LanceContextRetriever(HandleOwner, BaseRetriever):
@@ -47,7 +49,8 @@ class LanceContextRetriever(HandleOwner, BaseRetriever):
     k: int = 4
     """How many documents to return at most."""
     filter: Any = None
-    """Which records or documents may be found, in the store's filter language."""
+    """Which records or documents may be found, in the store's filter language; those of a collection
+    as in `LanceContextVectorStore`."""
     mode: SearchMode | None = None
     """`hybrid`, `vector` or `text`; absent means hybrid where the store can embed, else text."""
     neighbours: float | None = None
@@ -102,10 +105,14 @@ class LanceContextRetriever(HandleOwner, BaseRetriever):
         k: int | None = None,
         filter: FilterLike | None = None,
         mode: SearchMode | None = None,
+        **others: Any,
     ) -> dict[str, Any]:
         """How the store is asked: as `invoke` says, else as the fields do."""
+        check_keywords(others, ("k", "filter", "mode"), "invoke")
         session = None if self.session_id is None else {"session_id": self.session_id}
         filters = [one for one in (session, self.filter, filter) if one is not None]
+        if self.collection is not None:
+            filters = [metadata_first(one) or {} for one in filters]
         options = self.options
         if self.neighbours is not None:
             options = replace(options or SearchOptions(), neighbours=self.neighbours)

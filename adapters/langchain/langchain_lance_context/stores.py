@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Self
 
+from langchain_core.embeddings import Embeddings
 from langgraph.store.base import (
     BaseStore,
     IndexConfig,
@@ -16,7 +17,7 @@ from langgraph.store.base import (
     ensure_embeddings,
 )
 
-from lance_context_core import AsyncKeyValues, EmbeddingError, InvalidRequestError, ItemVector
+from lance_context_core import AsyncKeyValues, EmbeddingError, ItemVector
 from lance_context_core import Item as StoredItem
 from lance_context_core.adapting import Handle, HandleOwner, StoreLike, block_on, in_thread
 from lance_context_core.arguments import ItemKey
@@ -29,6 +30,7 @@ from langchain_lance_context._both_ways import (
     Running,
     is_beside_a_loop,
 )
+from langchain_lance_context._connecting import place_at
 from langchain_lance_context._operations import (
     Batch,
     Listing,
@@ -47,9 +49,6 @@ from langchain_lance_context._sweeping import Sweeper
 
 _SWEEP_MINUTES = 5
 """How often `start_ttl_sweeper` sweeps where nobody says."""
-
-_IN_MEMORY = {":memory:": "memory://"}
-"""What SQLite calls it, and what the store does."""
 
 
 class LanceContextStore(HandleOwner, BaseStore):
@@ -79,6 +78,9 @@ class LanceContextStore(HandleOwner, BaseStore):
     index_config: IndexConfig | None
     """What was given as `index`."""
 
+    embeddings: Embeddings | None
+    """Makes the vectors of items, as `index["embed"]` says; None if the store's embedder does."""
+
     def __init__(
         self,
         store: StoreLike,
@@ -96,7 +98,7 @@ class LanceContextStore(HandleOwner, BaseStore):
         - `name`: what the store calls these items, which are `store.kv(name)`.
         """
         self._handle = Handle(store)
-        self.index_config = index
+        self.index_config, self.embeddings = index, None
         self.ttl_config = None if ttl is None else _checked_ttl(ttl)
         self._fields = None if index is None else checked_fields(index.get("fields") or ["$"], "fields")  # fmt: skip
         kv, now = self._handle.aio.kv(name), self._handle.now
@@ -104,6 +106,7 @@ class LanceContextStore(HandleOwner, BaseStore):
         self._awaiting = self._blocking = _Work(kv=kv, now=now)
         if index is not None and index.get("embed") is not None:
             embed, dims = ensure_embeddings(index["embed"]), index.get("dims")
+            self.embeddings = embed
             awaited = _Embed(embed.aembed_documents, embed.aembed_query, dims)
             blocking = _Embed(in_thread(embed.embed_documents), in_thread(embed.embed_query), dims)
             self._awaiting = _Work(kv=kv, now=now, embed=awaited)
@@ -121,9 +124,7 @@ class LanceContextStore(HandleOwner, BaseStore):
         `:memory:` is a store that lives as long as the block. Raises InvalidRequestError for what is
         no text.
         """
-        if not isinstance(conn_string, str):
-            raise InvalidRequestError(f"conn_string={conn_string!r:.80}: give a path or a URI")
-        return cls(_IN_MEMORY.get(conn_string, conn_string), index=index, ttl=ttl)
+        return cls(place_at(conn_string), index=index, ttl=ttl)
 
     def setup(self) -> Nothing:
         """Nothing: the table is made by the first write."""

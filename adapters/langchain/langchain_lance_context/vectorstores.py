@@ -8,6 +8,7 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import VectorStore
 
+from lance_context_core import Document as StoredDocument
 from lance_context_core import Field, InvalidRequestError, Vectors
 from lance_context_core.adapting import Handle, HandleOwner, StoreLike
 from lance_context_core.arguments import FilterLike, SearchMode
@@ -18,6 +19,13 @@ from langchain_lance_context._documents import (
     to_document,
     to_scored,
 )
+from langchain_lance_context._filters import metadata_first
+from langchain_lance_context._keywords import check_keywords
+
+_MADE_WITH = ("collection", "mode")
+_ADDED_WITH = ("ids", "batch_size")
+_SEARCHED_WITH = ("filter", "mode", "options")
+"""The keywords of the calls that LangChain's base class gives any."""
 
 
 class LanceContextVectorStore(HandleOwner, VectorStore):
@@ -25,12 +33,15 @@ class LanceContextVectorStore(HandleOwner, VectorStore):
 
     Every search takes, by keyword:
 
-    - `filter`: which documents may be found, as a dict of the store's filter language. It is applied
-      before the best `k` are taken, so that `k` come back if as many match.
+    - `filter`: which documents may be found, as a dict or a condition in SQL of the store's filter
+      language. It is applied before the best `k` are taken, so that `k` come back if as many match.
+      A name is a key of the metadata. `id`, `text` and `written_by` are the document's own where its
+      metadata has no such key; `Field("id")` is the document's own in any case, and `metadata.id` is
+      the key in any case.
     - `mode`: `vector`, `text` or `hybrid`; else the one that the constructor was given.
     - `options`: the store's `SearchOptions`, which say how hits are fused and ranked.
 
-    Any other keyword is a TypeError. Scores lie in [0, 1], and higher is better: by vector
+    Any other keyword raises a TypeError, which names these. Scores lie in [0, 1], and higher is better: by vector
     (1 + cosine) / 2. They are the relevance scores too.
 
     The asynchronous methods await the store, and block no event loop.
@@ -73,6 +84,7 @@ class LanceContextVectorStore(HandleOwner, VectorStore):
         **kwargs: Any,
     ) -> Self:
         """As the constructor, then `add_texts`. Without a `store` it lives as long as the process."""
+        check_keywords(kwargs, _MADE_WITH, "the constructor")
         made = cls(store, embedding, **kwargs)
         try:
             made.add_texts(texts, metadatas, ids=ids)
@@ -93,6 +105,7 @@ class LanceContextVectorStore(HandleOwner, VectorStore):
         **kwargs: Any,
     ) -> Self:
         """As `from_texts`."""
+        check_keywords(kwargs, _MADE_WITH, "the constructor")
         made = cls(store, embedding, **kwargs)
         try:
             await made.aadd_texts(texts, metadatas, ids=ids)
@@ -118,7 +131,7 @@ class LanceContextVectorStore(HandleOwner, VectorStore):
         cannot hold, an id that stands twice, and lists of different lengths raise
         InvalidRequestError, a ValueError, before anything is written.
         """
-        return self._vectors.upsert(from_texts(texts, metadatas, ids=ids, **kwargs))
+        return self._vectors.upsert(_given(texts, metadatas, ids, kwargs))
 
     async def aadd_texts(
         self,
@@ -129,14 +142,16 @@ class LanceContextVectorStore(HandleOwner, VectorStore):
         **kwargs: Any,
     ) -> list[str]:
         """As `add_texts`."""
-        return await self._aio.upsert(from_texts(texts, metadatas, ids=ids, **kwargs))
+        return await self._aio.upsert(_given(texts, metadatas, ids, kwargs))
 
     def add_documents(self, documents: Iterable[Document], **kwargs: Any) -> list[str]:
         """As `add_texts`; the keyword `ids` takes precedence over the ids of the documents."""
+        check_keywords(kwargs, _ADDED_WITH, "adding")
         return self._vectors.upsert(from_documents(documents, **kwargs))
 
     async def aadd_documents(self, documents: Iterable[Document], **kwargs: Any) -> list[str]:
         """As `add_documents`."""
+        check_keywords(kwargs, _ADDED_WITH, "adding")
         return await self._aio.upsert(from_documents(documents, **kwargs))
 
     def delete(
@@ -146,15 +161,28 @@ class LanceContextVectorStore(HandleOwner, VectorStore):
 
         Unknown ids are no error. Always True.
         """
-        self._vectors.delete(**_what_to_delete(ids, filter, **kwargs))
+        check_keywords(kwargs, (), "deleting")
+        self._vectors.delete(**_what_to_delete(ids, filter))
         return True
 
     async def adelete(
         self, ids: Iterable[str] | None = None, *, filter: FilterLike | None = None, **kwargs: Any
     ) -> bool:
         """As `delete`."""
-        await self._aio.delete(**_what_to_delete(ids, filter, **kwargs))
+        check_keywords(kwargs, (), "deleting")
+        await self._aio.delete(**_what_to_delete(ids, filter))
         return True
+
+    def delete_collection(self) -> int:
+        """Remove the collection with all its versions; returns how many documents it had.
+
+        In a scope only the scope's documents are removed. The next write makes it anew.
+        """
+        return self._vectors.delete_collection()
+
+    async def adelete_collection(self) -> int:
+        """As `delete_collection`."""
+        return await self._aio.delete_collection()
 
     # Reading
 
@@ -165,6 +193,14 @@ class LanceContextVectorStore(HandleOwner, VectorStore):
     async def aget_by_ids(self, ids: Sequence[str], /) -> list[Document]:
         """As `get_by_ids`."""
         return [to_document(one) for one in await self._aio.get(ids)]
+
+    def count(self, *, filter: FilterLike | None = None) -> int:
+        """How many documents match `filter`; of all without one. 0 before the first write."""
+        return self._vectors.count(filter=metadata_first(filter))
+
+    async def acount(self, *, filter: FilterLike | None = None) -> int:
+        """As `count`."""
+        return await self._aio.count(filter=metadata_first(filter))
 
     def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
         """The `k` documents that answer `query` best, best first."""
@@ -178,25 +214,43 @@ class LanceContextVectorStore(HandleOwner, VectorStore):
         self, query: str, k: int = 4, **kwargs: Any
     ) -> list[tuple[Document, float]]:
         """As `similarity_search`, with scores in [0, 1], higher is better."""
-        return to_scored(self._vectors.search(**self._question(query, k, **kwargs)))
+        return to_scored(self._vectors.search(**self._question(query, k, kwargs)))
 
     async def asimilarity_search_with_score(
         self, query: str, k: int = 4, **kwargs: Any
     ) -> list[tuple[Document, float]]:
         """As `similarity_search_with_score`."""
-        return to_scored(await self._aio.search(**self._question(query, k, **kwargs)))
+        return to_scored(await self._aio.search(**self._question(query, k, kwargs)))
 
     def similarity_search_by_vector(
         self, embedding: Sequence[float], k: int = 4, **kwargs: Any
     ) -> list[Document]:
         """The `k` documents nearest to `embedding`, nearest first."""
-        return _without_scores(to_scored(self._vectors.search(**_near(embedding, k, **kwargs))))
+        return _without_scores(self.similarity_search_by_vector_with_score(embedding, k, **kwargs))
 
     async def asimilarity_search_by_vector(
         self, embedding: Sequence[float], k: int = 4, **kwargs: Any
     ) -> list[Document]:
         """As `similarity_search_by_vector`."""
-        return _without_scores(to_scored(await self._aio.search(**_near(embedding, k, **kwargs))))
+        return _without_scores(
+            await self.asimilarity_search_by_vector_with_score(embedding, k, **kwargs)
+        )
+
+    def similarity_search_by_vector_with_score(
+        self, embedding: Sequence[float], k: int = 4, **kwargs: Any
+    ) -> list[tuple[Document, float]]:
+        """As `similarity_search_by_vector`, with scores in [0, 1], higher is better."""
+        return to_scored(self._vectors.search(**_near(embedding, k, kwargs)))
+
+    async def asimilarity_search_by_vector_with_score(
+        self, embedding: Sequence[float], k: int = 4, **kwargs: Any
+    ) -> list[tuple[Document, float]]:
+        """As `similarity_search_by_vector_with_score`."""
+        return to_scored(await self._aio.search(**_near(embedding, k, kwargs)))
+
+    similarity_search_with_score_by_vector = similarity_search_by_vector_with_score
+    asimilarity_search_with_score_by_vector = asimilarity_search_by_vector_with_score
+    """As LangChain's own store in memory calls it."""
 
     def max_marginal_relevance_search(
         self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
@@ -205,14 +259,14 @@ class LanceContextVectorStore(HandleOwner, VectorStore):
 
         With `lambda_mult` 1 nearness alone counts, with 0 diversity alone.
         """
-        kwargs = _diverse(fetch_k, lambda_mult, **kwargs)
+        kwargs = _diverse(fetch_k, lambda_mult, kwargs)
         return self.similarity_search(query, k, **kwargs)
 
     async def amax_marginal_relevance_search(
         self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
     ) -> list[Document]:
         """As `max_marginal_relevance_search`."""
-        kwargs = _diverse(fetch_k, lambda_mult, **kwargs)
+        kwargs = _diverse(fetch_k, lambda_mult, kwargs)
         return await self.asimilarity_search(query, k, **kwargs)
 
     def max_marginal_relevance_search_by_vector(
@@ -224,7 +278,7 @@ class LanceContextVectorStore(HandleOwner, VectorStore):
         **kwargs: Any,
     ) -> list[Document]:
         """As `max_marginal_relevance_search`, for a vector."""
-        kwargs = _diverse(fetch_k, lambda_mult, **kwargs)
+        kwargs = _diverse(fetch_k, lambda_mult, kwargs)
         return self.similarity_search_by_vector(embedding, k, **kwargs)
 
     async def amax_marginal_relevance_search_by_vector(
@@ -236,53 +290,58 @@ class LanceContextVectorStore(HandleOwner, VectorStore):
         **kwargs: Any,
     ) -> list[Document]:
         """As `max_marginal_relevance_search_by_vector`."""
-        kwargs = _diverse(fetch_k, lambda_mult, **kwargs)
+        kwargs = _diverse(fetch_k, lambda_mult, kwargs)
         return await self.asimilarity_search_by_vector(embedding, k, **kwargs)
 
     def _select_relevance_score_fn(self) -> Callable[[float], float]:
         return _itself
 
-    def _question(
-        self,
-        query: str,
-        k: int,
-        *,
-        filter: FilterLike | None = None,
-        mode: SearchMode | None = None,
-        options: SearchOptions | None = None,
-    ) -> dict[str, Any]:
-        """What the store is asked."""
+    def _question(self, query: str, k: int, how: dict[str, Any]) -> dict[str, Any]:
+        """The arguments of the store's search for a text."""
         if not isinstance(query, str):
             raise InvalidRequestError(
                 f"query is a {type(query).__name__}: pass a text, or call the method …_by_vector"
             )
-        how = {"filter": filter, "mode": mode or self._mode, "options": options}
-        return {"query": query, "limit": k, **how}
+        check_keywords(how, _SEARCHED_WITH, "a search")
+        return {"query": query, "limit": k, **_read(how), "mode": how.get("mode") or self._mode}
 
 
-def _near(
-    embedding: Sequence[float],
-    k: int,
-    *,
-    filter: FilterLike | None = None,
-    options: SearchOptions | None = None,
-) -> dict[str, Any]:
-    """What the store is asked for a vector."""
-    how = {"filter": filter, "mode": "vector", "options": options}
-    return {"vector": embedding, "limit": k, **how}
+def _near(embedding: Sequence[float], k: int, how: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of the store's search for a vector."""
+    check_keywords(how, ("filter", "options"), "a search by vector")
+    return {"vector": embedding, "limit": k, **_read(how), "mode": "vector"}
 
 
-def _diverse(
-    fetch_k: int, lambda_mult: float, *, options: SearchOptions | None = None, **kwargs: Any
-) -> dict[str, Any]:
+def _read(how: dict[str, Any]) -> dict[str, Any]:
+    return {"filter": metadata_first(how.get("filter")), "options": how.get("options")}
+
+
+def _diverse(fetch_k: int, lambda_mult: float, how: dict[str, Any]) -> dict[str, Any]:
     """The keywords of a search by maximal marginal relevance."""
-    chosen = replace(options or SearchOptions(), n_candidates=fetch_k, mmr_lambda=lambda_mult)
-    return {**kwargs, "options": chosen}
+    options = how.get("options") or SearchOptions()
+    return {**how, "options": replace(options, n_candidates=fetch_k, mmr_lambda=lambda_mult)}
+
+
+def _given(
+    texts: Iterable[str],
+    metadatas: Iterable[dict[str, Any] | None] | None,
+    ids: Iterable[str | None] | None,
+    how: dict[str, Any],
+) -> list[StoredDocument]:
+    """The documents of texts."""
+    check_keywords(how, _ADDED_WITH, "adding")
+    return from_texts(texts, metadatas, ids=ids, **how)
 
 
 def _what_to_delete(ids: Iterable[str] | None, filter: FilterLike | None) -> dict[str, Any]:
     everything = ids is None and filter is None
-    return {"ids": ids, "filter": Field("id").exists() if everything else filter}
+    return {"ids": ids, "filter": Field("id").exists() if everything else _deleted(filter)}
+
+
+def _deleted(filter: FilterLike | None) -> FilterLike | None:
+    """As it is if it says nothing, so that the store refuses it."""
+    found = metadata_first(filter)
+    return filter if found is None else found
 
 
 def _without_scores(found: Iterable[tuple[Document, float]]) -> list[Document]:

@@ -291,18 +291,47 @@ _LEAST, _GREATEST = -(2**63), 2**64 - 1
 
 _ABSENT = object()
 
+_FEW = 8
+"""How many texts are looked for in JSON, one after the other, before it is parsed."""
+
 
 def condition_in_memory(leaf: tree.Condition, column: str) -> Test | None:
     """Whether a row meets the condition; None if only the engine can tell of any."""
     if (holds := _holds(leaf)) is None:
         return None
-    paths = leaf.field.paths
+    paths, written = leaf.field.paths, _written(leaf)
 
     def test(row: Mapping[str, Any]) -> bool:
         text = row.get(column)
         return holds(None if text is None else _found(_parsed[text], paths))
 
-    return test
+    if not written:
+        return test
+
+    def looked_for(row: Mapping[str, Any]) -> bool:
+        text = row.get(column)
+        if text is None or not (any(one in text for one in written) or "\\" in text):
+            return False
+        return test(row)
+
+    return looked_for
+
+
+def _written(leaf: tree.Condition) -> list[str]:
+    """Texts of which one stands in the JSON of all that meets a condition, where nothing is escaped.
+
+    To look for them takes a tenth of the time that parsing takes. Empty if none need stand there.
+    """
+    match leaf:
+        case tree.Comparison(operator="eq", operand=str(operand)):
+            found = [operand]
+        case tree.Membership(operands=operands) if len(operands) <= _FEW:
+            found = [one for one in operands if isinstance(one, str)]
+            found = found if len(found) == len(operands) else []
+        case _:
+            return []
+    quoted = [f'"{one}"' for one in found]
+    return quoted if quoted == [json.dumps(one, ensure_ascii=False) for one in found] else []
 
 
 def lower(text: str) -> str:
@@ -316,7 +345,7 @@ lowered = remembered(64 * 1024)(lower)
 """As `lower`, of what many rows are asked for."""
 
 _parsed: Made[str, Any] = Made(
-    json.loads, max_bytes=4 * 1024 * 1024, size_of=lambda text, _: 512 + 8 * len(text)
+    json.loads, max_bytes=16 * 1024 * 1024, size_of=lambda text, _: 512 + 8 * len(text)
 )
 """By their texts, values that several conditions ask for, in one search after the other."""
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import inspect
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import pytest
@@ -72,6 +72,10 @@ SYNCHRONOUS = {
         "similarity_search": ("a",),
         "similarity_search_with_score": ("a",),
         "similarity_search_by_vector": ([1.0] * 64,),
+        "similarity_search_by_vector_with_score": ([1.0] * 64,),
+        "similarity_search_with_score_by_vector": ([1.0] * 64,),
+        "count": (),
+        "delete_collection": (),
         "max_marginal_relevance_search": ("a",),
         "max_marginal_relevance_search_by_vector": ([1.0] * 64,),
     },
@@ -82,6 +86,8 @@ SYNCHRONOUS = {
         "put": (THREAD, empty_checkpoint(), {}, {}),
         "put_writes": (CHECKPOINT, [("c", 1)], "task"),
         "delete_thread": ("t",),
+        "delete_threads": (datetime.now(UTC),),
+        "threads": (),
         "delete_for_runs": (["r"],),
         "copy_thread": ("t", "u"),
         "prune": (["t"],),

@@ -9,6 +9,7 @@ import threading
 import time
 from collections import Counter
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from adapters.langchain.conftest import WordEmbeddings
@@ -79,7 +80,11 @@ async def call_vector_store(store, embedding):
     await documents.as_retriever(
         search_type="similarity_score_threshold", search_kwargs={"score_threshold": 0.1}
     ).ainvoke("tea")
+    await documents.asimilarity_search_by_vector_with_score(near)
+    await documents.asimilarity_search_with_score_by_vector(near, filter={"id": "a"})
     await documents.adelete(ids)
+    assert await documents.acount(filter={"a": None}) == 2
+    await documents.adelete_collection()
     await documents.aclose()
 
 
@@ -118,6 +123,10 @@ async def call_saver(store, embedding):
     await saver.aprune(["t"])
     await saver.adelete_for_runs(["r"])
     await saver.adelete_thread("t")
+    await saver.aput_writes(config, [("messages", HumanMessage("late"))], "task")
+    await saver.aput({"configurable": {"thread_id": "v"}}, empty_checkpoint(), {}, {})
+    assert [one.thread_id for one in await saver.athreads(filter={"step": None})] == ["v"]
+    await saver.adelete_threads(datetime.now(UTC) + timedelta(days=1))
     await saver.aclose()
 
 

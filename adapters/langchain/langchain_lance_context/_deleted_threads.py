@@ -1,0 +1,81 @@
+"""Threads that were deleted, so that a run which goes on does not bring them back."""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
+from lance_context_core import AsyncKeyValues, Item
+from lance_context_core.arguments import ItemKey
+from lance_context_core.results import ItemsAppended
+from langchain_lance_context._checkpoints import Place
+from langchain_lance_context._known import Known, Memory
+
+_NAMESPACE = ("", "deleted threads")
+"""No thread has an empty id."""
+
+_KEPT_FOR = timedelta(days=7)
+"""How long a run may go on after its thread was deleted, and store nothing."""
+
+
+class Ancestor(NamedTuple):
+    """A checkpoint that another one, or writes, stand on."""
+
+    place: Place
+    id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletedThreads:
+    """What a saver knows of its deleted threads."""
+
+    memory: Memory
+    items: AsyncKeyValues
+
+    async def note(self, thread: str) -> None:
+        """Store that all checkpoints which the thread has now are about to be deleted."""
+        keys = await self.items.keys(namespace=(thread, "state", None))
+        if keys:
+            last = max(key.partition(" ")[0] for _, key in keys)
+            mark = Item(
+                namespace=_NAMESPACE,
+                key=thread,
+                value={"last": last},
+                expires_at=datetime.now(UTC) + _KEPT_FOR,
+            )
+            await self.items.put([mark])
+
+    async def has_lost(self, ancestors: Collection[Ancestor], done: ItemsAppended) -> bool:
+        """Whether one of the ancestors was deleted with its thread before that commit.
+
+        A deletion stores its mark before it removes anything: what it does not remove sees the mark.
+        """
+        if any(map(self.memory.has_lost, ancestors)):
+            return True
+        unsure = [one for one in ancestors if not _is_there(one, done, self.memory[one.place])]
+        if not unsure:
+            return False
+        threads = {one.place.thread: None for one in unsure}
+        marks = await self.items.get(keys=[(_NAMESPACE, thread) for thread in threads])
+        last = {one.key: str((one.value or {})["last"]) for one in marks if one is not None}
+        asked = [one for one in unsure if one.id <= last.get(one.place.thread, "")]
+        if not asked:
+            return False
+        keys: list[ItemKey] = [(one.place.state, one.id) for one in asked]
+        return None in await self.items.get(keys=keys, include_data=False)
+
+    async def take_back(self, place: Place, checkpoint_id: str, keys: Iterable[ItemKey]) -> None:
+        """Delete a checkpoint that was just put, with these rows and the writes on top of it."""
+        self.memory.lose(Ancestor(place, checkpoint_id))
+        writes = await self.items.keys(namespace=place.state, key_prefix=checkpoint_id)
+        await self.items.delete(keys=list(dict.fromkeys([*keys, *writes])))
+
+
+def _is_there(one: Ancestor, done: ItemsAppended, known: Known | None) -> bool:
+    """Whether it was known to be there at a version since which nothing was deleted."""
+    return (
+        known is not None
+        and known.whole_at is not None
+        and known.whole_at >= done.grows_since
+        and one.id in known.window.by_owner
+    )
