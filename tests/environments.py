@@ -83,7 +83,7 @@ ENVIRONMENTS = {
     ),
     "llama-index-newest": Environment(
         adapter="llama_index",
-        requirements=("llama-index-core==0.14.25", "mypy>=1.18"),
+        requirements=("llama-index-core==0.14.25", "lance-graph==0.4.0", "mypy>=1.18"),
         plugins_off=("asyncio",),
         typed=("adapters/llama_index/llama_index_lance_context", "examples/llama_index_agent.py"),
     ),
