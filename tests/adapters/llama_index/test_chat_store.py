@@ -643,3 +643,19 @@ class Conversations(RuleBasedStateMachine):
 
 TestConversations = Conversations.TestCase
 TestConversations.settings = settings(max_examples=4, stateful_step_count=6, deadline=None)
+
+
+@pytest.mark.defect(37)
+def test_a_buffer_that_is_made_anew_of_what_it_was_saved_as_has_its_messages(tmp_path):
+    with LanceContextChatStore(str(tmp_path / "saved")) as chats:
+        buffer = ChatMemoryBuffer.from_defaults(chat_store=chats, chat_store_key="k")
+        buffer.put(say("hello"))
+        text = json.dumps(buffer.to_dict())
+    with pytest.raises(ValueError, match="LanceContextChatStore"):
+        ChatMemoryBuffer.from_dict(json.loads(text))
+    saved = json.loads(text)
+    with LanceContextChatStore(saved["chat_store"]["store"]) as chats:
+        again = ChatMemoryBuffer.from_defaults(
+            chat_store=chats, chat_store_key=saved["chat_store_key"]
+        )
+        assert texts(again.get()) == ["hello"]
