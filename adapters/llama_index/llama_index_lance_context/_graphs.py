@@ -80,7 +80,8 @@ def labelled(labels: Iterable[str]) -> Filter:
 
 def known_from(sources: Iterable[str]) -> Filter:
     """The entities and relations that one of these chunks or documents names."""
-    return _SOURCES.contains_any(list(sources))
+    sources = list(sources)
+    return _SOURCES.contains_any(sources) | property_place(TRIPLET_SOURCE_KEY).is_in(sources)
 
 
 def node_key(id: str) -> str:
@@ -157,7 +158,10 @@ def _source(properties: Mapping[str, Any]) -> str:
 
 def sources_of(document: Document) -> list[str]:
     """The chunks and documents that name it; "" stands for a caller who named none."""
-    return list(document.metadata[_GRAPH].get("sources", ()))
+    graph = document.metadata[_GRAPH]
+    if "sources" not in graph and graph["class"] != "ChunkNode":
+        return [_source(document.metadata["properties"])]  # as the first ones were written
+    return list(graph.get("sources", ()))
 
 
 def with_sources(document: Document, sources: Iterable[str]) -> Document:

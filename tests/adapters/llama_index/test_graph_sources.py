@@ -1,6 +1,7 @@
 """What a document alone says goes from the property graph with it."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from llama_index.core import PropertyGraphIndex
@@ -99,6 +100,18 @@ def test_an_entity_stays_until_the_last_chunk_that_names_it_goes(
         assert there == {name for pair in said.values() for name in pair}
         assert shared(store) == (there, knows)
     assert graph.get() == []
+
+
+def test_what_was_written_before_sources_were_noted_is_deleted_by_its_property(
+    graph, store, embed_model
+):
+    read(graph, embed_model, chunk("c1", "Ada Ben", "d1"), chunk("c2", "Ada Cy", "d2"))
+    collection = store.vectors("graph")
+    for one in collection.list(include_embedding=True):
+        told = {key: value for key, value in one.metadata["graph"].items() if key != "sources"}
+        collection.upsert([replace(one, metadata={**one.metadata, "graph": told})])
+    graph.delete_llama_nodes(ref_doc_ids=["d1"])
+    assert (entities(graph), known(graph)) == ({"Ada", "Cy"}, {("Ada", "Cy")})
 
 
 def test_what_stays_comes_from_a_chunk_that_exists(graph, embed_model):
