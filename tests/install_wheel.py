@@ -12,6 +12,14 @@ from zipfile import ZipFile
 
 ROOT = Path(__file__).parents[1]
 USES = ROOT / "tests" / "wheels"
+LLAMA_INDEX_NAMES = tuple(
+    f"llama-index-{one}-lance-context"
+    for one in (
+        *("graph-stores", "memory", "retrievers", "storage-chat-store", "storage-docstore"),
+        *("storage-index-store", "storage-kvstore", "vector-stores"),
+    )
+)
+"""Names of the adapter for LlamaIndex, one for each place where its users look."""
 SOURCES = (
     ".",
     "adapters/agentscope",
@@ -23,6 +31,7 @@ SOURCES = (
     "packages/lance-context-anthropic",
     "packages/lance-context-opentelemetry",
     "packages/lance-context-testing",
+    *(f"packages/{one}" for one in LLAMA_INDEX_NAMES),
 )
 """What wheels are built of."""
 UV = (sys.executable, "-m", "uv")
@@ -73,7 +82,13 @@ ENVIRONMENTS = (
     ),
     Environment(
         constraints="tests/pins/llama-index-newest.txt",
-        steps=((("lance-context-core", "llama-index-lance-context"), "llama_index.py"),),
+        steps=(
+            (("lance-context-core", "llama-index-lance-context"), "llama_index.py"),
+            (
+                ("lance-context-core", "llama-index-lance-context", *LLAMA_INDEX_NAMES),
+                "llama_index_names.py",
+            ),
+        ),
     ),
     Environment(
         constraints="tests/pins/agentscope-context.txt",

@@ -86,13 +86,15 @@ class JsonCodec:
 
         Raises InvalidRequestError, as `encode` does, and for what is no mapping with texts as keys.
         """
-        if not isinstance(values, Mapping):
+        if type(values) is not dict and not isinstance(values, Mapping):
             raise InvalidRequestError(f"{where} must be a mapping, not {shown(values)}")
         encoded = {}
         for key, value in values.items():
             if not isinstance(key, str):
                 raise InvalidRequestError(f"{where} has the key {shown(key)}: keys must be texts")
-            encoded[str.__str__(key)] = self.encode(value, f"{where}[{key!r}]")
+            encoded[str.__str__(key)] = (
+                value if type(value) in _AS_THEY_ARE else self.encode(value, f"{where}[{key!r}]")
+            )
         return encoded
 
     def decode_object(self, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -129,10 +131,10 @@ class JsonCodec:
             return int(value) if -(2**63) <= value < 2**63 else _ordered("int", int(value))
         if isinstance(value, float):
             return float(value) if math.isfinite(value) else _ordered("float", float(value))
+        if isinstance(value, list):  # before mappings, as to ask whether one is takes far longer
+            return [self._encode(one, f"{where}[{index}]") for index, one in enumerate(value)]
         if isinstance(value, Mapping):
             return self._encode_mapping(value, where)
-        if isinstance(value, list):
-            return [self._encode(one, f"{where}[{index}]") for index, one in enumerate(value)]
         for one in self._types:
             if isinstance(value, one.python_type):
                 content = self._encode(one.encode(value), where)

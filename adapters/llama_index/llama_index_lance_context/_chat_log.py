@@ -4,7 +4,7 @@ They are the store's history: each key is a session, and each message one of its
 is archived stands in its metadata, so that other frameworks go on reading the whole conversation.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,11 +42,16 @@ class ChatLog:
         return await self._history.session_ids(self._agent_id)
 
     async def entries(
-        self, key: str, status: MessageStatus | None, *, n_messages: int | None = None
+        self,
+        key: str,
+        status: MessageStatus | None,
+        *,
+        n_messages: int | None = None,
+        last: int | None = None,
     ) -> list[Entry]:
-        """What a session holds, in order; enough from the beginning to make `n_messages`."""
+        """What a session holds, in order; enough to make the first `n_messages`, or the `last`."""
         found = await self._history.get_messages(
-            self._agent_id, session_id=key, limit=n_messages, filter=_STATUSES[status]
+            self._agent_id, session_id=key, limit=n_messages, last=last, filter=_STATUSES[status]
         )
         return _entries(found)
 
@@ -87,8 +92,10 @@ class ChatLog:
         self, key: str, position: int, status: MessageStatus | None
     ) -> ChatMessage | None:
         """Remove the message at a position, which may be counted from the end, and return it."""
+        # As far as that position, from the nearer end: a message is a position or several.
+        near = {"n_messages": position + 1} if position >= 0 else {"last": -position}
         while True:
-            found = await self.entries(key, status)
+            found = await self.entries(key, status, **near)
             places = [(entry, one) for entry in found for one in entry.messages]
             if not -len(places) <= position < len(places):
                 return None
@@ -116,10 +123,7 @@ class ChatLog:
         """Remove the first `n` active messages, and return them in order; see `archive_oldest`."""
         known = seen[: _checked(n, "n")]
         taken = await self._take(key, await self._active(key, known))
-        n_taken = n - len(known) + len(taken)
-        while oldest := await self._oldest(key, n_taken - len(taken)):
-            taken += await self._take(key, oldest)
-        return taken
+        return taken + await self._further(key, n - len(known), self._take)
 
     async def archive_oldest(
         self, key: str, n: int, *, seen: Sequence[str] = ()
@@ -131,10 +135,22 @@ class ChatLog:
         """
         known = seen[: _checked(n, "n")]
         archived = await self.archive(key, await self._active(key, known))
-        n_archived = n - len(known) + len(archived)
-        while oldest := await self._oldest(key, n_archived - len(archived)):
-            archived += await self.archive(key, oldest)
-        return archived
+        return archived + await self._further(key, n - len(known), self.archive)
+
+    async def _further(
+        self,
+        key: str,
+        n: int,
+        let_go: Callable[[str, Sequence[Entry]], Awaitable[list[ChatMessage]]],
+    ) -> list[ChatMessage]:
+        """Let go of the first `n` active messages: of others where somebody else took some first."""
+        gone: list[ChatMessage] = []
+        while (n_left := n - len(gone)) > 0:
+            oldest = await self._oldest(key, n_left)
+            gone += await let_go(key, oldest)
+            if len(_flat(oldest)) < n_left:
+                break  # there were no more
+        return gone
 
     async def archive(self, key: str, entries: Sequence[Entry]) -> list[ChatMessage]:
         """Archive these, in one commit; returns the messages that nobody has archived before."""
@@ -169,7 +185,7 @@ class ChatLog:
     async def _oldest(self, key: str, n: int) -> list[Entry]:
         """The first active entries that make up `n` messages."""
         oldest: list[Entry] = []
-        for entry in await self.entries(key, MessageStatus.ACTIVE, n_messages=max(n, 0)):
+        for entry in await self.entries(key, MessageStatus.ACTIVE, n_messages=n):
             if len(_flat(oldest)) >= n:
                 break
             oldest.append(entry)

@@ -1,6 +1,6 @@
 """A property graph as documents of one collection: what is read and written."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from llama_index.core.graph_stores.types import EntityNode, LabelledNode, Relation, Triplet
@@ -17,6 +17,7 @@ from lance_context_core.adapting import Attempts, check_name, listed
 from lance_context_core.filters import And, Or
 from lance_context_core.graph import Entity
 from llama_index_lance_context._graphs import (
+    ARE_CHUNKS,
     ARE_NODES,
     ARE_RELATIONS,
     check_relation,
@@ -24,14 +25,21 @@ from llama_index_lance_context._graphs import (
     from_node,
     from_relation,
     id_of,
+    is_chunk,
+    is_relation,
+    joined,
+    known_from,
     labelled,
     name_of,
     node_key,
+    property_place,
+    sources_of,
     to_labelled_node,
     to_relation,
     touching,
     with_ids,
     with_properties,
+    with_sources,
 )
 from llama_index_lance_context._queries import Ask, find, ranked
 from llama_index_lance_context._shared_graph import SharedGraph
@@ -109,11 +117,22 @@ class GraphLog:
         for relation in relations:
             check_relation(relation)
         relations = await self._by_ids(relations)
-        documents = [from_relation(relation) for relation in relations]
-        ends = {id for relation in relations for id in _endpoints(relation)}
-        await self._add_missing(ends)
-        await self._upsert(documents)
-        await self._share(relations)
+        documents = joined(from_relation(relation) for relation in relations)
+        ends = _ends(documents)
+        attempts = Attempts("the same nodes kept being written by others")
+        while True:
+            attempts.begin()
+            found = await self._there([*(one.id or "" for one in documents), *map(node_key, ends)])
+            missing = [_bare(id, named) for id, named in ends.items() if node_key(id) not in found]
+            try:
+                await self._add(missing)
+            except AlreadyExistsError:
+                continue
+            break
+        await self._upsert(documents, found)
+        nodes = [found[node_key(id)] for id in ends if node_key(id) in found]
+        by_id = {id_of(one): one for one in [*nodes, *missing]}
+        await self._shared.add(missing, relations, by_id)
 
     async def delete(
         self,
@@ -132,33 +151,97 @@ class GraphLog:
         if properties:
             gone += await self._ids(with_properties(properties))
             conditions.append(ARE_RELATIONS & with_properties(properties))
-        going = Or((with_ids(gone), touching(gone), *conditions))
-        await self._shared.forget(await self._vectors.list(filter=going))
-        await self._vectors.delete(filter=going)
+        await self._delete(gone, conditions)
+
+    async def delete_said(self, node_ids: list[str] | None, ref_doc_ids: list[str] | None) -> None:
+        """Delete chunks, by their ids or those of their documents, with what they alone named."""
+        documents = _listed(ref_doc_ids, "ref_doc_ids") or []
+        of_documents = property_place("ref_doc_id").is_in(documents)
+        chunks = await self._ids(ARE_CHUNKS & of_documents) if documents else []
+        gone = [*(_listed(node_ids, "node_ids") or []), *documents, *chunks]
+        await self._delete(gone, (), sources=gone)
+
+    async def _delete(
+        self, ids: Sequence[str], conditions: Sequence[Filter], *, sources: Sequence[str] = ()
+    ) -> None:
+        """Delete nodes, and what is known from `sources` or from the chunks among them alone."""
+        direct = Or((with_ids(ids), touching(ids), *conditions))
+        going = await self._vectors.list(filter=direct)
+        gone = {*sources, *(id_of(one) for one in going if is_chunk(one))}
+        said = await self._known_from(gone, but={one.id for one in going})
+        alone = [one for one in said if not sources_of(one)]
+        kept = [one for one in said if sources_of(one)]
+        extra = [id_of(one) for one in alone if not is_relation(one)]
+        named = Field("id").is_in([one.id for one in alone])
+        further = [*going, *alone, *await self._touching(extra)]
+        await self._shared.forget(further)
+        # First, so that a call that died in between is repeated: what goes still names its sources.
+        await self._write(kept)
+        await self._vectors.delete(filter=Or((direct, named, touching(extra))))
+        await self._tell(kept)
+
+    async def _known_from(
+        self, sources: Collection[str], *, but: Collection[str | None]
+    ) -> list[Document]:
+        """What these sources name, named by the others that do: by none if it is to go.
+
+        A relation that another source names names its ends, too, as an index writes an entity once.
+        """
+        if not sources:
+            return []
+        said = await self._vectors.list(filter=known_from(sources), include_embedding=True)
+        said = [one for one in said if one.id not in but]
+        left = {one.id: [s for s in sources_of(one) if s not in sources] for one in said}
+        alone = [one for one in said if not left[one.id] and not is_relation(one)]
+        for relation in await self._touching([id_of(one) for one in alone]):
+            others = [one for one in sources_of(relation) if one and one not in sources]
+            for end in _endpoints(to_relation(relation)) if relation.id not in but else ():
+                left.get(node_key(end), []).extend(others)
+        return [with_sources(one, left[one.id]) for one in said]
+
+    async def _touching(self, ids: Sequence[str]) -> list[Document]:
+        return await self._vectors.list(filter=touching(ids)) if ids else []
 
     async def _upsert_nodes(self, documents: Sequence[Document]) -> None:
         """Write nodes, and share them: second, so that what is refused is written nowhere."""
         with in_words_of(documents, id_of=name_of):
             ids = [check_name(one.id, f"documents[{n}].id") for n, one in enumerate(documents)]
-        before = await self._vectors.get(ids)
+        before = await self._there(ids)
         called = {one.id: entity_of(one) for one in documents}
-        renamed = [one for one in before if _is_renamed(entity_of(one), called[one.id])]
+        renamed = [one for one in before.values() if _is_renamed(entity_of(one), called[one.id])]
         await self._shared.forget(renamed)
-        await self._upsert(documents)
-        await self._shared.add_nodes(documents)
-        if renamed:
-            led = await self._vectors.list(filter=touching(map(id_of, renamed)))
-            await self._share([to_relation(one) for one in led])
+        await self._upsert(documents, before)
+        led = await self._touching([id_of(one) for one in renamed])
+        await self._tell([*documents, *led])
 
-    async def _share(self, relations: Sequence[Relation]) -> None:
+    async def _tell(self, documents: Sequence[Document]) -> None:
+        """Share nodes and relations that are written."""
+        nodes = [one for one in documents if not is_relation(one)]
+        relations = [to_relation(one) for one in documents if is_relation(one)]
         ends = sorted({id for one in relations for id in _endpoints(one)})
-        nodes = await self._vectors.get([node_key(id) for id in ends])
-        await self._shared.add_relations(relations, {id_of(one): one for one in nodes})
+        there = await self._there([node_key(id) for id in ends])
+        await self._shared.add(nodes, relations, {id_of(one): one for one in there.values()})
 
-    async def _upsert(self, documents: Sequence[Document]) -> None:
-        documents = list({one.id: one for one in documents}.values())
-        with in_words_of(documents, id_of=name_of):
-            await self._vectors.upsert(documents)
+    async def _upsert(
+        self, documents: Sequence[Document], before: Mapping[str | None, Document]
+    ) -> None:
+        """Write documents in the place of those that were there, which name further sources."""
+        old = (before[one.id] for one in documents if one.id in before)
+        await self._write(joined([*old, *documents]))
+
+    async def _write(self, documents: Sequence[Document]) -> None:
+        if documents:
+            with in_words_of(documents, id_of=name_of):
+                await self._vectors.upsert(documents)
+
+    async def _add(self, documents: Sequence[Document]) -> None:
+        if documents:
+            with in_words_of(documents, id_of=name_of):
+                await self._vectors.add(documents)
+
+    async def _there(self, ids: Sequence[str]) -> dict[str | None, Document]:
+        """The documents of these ids that exist."""
+        return {one.id: one for one in await self._vectors.get(ids)} if ids else {}
 
     async def _nodes(
         self, properties: dict[str, Any] | None, ids: Iterable[str] | None
@@ -190,8 +273,8 @@ class GraphLog:
         """The relations, those between names too, where a name is not the id of its entity."""
         endpoints = {id for relation in relations for id in _endpoints(relation)}
         names = {id: _id_of_name(id) for id in endpoints if _id_of_name(id) != id}
-        for id in await self._existing(set(names)):
-            del names[id]
+        for one in (await self._there([node_key(id) for id in names])).values():
+            del names[id_of(one)]
         return [
             one.model_copy(
                 update={
@@ -201,24 +284,6 @@ class GraphLog:
             )
             for one in relations
         ]
-
-    async def _existing(self, ids: set[str]) -> set[str]:
-        return {id_of(one) for one in await self._vectors.get([node_key(id) for id in ids])}
-
-    async def _add_missing(self, ids: set[str]) -> None:
-        """Make entities of those ids that no node has, whatever others add at the same time."""
-        attempts = Attempts("the same nodes kept being written by others")
-        while True:
-            attempts.begin()
-            there = await self._existing(ids)
-            missing = [from_node(EntityNode(name=id)) for id in sorted(ids - there)]
-            try:
-                with in_words_of(missing, id_of=name_of):
-                    await self._vectors.add(missing)
-            except AlreadyExistsError:
-                continue
-            await self._shared.add_nodes(missing)
-            return
 
 
 def _listed(values: list[str] | None, name: str) -> list[str] | None:
@@ -236,3 +301,17 @@ def _endpoints(relation: Relation) -> set[str]:
 
 def _id_of_name(name: str) -> str:
     return EntityNode(name=name).id
+
+
+def _ends(documents: Sequence[Document]) -> dict[str, list[str]]:
+    """The nodes that relations relate, and the sources of what relates them."""
+    ends: dict[str, list[str]] = {}
+    for document in documents:
+        for id in sorted(_endpoints(to_relation(document))):
+            ends.setdefault(id, []).extend(sources_of(document))
+    return ends
+
+
+def _bare(id: str, sources: Sequence[str]) -> Document:
+    """An entity of which nothing is known but that it is related."""
+    return with_sources(from_node(EntityNode(name=id)), sources)

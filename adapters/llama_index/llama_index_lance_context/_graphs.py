@@ -2,12 +2,19 @@
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import date, time, timedelta
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from llama_index.core.graph_stores.types import ChunkNode, EntityNode, LabelledNode, Relation
+from llama_index.core.graph_stores.types import (
+    TRIPLET_SOURCE_KEY,
+    ChunkNode,
+    EntityNode,
+    LabelledNode,
+    Relation,
+)
 
 from lance_context_core import Document, Field, Filter, InvalidRequestError
 from lance_context_core.filters import And
@@ -22,8 +29,11 @@ _CLASS, _LABEL, _SOURCE, _TARGET = (
     Field("metadata", _GRAPH, name) for name in ("class", "label", "source_id", "target_id")
 )
 
+_SOURCES = Field("metadata", _GRAPH, "sources")
+
 _SORTED = (str, int, float, Decimal, date, time, timedelta, UUID)
 
+ARE_CHUNKS = _CLASS.eq("ChunkNode")
 ARE_NODES = _CLASS.is_in(["EntityNode", "ChunkNode"])
 ARE_RELATIONS = _CLASS.eq("Relation")
 
@@ -68,6 +78,12 @@ def labelled(labels: Iterable[str]) -> Filter:
     return ARE_RELATIONS & _LABEL.is_in(list(labels))
 
 
+def known_from(sources: Iterable[str]) -> Filter:
+    """The entities and relations that one of these chunks or documents names."""
+    sources = list(sources)
+    return _SOURCES.contains_any(sources) | property_place(TRIPLET_SOURCE_KEY).is_in(sources)
+
+
 def node_key(id: str) -> str:
     """The id of a node's document."""
     return f"node:{id}"
@@ -84,12 +100,14 @@ def from_node(node: LabelledNode) -> Document:
             f"{type(node).__name__}: a node of the graph is an EntityNode or a ChunkNode"
         )
     id = node.id
-    graph = {
+    graph: dict[str, Any] = {
         "class": class_name,
         "id": id,
         "label": node.label,
         "content": content,
     }
+    if class_name == "EntityNode":
+        graph["sources"] = [_source(node.properties)]
     return Document(
         id=node_key(id),
         # Without a vector no text: the store's embedder knows nothing of the index's model.
@@ -121,10 +139,61 @@ def from_relation(relation: Relation) -> Document:
         id=f"relation:{key}",
         text="",
         metadata={
-            _GRAPH: {"class": "Relation", "label": relation.label, **endpoints},
+            _GRAPH: {
+                "class": "Relation",
+                "label": relation.label,
+                **endpoints,
+                "sources": [_source(relation.properties)],
+            },
             "properties": encode_object(relation.properties, f"the properties of relation {where}"),
         },
     )
+
+
+def _source(properties: Mapping[str, Any]) -> str:
+    """The chunk that an index says it extracted something from, else the document; "" without one."""
+    named = (properties.get(TRIPLET_SOURCE_KEY), properties.get("ref_doc_id"))
+    return next((one for one in named if isinstance(one, str)), "")
+
+
+def sources_of(document: Document) -> list[str]:
+    """The chunks and documents that name it; "" stands for a caller who named none."""
+    graph = document.metadata[_GRAPH]
+    if "sources" not in graph and graph["class"] != "ChunkNode":
+        return [_source(document.metadata["properties"])]  # as the first ones were written
+    return list(graph.get("sources", ()))
+
+
+def with_sources(document: Document, sources: Iterable[str]) -> Document:
+    """The same, named by these alone: if it said that it comes from another chunk, from one of them."""
+    sources = list(dict.fromkeys(sources))
+    properties = dict(document.metadata["properties"])
+    if properties.get(TRIPLET_SOURCE_KEY, "") not in {"", *sources}:
+        del properties[TRIPLET_SOURCE_KEY]
+        if chunks := [one for one in sources if one]:
+            properties[TRIPLET_SOURCE_KEY] = chunks[0]
+    graph = {**document.metadata[_GRAPH], "sources": sources}
+    return replace(document, metadata={_GRAPH: graph, "properties": properties})
+
+
+def joined(documents: Iterable[Document]) -> list[Document]:
+    """One document for each id: the last one, named by all that name one of them."""
+    made: dict[str | None, Document] = {}
+    for one in documents:
+        before = made.get(one.id)
+        named = [] if before is None else sources_of(before)
+        made[one.id] = with_sources(one, [*named, *sources_of(one)]) if named else one
+    return list(made.values())
+
+
+def is_chunk(document: Document) -> bool:
+    """Whether it is a chunk."""
+    return bool(document.metadata[_GRAPH]["class"] == "ChunkNode")
+
+
+def is_relation(document: Document) -> bool:
+    """Whether it is a relation."""
+    return bool(document.metadata[_GRAPH]["class"] == "Relation")
 
 
 def name_of(document: Document) -> str:

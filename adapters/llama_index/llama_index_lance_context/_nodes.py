@@ -58,8 +58,7 @@ def to_document(node: BaseNode) -> Document:
     native = {
         CLASS_NAME: node.class_name(),
         SOURCE_ID: node.ref_doc_id,
-        # A text keeps the order of the keys, which is that of the prompt; the store's JSON does not.
-        _CONTENT: _ENCODER.encode({**encode(content, where), _METADATA: metadata}),
+        _CONTENT: _ENCODER.encode({**encode(content, where), _METADATA: _kept(metadata)}),
     }
     return Document(
         id=node.node_id,
@@ -86,12 +85,31 @@ def to_node(document: Document) -> BaseNode:
     kept = content.pop(_METADATA)
     content = decode(content)
     # Another framework may have changed it since.
+    if isinstance(kept, list):
+        kept = {key: metadata[key] for key in kept if key in metadata}
     content[_METADATA] = decode_object(kept if kept == metadata else metadata)
     node_class = _CLASSES.get(native[CLASS_NAME], TextNode)
     if node_class is TextNode and content.get("text_resource", content) is None:
         # A document without a text, which a TextNode has no word for.
         del content["text_resource"]
     return node_class.from_dict({**content, "embedding": vector})
+
+
+def _kept(metadata: dict[str, Any]) -> dict[str, Any] | list[str]:
+    """What is kept of the metadata in a text beside it: the order of its keys, or else all of it.
+
+    A text keeps the order of keys, which is that of the prompt; the store's JSON does not, nor that
+    of the keys of a mapping within, nor whether a number without a fraction was a float.
+    """
+    return list(metadata) if all(map(_stays_as_it_is, metadata.values())) else metadata
+
+
+def _stays_as_it_is(value: Any) -> bool:
+    if isinstance(value, float):
+        return not value.is_integer()
+    if isinstance(value, list):
+        return all(map(_stays_as_it_is, value))
+    return not isinstance(value, dict)
 
 
 def _keep_data(content: dict[str, Any], node: BaseNode) -> None:

@@ -22,30 +22,30 @@ class SharedGraph:
         """Over the graph of the store."""
         self._store = store
 
-    async def add_nodes(self, documents: Iterable[Document]) -> None:
-        """Say of nodes what their documents say, in one commit."""
-        entities = list(_entities(documents).values())
-        if entities:
-            await self._graph.add_entities(entities)
-
-    async def add_relations(
-        self, relations: Sequence[Relation], nodes: Mapping[str, Document]
+    async def add(
+        self,
+        documents: Iterable[Document],
+        relations: Sequence[Relation] = (),
+        ends: Mapping[str, Document] | None = None,
     ) -> None:
-        """Say what relates `nodes`, which are given by their ids, in one commit."""
-        entities = _entities(nodes.values())
-        ends = {id: one for id, node in nodes.items() if (one := entities.get(node.id or ""))}
-        told = [
-            _told(relation, ends[relation.source_id], ends[relation.target_id])
+        """Say what nodes say, and what relates the nodes in `ends`, by their ids, in one commit."""
+        told = list(_entities(documents).values())
+        made = _entities((ends or {}).values())
+        entities = {
+            id: one for id, node in (ends or {}).items() if (one := made.get(node.id or ""))
+        }
+        related = [
+            _told(relation, entities[relation.source_id], entities[relation.target_id])
             for relation in relations
-            if relation.label and {relation.source_id, relation.target_id} <= ends.keys()
+            if relation.label and {relation.source_id, relation.target_id} <= entities.keys()
         ]
-        if not told:
+        if not told and not related:
             return
         try:
-            await self._graph.add_relations(told)
+            await self._graph.add(told, related)
         except NotFoundError:
             # The nodes were written before the graph was shared, or somebody deleted them there.
-            await self._graph.add(list(ends.values()), told)
+            await self._graph.add([*told, *entities.values()], related)
 
     async def forget(self, documents: Iterable[Document]) -> None:
         """Let nothing be known from these documents any more, in one commit."""

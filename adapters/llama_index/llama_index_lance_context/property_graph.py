@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Any
 
 from llama_index.core.graph_stores.types import (
-    TRIPLET_SOURCE_KEY,
     LabelledNode,
     PropertyGraphStore,
     Relation,
@@ -16,6 +15,7 @@ from llama_index.core.vector_stores.types import VectorStoreQuery
 from lance_context_core import Vectors
 from lance_context_core.adapting import Handle, HandleOwner, StoreLike, block_on, listed
 from lance_context_core.filters import And
+from llama_index_lance_context._cypher import answered, is_answered, schema_of, schema_text
 from llama_index_lance_context._filters import to_filter
 from llama_index_lance_context._given import collection_given, store_given
 from llama_index_lance_context._graph_log import GraphLog
@@ -36,11 +36,10 @@ class LanceContextPropertyGraphStore(HandleOwner, PropertyGraphStore):
     goes with either of its endpoints, so that no triplet ever lacks one. `properties` must all be there, with these
     values. Where ids, names or labels are asked for, an empty list finds nothing.
 
-    Each asynchronous method does what the blocking one does, and blocks no event loop. There are no
-    structured queries: Cypher raises NotImplementedError.
+    Each asynchronous method does what the blocking one does, and blocks no event loop. Cypher is
+    answered with the extra `graph`: `supports_structured_queries` says whether it is installed.
     """
 
-    supports_structured_queries = False
     supports_vector_queries = True
 
     def __init__(
@@ -61,6 +60,8 @@ class LanceContextPropertyGraphStore(HandleOwner, PropertyGraphStore):
         collection = "graph" if collection is None else collection
         self._collection = collection
         aio = self._handle.aio
+        self._graph = aio.graph
+        self.supports_structured_queries = is_answered()
         self._log = GraphLog(aio.vectors(collection), SharedGraph(aio))
 
     @property
@@ -150,16 +151,53 @@ class LanceContextPropertyGraphStore(HandleOwner, PropertyGraphStore):
         """As `vector_query`."""
         return await self._log.vector_query(_asked(query, **kwargs))
 
-    def structured_query(self, query: str, param_map: dict[str, Any] | None = None) -> Any:
-        """Raise NotImplementedError."""
-        raise NotImplementedError(
-            "the store has no query language for graphs: use get, get_triplets, get_rel_map or "
-            "vector_query"
-        )
+    def structured_query(
+        self, query: str, param_map: dict[str, Any] | None = None
+    ) -> list[dict[str, Any]]:
+        """The rows that a query in Cypher returns, for reading; `param_map` has what each `$name` is.
 
-    async def astructured_query(self, query: str, param_map: dict[str, Any] | None = None) -> Any:
-        """Raise NotImplementedError."""
-        return self.structured_query(query, param_map)
+        It is asked of the graph of the store, as `store.graph.cypher` is: of entities and the relations
+        between them, whoever wrote them; chunks are not there. Raises MissingExtraError, an ImportError, without
+        the extra `graph`, InvalidRequestError for what writes or cannot be answered.
+        """
+        return block_on(answered(self._graph, query, param_map))
+
+    async def astructured_query(
+        self, query: str, param_map: dict[str, Any] | None = None
+    ) -> list[dict[str, Any]]:
+        """As `structured_query`."""
+        return await answered(self._graph, query, param_map)
+
+    def get_schema(
+        self,
+        refresh: bool = False,  # noqa: FBT001, FBT002 - the name and place of LlamaIndex's own
+    ) -> dict[str, Any]:
+        """What a query in Cypher can name: `node_props`, `rel_props` and `relationships`.
+
+        It is read anew each time, whatever `refresh` says. Raises as `structured_query`.
+        """
+        return block_on(self.aget_schema(refresh))
+
+    async def aget_schema(  # type: ignore[override] # there a str, of which its callers make one
+        self,
+        refresh: bool = False,  # noqa: ARG002, FBT001, FBT002
+    ) -> dict[str, Any]:
+        """As `get_schema`."""
+        return await schema_of(self._graph)
+
+    def get_schema_str(
+        self,
+        refresh: bool = False,  # noqa: FBT001, FBT002
+    ) -> str:
+        """As `get_schema`, in words, with the rules of a query, for a model that writes one."""
+        return schema_text(self.get_schema(refresh))
+
+    async def aget_schema_str(
+        self,
+        refresh: bool = False,  # noqa: FBT001, FBT002
+    ) -> str:
+        """As `get_schema_str`."""
+        return schema_text(await self.aget_schema(refresh))
 
     # Writing
 
@@ -191,9 +229,10 @@ class LanceContextPropertyGraphStore(HandleOwner, PropertyGraphStore):
         properties: dict[str, Any] | None = None,
         ids: list[str] | None = None,
     ) -> None:
-        """Delete every node and every relation of which one of these is true, in one commit.
+        """Delete every node and every relation of which one of these is true.
 
-        With a node go its relations, and nothing else. Raises InvalidRequestError if nothing is
+        With a node go its relations; with a chunk, what it alone named: see `delete_llama_nodes`.
+        Raises InvalidRequestError if nothing is
         said; an empty list, or no properties, deletes nothing.
         """
         block_on(self._log.delete(entity_names, relation_names, properties, ids))
@@ -208,16 +247,22 @@ class LanceContextPropertyGraphStore(HandleOwner, PropertyGraphStore):
         """As `delete`."""
         await self._log.delete(entity_names, relation_names, properties, ids)
 
+    def delete_llama_nodes(
+        self, node_ids: list[str] | None = None, ref_doc_ids: list[str] | None = None
+    ) -> None:
+        """Delete chunks, by their ids or their documents', and what they alone named.
+
+        An entity or a relation that another chunk names stays, until the last of these goes: a chunk
+        names what has its id as `triplet_source_id`, and the ends of such relations. What was written
+        without one stays, too. Repeat a call that died: it goes on.
+        """
+        block_on(self._log.delete_said(node_ids, ref_doc_ids))
+
     async def adelete_llama_nodes(
         self, node_ids: list[str] | None = None, ref_doc_ids: list[str] | None = None
     ) -> None:
-        """Delete chunks, and what was extracted from them, by their ids or their documents'."""
-        found: list[LabelledNode] = []
-        for key, ids in ((TRIPLET_SOURCE_KEY, node_ids), ("ref_doc_id", ref_doc_ids)):
-            found += await self.aget(ids=ids or [])
-            for id in ids or []:
-                found += await self.aget(properties={key: id})
-        await self.adelete(ids=[node.id for node in found])
+        """As `delete_llama_nodes`."""
+        await self._log.delete_said(node_ids, ref_doc_ids)
 
 
 def _asked(query: VectorStoreQuery, **kwargs: Any) -> Ask:

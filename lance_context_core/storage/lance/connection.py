@@ -25,7 +25,7 @@ from lance_context_core.errors import (
     StorageError,
     StoreFormatError,
 )
-from lance_context_core.storage.lance import relocation
+from lance_context_core.storage.lance import probe, relocation
 from lance_context_core.storage.lance.durability import Durability, syncer_of
 from lance_context_core.storage.lance.errors import asked, damaged, is_damage, is_panic
 from lance_context_core.storage.lance.indexes import TextIndex
@@ -133,6 +133,7 @@ class Connection:
         return self._engine or await self._connected()
 
     async def _connected(self) -> Any:
+        await probe.require_known()
         await self._settled()
         connecting = lancedb.connect_async(
             self.uri,

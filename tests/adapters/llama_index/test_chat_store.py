@@ -151,6 +151,87 @@ def test_more_than_there_are_are_all(chats):
     assert run(chats.delete_oldest_messages("k", 9)) == []
 
 
+READS, WRITES = (
+    ("get_messages", "session_ids"),
+    ("append_many", "replace", "clear", "annotate", "pop"),
+)
+
+
+@pytest.fixture
+def verbs(monkeypatch):
+    """The verbs that the store's history is asked for, in order."""
+    asked = []
+
+    def counted(name):
+        verb = getattr(AsyncHistory, name)
+
+        async def counting(self, *given, **named):
+            asked.append(name)
+            return await verb(self, *given, **named)
+
+        monkeypatch.setattr(AsyncHistory, name, counting)
+
+    for name in (*READS, *WRITES):
+        counted(name)
+    return asked
+
+
+@pytest.mark.parametrize("has_read", [False, True])
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        (lambda chats: chats.add_message("k", say("a")), ["append_many"]),
+        (lambda chats: chats.add_messages("k", spoken(9)), ["append_many"]),
+        (lambda chats: chats.set_messages("k", spoken(9)), ["replace"]),
+        (lambda chats: chats.archive_oldest_messages("k", 1), ["get_messages", "annotate"]),
+        (lambda chats: chats.archive_oldest_messages("k", 5), ["get_messages", "annotate"]),
+        (lambda chats: chats.delete_oldest_messages("k", 1), ["get_messages", "clear"]),
+        (lambda chats: chats.delete_oldest_messages("k", 5), ["get_messages", "clear"]),
+        (lambda chats: chats.delete_message("k", 0), ["get_messages", "clear"]),
+        (lambda chats: chats.delete_message("k", -1), ["get_messages", "clear"]),
+        (lambda chats: chats.delete_messages("k"), ["clear"]),
+    ],
+)
+def test_every_call_asks_for_one_write_and_at_most_one_read(
+    chats, store, verbs, call, expected, has_read
+):
+    async def once():
+        await chats.add_messages("k", spoken(6))
+        if has_read:
+            await chats.get_messages("k")
+        verbs.clear()
+        before = await store.aio.version()
+        await call(chats)
+        return await store.aio.version() - before
+
+    n_commits = run(once())
+    assert (verbs, n_commits) == (expected, 1)
+
+
+def test_more_than_there_are_are_let_go_of_by_one_write(chats, store, verbs):
+    run(chats.add_messages("k", spoken(3)))
+    verbs.clear()
+    assert run(chats.archive_oldest_messages("k", 2)) == spoken(2)
+    assert run(chats.delete_oldest_messages("k", 2)) == spoken(1, start=2)
+    assert verbs == ["get_messages", "annotate", "get_messages", "clear"]
+
+
+def test_a_message_is_deleted_without_reading_what_is_farther_away(chats, monkeypatch):
+    read, n_read = AsyncHistory.get_messages, []
+
+    async def counting(self, *given, **named):
+        found = await read(self, *given, **named)
+        n_read.append(len(found))
+        return found
+
+    run(chats.add_messages("k", spoken(20)))
+    monkeypatch.setattr(AsyncHistory, "get_messages", counting)
+    assert [run(chats.delete_message("k", one)).content for one in (0, 2, -1, -3)] == [
+        *("m0", "m3", "m19", "m16")
+    ]
+    assert n_read == [1, 3, 1, 3]
+
+
 @pytest.mark.defect(28)
 def test_setting_the_active_messages_keeps_the_archived_ones(chats):
     run(chats.add_messages("k", spoken(4)))
@@ -562,3 +643,19 @@ class Conversations(RuleBasedStateMachine):
 
 TestConversations = Conversations.TestCase
 TestConversations.settings = settings(max_examples=4, stateful_step_count=6, deadline=None)
+
+
+@pytest.mark.defect(37)
+def test_a_buffer_that_is_made_anew_of_what_it_was_saved_as_has_its_messages(tmp_path):
+    with LanceContextChatStore(str(tmp_path / "saved")) as chats:
+        buffer = ChatMemoryBuffer.from_defaults(chat_store=chats, chat_store_key="k")
+        buffer.put(say("hello"))
+        text = json.dumps(buffer.to_dict())
+    with pytest.raises(ValueError, match="LanceContextChatStore"):
+        ChatMemoryBuffer.from_dict(json.loads(text))
+    saved = json.loads(text)
+    with LanceContextChatStore(saved["chat_store"]["store"]) as chats:
+        again = ChatMemoryBuffer.from_defaults(
+            chat_store=chats, chat_store_key=saved["chat_store_key"]
+        )
+        assert texts(again.get()) == ["hello"]

@@ -115,6 +115,19 @@ def test_every_class_has_its_author():
     assert [*hub["class_authors"], *FUNCTIONS] == llama_index_lance_context.__all__
 
 
+@pytest.mark.parametrize("leaf", LEAVES)
+def test_each_place_has_a_distribution_of_its_name_that_brings_this_one(leaf):
+    place = leaf.removesuffix(".lance_context")
+    name = f"llama-index-{place.replace('.', '-').replace('_', '-')}-lance-context"
+    told = tomllib.loads((ROOT / "packages" / name / "pyproject.toml").read_text(encoding="utf-8"))
+    assert told["project"]["name"] == name
+    assert told["project"]["version"] == llama_index_lance_context.__version__
+    assert told["project"]["dependencies"] == ["llama-index-lance-context>=0.1,<0.2"]
+    hub = told["tool"]["llamahub"]
+    assert hub["import_path"] == f"llama_index.{leaf}"
+    assert list(hub["class_authors"]) == LEAVES[leaf]
+
+
 def test_types_are_shipped():
     assert (Path(llama_index_lance_context.__file__).parent / "py.typed").is_file()
 

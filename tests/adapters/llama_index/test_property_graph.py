@@ -366,6 +366,7 @@ def test_nodes_are_found_by_vector_filter_and_words(graph):
             EntityNode(name="without a vector"),
         ]
     )
+    assert graph.supports_vector_queries
     graph.upsert_relations([Relation(label="tea", source_id="ginger tea", target_id="iced tea")])
     query = VectorStoreQuery(query_embedding=[1.0, 0.0], query_str="iced tea", similarity_top_k=9)
     nodes, scores = graph.vector_query(query)
@@ -390,15 +391,6 @@ def test_an_empty_graph_answers_with_nothing(graph):
     graph.delete(ids=["a"])
     graph.upsert_nodes([])
     graph.upsert_relations([])
-
-
-async def test_there_are_no_structured_queries(graph):
-    assert not graph.supports_structured_queries
-    assert graph.supports_vector_queries
-    with pytest.raises(NotImplementedError, match="get_rel_map"):
-        graph.structured_query("MATCH (n) RETURN n")
-    with pytest.raises(NotImplementedError):
-        await graph.astructured_query("MATCH (n) RETURN n")
 
 
 # Its life
@@ -443,8 +435,7 @@ async def test_the_asynchronous_methods_do_not_block_the_event_loop(graph, monke
 
 def test_all_that_blocks_has_a_counterpart_that_does_not():
     for name, _ in inspect.getmembers(PropertyGraphStore, inspect.iscoroutinefunction):
-        inherits = name in {"aget_llama_nodes", "aget_schema", "aget_schema_str"}
-        assert inherits or name in vars(LanceContextPropertyGraphStore), name
+        assert name == "aget_llama_nodes" or name in vars(LanceContextPropertyGraphStore), name
 
 
 def test_an_index_is_built_on_it_and_asked(graph, embed_model):

@@ -1,6 +1,7 @@
 """Values that JSON has no word for: they read back as they were, and the nodes' hashes stay."""
 
 import math
+from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from pathlib import PurePosixPath
@@ -281,3 +282,39 @@ def kept():
 def test_filters_find_values_that_json_has_no_word_for(kept, operator, operand, expected):
     found = kept.get_nodes(filters=every(leaf("it", operator, operand)))
     assert {one.node_id for one in found} == set(expected)
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"z": "last", "a": 1, "m": None, "b": [True, "x", 2]},
+        {"z": 1.0, "a": 2},
+        {"z": {"y": 1, "b": 2}, "a": [{"d": 1, "c": 2}]},
+        {"z": -0.0, "a": 1.5},
+    ],
+)
+def test_metadata_keeps_its_order_and_its_types(store, metadata):
+    made = node("a text", id="n", metadata=metadata)
+    nodes = LanceContextVectorStore(store)
+    nodes.add([made])
+    (found,) = nodes.get_nodes(["n"])
+    assert repr(found.metadata) == repr(metadata)
+    assert found.hash == made.hash
+
+
+def test_plain_metadata_is_stored_once(store):
+    made = node("a text", id="n", metadata={"where": "in the cupboard", "shelves": ["left one"]})
+    LanceContextVectorStore(store, collection="c").add([made])
+    (document,) = store.vectors("c").get(["n"])
+    stored = repr(document.metadata)
+    assert [stored.count(one) for one in ("in the cupboard", "left one")] == [1, 1]
+
+
+def test_metadata_that_another_framework_changed_is_as_it_is_now(store):
+    nodes = LanceContextVectorStore(store, collection="c")
+    nodes.add([node("a text", id="n", metadata={"z": 1, "a": 2})])
+    (document,) = store.vectors("c").get(["n"], include_embedding=True)
+    changed = {key: one for key, one in document.metadata.items() if key != "z"} | {"new": 3}
+    store.vectors("c").upsert([replace(document, metadata=changed)])
+    (found,) = nodes.get_nodes(["n"])
+    assert found.metadata == {"a": 2, "new": 3}
