@@ -38,13 +38,33 @@ from agentscope.state import AgentState
 from agentscope_lance_context import LanceContextStorage
 from pydantic import SecretStr
 
-from lance_context_core import AsyncContextStore, ContextStore, InvalidRequestError, NotFoundError
+from lance_context_core import (
+    AsyncContextStore,
+    AsyncKeyValues,
+    ContextStore,
+    InvalidRequestError,
+    NotFoundError,
+)
 
 
 @pytest.fixture
 def storage(tmp_path):
     with ContextStore.open(tmp_path) as store:
         yield LanceContextStorage(store)
+
+
+@pytest.fixture
+def overlapping(monkeypatch):
+    """Have all who begin at the same moment read before any of them writes."""
+    read = AsyncKeyValues.get
+
+    async def get(*asked, **options):
+        found = await read(*asked, **options)
+        for _ in range(50):
+            await asyncio.sleep(0)
+        return found
+
+    monkeypatch.setattr(AsyncKeyValues, "get", get)
 
 
 def agent(name="cook", user="ada", source="user", **more):
@@ -241,6 +261,7 @@ async def test_credentials_are_a_users_own_and_named_after_their_kind(storage):
 
 
 @pytest.mark.parametrize("kind", ["mcp", "skill"])
+@pytest.mark.usefixtures("overlapping")
 async def test_the_name_of_what_is_installed_is_unique_for_its_user(storage, kind):
     def made(name):
         return mcp(name) if kind == "mcp" else SkillRecord(user_id="ada", name=name)
@@ -360,6 +381,7 @@ async def test_a_channel_is_found_without_its_user_and_by_its_bot(storage):
     assert await storage.get_channel_id_by_platform_bot_id("bot 2") is None
 
 
+@pytest.mark.usefixtures("overlapping")
 async def test_one_worker_at_a_time_has_a_document(storage):
     base = knowledge_base()
     one = document(base)
@@ -390,6 +412,7 @@ async def test_one_worker_at_a_time_has_a_document(storage):
     assert not await storage.acquire_knowledge_document_lease("ada", base.id, "x", "n", minute)
 
 
+@pytest.mark.usefixtures("overlapping")
 async def test_what_two_change_of_a_document_at_once_is_kept(storage):
     base = knowledge_base()
     one = document(base)
