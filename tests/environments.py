@@ -159,7 +159,11 @@ ENVIRONMENTS = {
         ),
         is_oldest=True,
     ),
-    "agentscope2": Environment(adapter="agentscope", requirements=("agentscope==2.0.10",)),
+    "agentscope2": Environment(
+        adapter="agentscope",
+        requirements=("agentscope[service]==2.0.10", "httpx>=0.27"),
+        unconstrained=("mcp",),
+    ),
     "agentscope2-oldest": Environment(
         adapter="agentscope", requirements=("agentscope==2.0.3",), is_oldest=True
     ),

@@ -118,8 +118,8 @@ class _Turn:
         self._until: float | None = None
         """When this turn has taken long enough; None before anything is converted in it."""
         self._is_begun = False
-        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
-        """A heap: who has waited longest is first."""
+        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
+        """A heap: who has waited longest is first; with how many each waits for."""
         self._n_woken = 0
         """Who has waited, and goes on in this turn, before all who come now."""
         self._served: set[asyncio.Task[Any] | None] = set()
@@ -151,7 +151,8 @@ class _Turn:
         # first for ever.
         place, taken = next(self._places), 0
         while taken < least:
-            heapq.heappush(self._waiting, (place, future := self.loop.create_future()))
+            future = self.loop.create_future()
+            heapq.heappush(self._waiting, (place, n - taken, future))
             self._begin()
             try:
                 await future
@@ -174,9 +175,11 @@ class _Turn:
         self._n_left, self._until = STEP, None
         self._served.clear()
         # No more can find something left: to wake all others again and again would cost their square.
-        for _ in range(min(STEP, len(self._waiting))):
-            _, future = heapq.heappop(self._waiting)
+        n_left = STEP
+        while self._waiting and n_left > 0:
+            _, n, future = heapq.heappop(self._waiting)
             if not future.done():
+                n_left -= n
                 future.set_result(None)
                 self._n_woken += 1
         self._is_begun = bool(self._waiting)

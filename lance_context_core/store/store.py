@@ -271,7 +271,8 @@ class AsyncContextStore(AsyncAnswers, Opened):
         """Merge fragments, fold new rows into the indexes, build those that pay, thin the versions.
 
         Returns what was done to each table of this branch. With `only_due` that is what the store
-        would do by itself; else all of it. `progress` is called after each table.
+        would do by itself; else all of it, and the journal gives back what was folded. `progress` is
+        called after each table.
         """
         tables = await self._whole().tables_to("maintain")
         self._resources.writable()
@@ -279,9 +280,13 @@ class AsyncContextStore(AsyncAnswers, Opened):
             await Services(self._records(), RULES).tidying.put_all_away()
         await self._resources.settle()
         await self._note_writes()
-        return await self._resources.upkeep.maintain(
+        done = await self._resources.upkeep.maintain(
             tables, policy=policy, only_due=only_due, progress=progress
         )
+        journal = self._resources.database.root.connection.journal
+        if journal is not None and not only_due:
+            await journal.shrink()
+        return done
 
     async def stats(self) -> StoreStats:
         """What the tables of this branch consist of, what is due there, and what was done last.

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from agentscope_lance_context.agentscope1.session import LanceContextSession
     from agentscope_lance_context.agentscope1.vdb_store import LanceContextVDBStore
     from agentscope_lance_context.agentscope1.windows import LanceContextWindowFormatter
+    from agentscope_lance_context.agentscope2.app_storage import LanceContextStorage
     from agentscope_lance_context.agentscope2.document_knowledge import (
         LanceContextDocumentKnowledgeBase,
     )
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
         "LanceContextSession",
         "LanceContextSessionHistoryService",
         "LanceContextStateService",
+        "LanceContextStorage",
         "LanceContextVDBStore",
         "LanceContextVectorStore",
         "LanceContextWindowFormatter",
@@ -70,6 +72,7 @@ _LATER = {
     "LanceContextSession": "agentscope1.session",
     "LanceContextSessionHistoryService": "session_history",
     "LanceContextStateService": "state",
+    "LanceContextStorage": "agentscope2.app_storage",
     "LanceContextVDBStore": "agentscope1.vdb_store",
     "LanceContextVectorStore": "agentscope2.vector_store",
     "LanceContextWindowFormatter": "agentscope1.windows",

@@ -39,8 +39,10 @@ AGENT_STATES = Place(name="agentscope_agent_states", segment="agent states")
 """Of `LanceContextAgentStateStore`, by agent and session."""
 COLLECTIONS = Place(name="agentscope_collections", segment="collections")
 """Of `LanceContextVectorStore`: which collections there are."""
+APP = Place(name="agentscope_app", segment="app")
+"""Of `LanceContextStorage`, by kind."""
 
-PLACES = (SESSIONS, STATES, SESSION_STATES, SUMMARIES, AGENT_STATES, COLLECTIONS)
+PLACES = (SESSIONS, STATES, SESSION_STATES, SUMMARIES, AGENT_STATES, COLLECTIONS, APP)
 
 TOLD = "agentscope memory/"
 """How the sessions begin in which `LanceContextKnowledgeService` keeps what it was told."""

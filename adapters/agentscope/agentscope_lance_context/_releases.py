@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import version
+from types import ModuleType
 from typing import Any
 
 from lance_context_core.errors import MissingExtraError
@@ -25,7 +26,7 @@ class Releases:
         if name not in self.modules:
             raise AttributeError(f"no {name!r} is imported from agentscope")
         try:
-            found = getattr(import_module(f"agentscope.{self.modules[name]}"), name)
+            found = getattr(_module(self.modules[name]), name)
         except (ImportError, AttributeError) as error:
             raise self._missing(name, str(error)) from error
         installed = version("agentscope")
@@ -40,6 +41,17 @@ class Releases:
             f"{name} needs agentscope from {first} on, before {end}: "
             f"pip install 'agentscope-lance-context[{self.extra}]' ({problem})"
         )
+
+
+def _module(path: str) -> ModuleType:
+    """The module below agentscope, and each package that it is in.
+
+    Of a package whose import fails the modules stay that were imported until then.
+    """
+    names = path.split(".")
+    for n in range(1, len(names)):
+        import_module(".".join(("agentscope", *names[:n])))
+    return import_module(f"agentscope.{path}")
 
 
 def _numbers(release: str) -> tuple[int, ...]:

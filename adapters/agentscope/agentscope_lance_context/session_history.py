@@ -181,10 +181,10 @@ class LanceContextSessionHistoryService(StoreService, SessionHistoryService):
         """Whether messages may be appended to a session, which is created if it may be."""
         if self._ttl is not None:
             await self._use(store, session_id)
-        # Mostly there are messages, which have just been read.
-        if await store.history.count("", session_id=session_id):
-            return True
+        # Of a session that began here that is known without a look at its messages.
         if await self._state(store, session_id) == _OPEN:
+            return True
+        if await store.history.count("", session_id=session_id):
             return True
         if not self._creates_missing:
             await self._mark(store, session_id, _OPEN)

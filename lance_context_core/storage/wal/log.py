@@ -11,7 +11,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
@@ -351,6 +351,14 @@ class Journal:
         """Move what is in the log into the database, if it has become much."""
         if sqlite.log_bytes(self.path) > _MOST_LOG_BYTES:
             await asyncio.to_thread(sqlite.checkpoint, self.path, is_synced=self._is_synced)
+
+    async def shrink(self) -> None:
+        """Give back the room of entries that were folded, if it is much; not now if others write."""
+        if await self.ways.opened() is None:
+            return
+        async with self.alone():
+            with suppress(sqlite.BusyError):
+                await asyncio.to_thread(sqlite.shrink, self.path)
 
     # What else lives in its database
 

@@ -253,6 +253,25 @@ def checkpoint(path: Path, *, is_synced: bool) -> None:
                 way.connection.close()
 
 
+_MUCH_FREE_BYTES = 1024 * 1024
+"""From so much on it is worth the while to write anew what stays."""
+
+
+def shrink(path: Path) -> None:
+    """Give back what was let go of, if it is much and most of the file. Raises BusyError while others write."""
+    with translated(path):
+        connection = sqlite3.connect(path, isolation_level=None, timeout=0)
+        try:
+            asked = "SELECT * FROM pragma_freelist_count, pragma_page_count, pragma_page_size"
+            n_free, n, size = connection.execute(asked).fetchone()
+            if n_free * size >= _MUCH_FREE_BYTES and 2 * n_free > n:
+                connection.execute("PRAGMA temp_store=MEMORY")
+                connection.execute("VACUUM")
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        finally:
+            connection.close()
+
+
 def log_bytes(path: Path) -> int:
     """The size of SQLite's log; 0 if there is none."""
     try:

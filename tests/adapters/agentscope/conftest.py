@@ -3,6 +3,7 @@
 import sys
 import warnings
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,9 @@ LINES = _lines()
 LINE = LINES[0] if LINES else None
 """The line whose tests are run."""
 
+HAS_APP = find_spec("apscheduler") is not None
+"""Whether the app of agentscope 2 is installed, too."""
+
 _RUNTIMES = (RUNTIME_0, RUNTIME_1)
 ONLY = {
     "test_session_history.py": _RUNTIMES,
@@ -58,6 +62,8 @@ ONLY = {
 """The tests of what not every line has."""
 
 collect_ignore_glob = [pattern for pattern, lines in ONLY.items() if LINE not in lines]
+if not HAS_APP:
+    collect_ignore_glob.append("test_agentscope2_app_*.py")
 
 # AgentScope's own retrieval services stand on the adapters of the other frameworks.
 for _other in ("langchain", "llama_index"):

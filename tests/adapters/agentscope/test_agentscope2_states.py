@@ -1,6 +1,10 @@
 """States of agents of agentscope 2.x, saved and loaded, and the conversations in them."""
 
 import asyncio
+import itertools
+import json
+import random
+from dataclasses import replace
 
 import pytest
 from adapters.agentscope.agentscope2_doubles import (
@@ -274,6 +278,151 @@ def test_a_state_that_is_not_used_for_long_ends(tmp_path, clock):
             assert asyncio.run(states.load("s")).summary == "kept"
         clock.advance(seconds=60)
         assert asyncio.run(states.load("s")) is None
+
+
+async def test_what_is_saved_beside_a_conversation_does_not_grow_with_it(tmp_path):
+    async with await AsyncContextStore.open(tmp_path) as store:
+        states, sizes = LanceContextAgentStateStore(store), []
+        commits = tmp_path / "records.lance" / "_versions"
+        for number in range(40):
+            state = await states.load("s") or AgentState(session_id="s")
+            state.context += [
+                UserMsg("Ada", f"question {number:02}"),
+                AssistantMsg("Cook", [TextBlock(text=f"answer {number:02}")]),
+            ]
+            await states.save(state)
+            if number == 0:
+                n_commits = len([*commits.iterdir()])
+            (item,) = await store.scope(user_id="~").kv("agentscope_agent_states").list()
+            sizes.append(len(item.data) + len(json.dumps(item.value)))
+        assert len(state.context) == 80
+        # A few bytes are for the number of the messages.
+        assert max(sizes) - min(sizes) < 16
+        # Each turn is appended: it is no commit of its own.
+        assert len([*commits.iterdir()]) == n_commits
+
+
+async def test_a_state_that_an_earlier_release_saved_goes_on(tmp_path):
+    async with await AsyncContextStore.open(tmp_path) as store:
+        states = LanceContextAgentStateStore(store)
+        hint = AssistantMsg("memory", [HintBlock(hint="psst")])
+        words = ["one", "two", "three", "four"]
+        said = [UserMsg("Ada", word, id=word) for word in words]
+        await states.save(AgentState(session_id="s", context=said), user_id="ada")
+        items = store.scope(user_id="ada").kv("agentscope_agent_states")
+        (item,) = await items.list()
+        # As it was kept then: with the ids of all messages, here without the first one.
+        data = json.loads(item.data)
+        data["context"] = ["two", hint.model_dump(mode="json"), "three", "four"]
+        value = {"messages": dict.fromkeys(words[1:], "a digest"), "last": "four"}
+        await items.put([replace(item, value=value, data=json.dumps(data).encode())])
+        history = store.scope(user_id="ada").history
+        await history.append("", Message.user("five", id="five"), session_id="s")
+        expected = ["two", None, "three", "four", "five"]
+        for _ in range(2):
+            state = await states.load("s", user_id="ada")
+            assert texts(state.context) == expected
+            assert state.context[1].content == hint.content
+            state.context.append(UserMsg("Ada", "more"))
+            expected.append("more")
+            await states.save(state, user_id="ada")
+        kept = await history.get_messages("", session_id="s")
+        assert [one.text for one in kept] == [*words, "five", "more", "more"]
+
+
+async def test_what_others_add_while_an_agent_answers_is_in_the_state(tmp_path):
+    async with (
+        LanceContextAgentStateStore(tmp_path) as states,
+        await AsyncContextStore.open(tmp_path) as another,
+    ):
+        talk = another.scope(user_id="ada").history
+        await states.save(AgentState(session_id="s", context=[UserMsg("Ada", "a")]), user_id="ada")
+        state = await states.load("s", user_id="ada")
+        for said, theirs in (("b", "x"), ("c", "y")):
+            await talk.append("", Message.user(theirs), session_id="s")
+            state.context.append(UserMsg("Ada", said))
+            await states.save(state, user_id="ada")
+        state = await states.load("s", user_id="ada")
+        assert texts(state.context) == ["a", "x", "b", "y", "c"]
+        # Loaded once more it is the same, so that nothing is written anew for it.
+        assert await states.load("s", user_id="ada") == state
+
+
+async def test_a_save_that_was_cut_short_is_repeated_with_a_reply_that_has_grown(tmp_path):
+    async with await AsyncContextStore.open(tmp_path) as store:
+        states = LanceContextAgentStateStore(store)
+        reply = AssistantMsg("Cook", [TextBlock(text="Let me see.")])
+        state = AgentState(session_id="s", context=[UserMsg("Ada", "begin")])
+        await states.save(state)
+        items = store.scope(user_id="~").kv("agentscope_agent_states")
+        (before,) = await items.list()
+        state.context.append(reply)
+        await states.save(state)
+        # As if the second part of that had not come about.
+        await items.put([before])
+        reply.content.append(TextBlock(text="Three."))
+        await states.save(state)
+        expected = ["begin", "Let me see.\nThree."]
+        assert texts((await states.load("s")).context) == expected
+    assert [one.text for one in history(tmp_path, "s")] == expected
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_a_state_has_what_the_agent_left_in_it_and_what_others_added(tmp_path, seed):
+    draw = random.Random(seed)
+    async with await AsyncContextStore.open(tmp_path) as store:
+        states = LanceContextAgentStateStore(store)
+        talk = store.scope(user_id="ada").history
+        state, told, forgotten = AgentState(session_id="s"), itertools.count(), set()
+        for _ in range(30):
+            did = draw.choice(["say", "say", "grow", "front", "middle", "other", "forget", "hint"])
+            context = state.context
+            spoken = [one for one in context if not is_hint(one)]
+            if did == "say":
+                context.append(UserMsg("Ada", f"q{next(told)}"))
+                context.append(AssistantMsg("Cook", [TextBlock(text=f"a{next(told)}")]))
+            elif did == "hint":
+                context.append(AssistantMsg("memory", [HintBlock(hint=f"h{next(told)}")]))
+            elif did == "grow" and spoken:
+                spoken[-1].content.append(TextBlock(text=f"g{next(told)}"))
+            elif did == "front":
+                del context[: draw.randint(0, len(context))]
+            elif did == "middle" and len(context) > 2:
+                del context[draw.randrange(1, len(context) - 1)]
+            await states.save(state, user_id="ada")
+            expected = [one.model_dump() for one in state.context]
+            if did == "other":
+                more = Message.user(f"o{next(told)}", id=f"o{next(told)}")
+                await talk.append("", more, session_id="s")
+            elif did == "forget" and spoken:
+                gone = draw.choice(spoken).id
+                forgotten.add(gone)
+                await talk.clear("", session_id="s", filter={"id": gone})
+                expected = [one for one in expected if one["id"] != gone]
+                if not [one for one in expected if not is_hint(one)]:
+                    break
+            state = await states.load("s", user_id="ada")
+            found = [one.model_dump() for one in state.context]
+            if did == "other":
+                assert texts(state.context[-1:]) == [more.text]
+                found.pop()
+                # From now on the agent may leave it out again.
+                await states.save(state, user_id="ada")
+            # A hint whose message is gone may come earlier.
+            assert order_of(found) == order_of(expected)
+            assert sorted(map(str, found)) == sorted(map(str, expected))
+            if not forgotten:
+                assert found == expected
+
+
+def is_hint(one):
+    content = one["content"] if isinstance(one, dict) else one.content
+    kinds = [block["type"] if isinstance(block, dict) else block.type for block in content]
+    return kinds != [] and set(kinds) == {"hint"}
+
+
+def order_of(context):
+    return [one["id"] for one in context if not is_hint(one)]
 
 
 async def test_bad_states_are_refused_and_nothing_is_written(tmp_path):

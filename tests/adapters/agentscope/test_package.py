@@ -11,6 +11,7 @@ import pytest
 from adapters.agentscope.conftest import (
     AGENTSCOPE_1,
     AGENTSCOPE_2,
+    HAS_APP,
     LINES,
     RUNTIME_0,
     RUNTIME_1,
@@ -42,6 +43,7 @@ OF = {
     "LanceContextSession": (AGENTSCOPE_1,),
     "LanceContextSessionHistoryService": (RUNTIME_0, RUNTIME_1),
     "LanceContextStateService": (RUNTIME_1,),
+    "LanceContextStorage": (AGENTSCOPE_2,),
     "LanceContextVDBStore": (AGENTSCOPE_1,),
     "LanceContextVectorStore": (AGENTSCOPE_2,),
     "LanceContextWindowFormatter": (AGENTSCOPE_1,),
@@ -49,6 +51,8 @@ OF = {
     "register_backends": (RUNTIME_1,),
 }
 """The lines that each public name is for."""
+OF_APP = {"LanceContextStorage"}
+"""What needs the app of a line, which has an extra of its own, `EXTRAS` followed by `-app`."""
 OF_ANY = {"language_model"}
 """What takes what any line has, and imports none."""
 FRAMEWORKS = {
@@ -65,7 +69,11 @@ def run(program):
 
 
 def is_installed(name):
-    return any(line in LINES for line in OF[name])
+    return any(line in LINES for line in OF[name]) and (name not in OF_APP or HAS_APP)
+
+
+def extra_of(name, line):
+    return EXTRAS[line] + ("-app" if name in OF_APP else "")
 
 
 def test_the_public_names_are_sorted_and_there():
@@ -95,8 +103,8 @@ def test_what_another_line_has_names_the_extra_that_brings_it(name):
     with pytest.raises(AttributeError) as asked:
         getattr(agentscope_lance_context, name)
     for line in OF[name]:
-        assert f"agentscope-lance-context[{EXTRAS[line]}]" in str(imported.value)
-        assert f"agentscope-lance-context[{EXTRAS[line]}]" in str(asked.value)
+        assert f"agentscope-lance-context[{extra_of(name, line)}]" in str(imported.value)
+        assert f"agentscope-lance-context[{extra_of(name, line)}]" in str(asked.value)
 
 
 ERRORS = f"""
@@ -120,7 +128,9 @@ def test_without_the_framework_or_what_it_needs_the_error_names_the_extra(tmp_pa
     )
     assert set(said) == set(OF)
     for name, lines in OF.items():
-        assert all(f"agentscope-lance-context[{EXTRAS[line]}]" in said[name] for line in lines)
+        assert all(
+            f"agentscope-lance-context[{extra_of(name, line)}]" in said[name] for line in lines
+        )
         assert code.split()[-1].strip("')") in said[name]
 
 

@@ -8,7 +8,7 @@ from adapters.agentscope.samples import MESSAGES, dumps, said, texts
 from agentscope_lance_context import LanceContextSessionHistoryService
 from agentscope_lance_context._runtime import Message, Session, SessionHistoryService
 
-from lance_context_core import AsyncContextStore, ContextStore, InvalidRequestError
+from lance_context_core import AsyncContextStore, AsyncHistory, ContextStore, InvalidRequestError
 from lance_context_core import Message as CanonicalMessage
 
 
@@ -58,6 +58,28 @@ def test_one_id_may_occur_often_in_one_session_and_in_several(restarts):
         return await stored(service), await stored(service, "tuesday")
 
     assert [texts(one) for one in in_session(restarts, use)] == [list("abcabc")] * 2
+
+
+async def test_a_turn_of_a_session_that_began_here_does_not_read_its_messages(
+    tmp_path, monkeypatch
+):
+    async with LanceContextSessionHistoryService(tmp_path) as service:
+        begun = await service.create_session("ada", "monday")
+        found = await service.get_session("ada", "tuesday")
+        asked = []
+
+        async def count(*_, **whose):
+            asked.append(whose)
+            return 1
+
+        monkeypatch.setattr(AsyncHistory, "count", count)
+        for session in (begun, found):
+            await service.append_message(session, said("tea"))
+            await service.append_message(session, said("cake"))
+        assert asked == []
+        # Of one that others began the messages tell.
+        await service.append_message(Session(id="theirs", user_id="ada"), said("tea"))
+        assert [one["session_id"] for one in asked] == ["theirs"]
 
 
 def test_a_message_is_appended_once_if_that_is_wanted(restarts):

@@ -1,6 +1,7 @@
 """Long lists leave the event loop to others while they are read and written."""
 
 import asyncio
+import types
 
 import pytest
 from core.conformance.rounds import MOST_IN_A_ROUND, Rounds
@@ -128,6 +129,29 @@ async def test_many_tasks_convert_no_more_in_a_round_than_one_does():
         made = await asyncio.gather(*(steps.each(negative, range(n, n + 10)) for n in range(100)))
     assert made == [[-one for one in range(n, n + 10)] for n in range(100)]
     assert max(rounds.noted.values()) <= MOST_IN_A_ROUND
+
+
+async def test_who_waits_is_not_woken_for_nothing():
+    n_steps = 0
+
+    @types.coroutine
+    def counted(work):
+        nonlocal n_steps
+        way = work.__await__()
+        while True:
+            n_steps += 1
+            try:
+                waited = next(way)
+            except StopIteration:
+                return
+            yield waited
+
+    async def one():
+        # More than a quarter of a turn: no more than four may go on in each.
+        await counted(steps.each(str, range(steps.STEP // 4 + 1)))
+
+    await asyncio.gather(*(one() for _ in range(64)))
+    assert n_steps <= 3 * 64
 
 
 async def test_what_takes_long_leaves_the_loop_to_others_however_few_they_are(monkeypatch):

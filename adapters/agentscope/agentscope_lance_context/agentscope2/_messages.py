@@ -56,9 +56,23 @@ def from_canonical(message: Message) -> Msg:
         except ValueError:
             pass  # A later release may have written what this one does not know.
     role = _ROLES.get(message.role, "user")
-    known = {"id": message.id} if message.id is not None else {}
     content = [*_blocks(message.parts, role)]
+    known = {}
+    if message.id is not None and message.created_at is not None:
+        # Read twice it is the same, which tells that nobody has changed it.
+        moment = message.created_at.isoformat()
+        known = {"id": message.id, "created_at": moment}
+        _name(content, message.id, moment)
     return Msg(name=message.name or role, role=role, content=content, **known)
+
+
+def _name(blocks: Iterable[Block], id: str, moment: str) -> None:
+    """Give the blocks ids and a time that tell of nothing but their message."""
+    for number, block in enumerate(blocks):
+        block.setdefault("id", f"{id}-{number}")
+        block.setdefault("created_at", moment)
+        if isinstance(block.get("output"), list):
+            _name(block["output"], block["id"], moment)
 
 
 _ROLES = {

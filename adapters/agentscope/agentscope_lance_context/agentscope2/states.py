@@ -3,9 +3,10 @@
 import asyncio
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple, TypeVar
 
 from agentscope_lance_context._checks import check_seconds
 from agentscope_lance_context._handles import UserHandle
@@ -20,9 +21,14 @@ from agentscope_lance_context.agentscope2._messages import (
 from lance_context_core import AsyncContextStore, Field, InvalidRequestError, Item, Message
 from lance_context_core.adapting import StoreLike
 from lance_context_core.arguments import ItemKey
+from lance_context_core.errors import AlreadyExistsError
+
+T = TypeVar("T")
 
 _BEYOND = 64
-"""How many messages more than it refers to are read at first with a state."""
+"""How many messages more than are in it are read at first with a state."""
+_SHORT = 256 * 1024
+"""The bytes of a state that is taken apart, or put together, in the thread of the event loop."""
 
 
 class LanceContextAgentStateStore(StoreOwner):
@@ -55,33 +61,31 @@ class LanceContextAgentStateStore(StoreOwner):
         self._name = name
 
     async def save(self, state: AgentState, *, user_id: str = "", agent_id: str = "") -> None:
-        """Keep the state of an agent in its session, in the place of what is there.
+        """Save the state of an agent in its session, in place of the one that was saved before.
 
-        The conversation is written first: cut short in between, the call may be repeated. What
-        another framework wrote of it stays as that wrote it, unless the agent has changed it. Raises
-        InvalidRequestError, before anything is written, for a state that is not JSON.
+        The conversation is written first: cut short in between, the call may be repeated. What was
+        said since the last save is appended; a message that has changed since, such as a reply that
+        has grown, is written anew, with those that follow. What another framework wrote of it stays
+        as that wrote it, unless the agent has changed it. Raises InvalidRequestError, before
+        anything is written, for a state that is not JSON.
         """
-        encoded = _encoded(state)
+        saved = await _in_time(_taken_apart, _encoded(state))
         key = _key(state.session_id, agent_id)
-        talk, data = await asyncio.to_thread(_taken_apart, encoded)
         store = self._handle.of(user_id)
-        (known,) = await store.kv(self._name).get([key], include_data=False)
-        before = (known.value or {}) if known is not None else {}
-        written = before.get("messages", {})
-        await self._write(store, talk, written, session_id=state.session_id, agent_id=agent_id)
-        value = {
-            "messages": {one.id: one.digest for one in talk},
-            "last": talk[-1].id if talk else before.get("last"),
-        }
+        items = store.kv(self._name)
+        (known,) = await items.get([key], include_data=False)
+        before = None if known is None else _Mark.of(known)
+        talk = _Talk(store, session_id=state.session_id, agent_id=agent_id)
+        mark = await talk.appended(saved.said, before) or await talk.rewritten(saved.said, before)
         item = Item(
             namespace=key[0],
             key=key[1],
-            value=value,
-            data=data,
+            value=mark.value(),
+            data=saved.data,
             data_type="application/json",
             expires_at=None if self._ttl is None else self._handle.now() + self._ttl,
         )
-        await store.kv(self._name).put([item])
+        await items.put([item])
 
     async def load(
         self, session_id: str, *, user_id: str = "", agent_id: str = ""
@@ -100,11 +104,11 @@ class LanceContextAgentStateStore(StoreOwner):
             return AgentState(session_id=session_id, context=context) if context else None
         if self._ttl is not None:
             await store.kv(self._name).touch([key], expires_at=self._handle.now() + self._ttl)
-        known = item.value or {}
-        talk = await _talk(store, known, session_id=session_id, agent_id=agent_id)
-        if known.get("messages") and not talk:
+        mark = _Mark.of(item)
+        talk = await _Talk(store, session_id=session_id, agent_id=agent_id).read(mark)
+        if mark.n and not talk:
             return None
-        return await asyncio.to_thread(_put_together, item.data, talk, known)
+        return await _in_time(_put_together, item.data, mark.shown(talk))
 
     async def delete(self, session_id: str, *, user_id: str = "", agent_id: str = "") -> bool:
         """Forget the state and the conversation; returns whether there was anything to forget."""
@@ -120,69 +124,238 @@ class LanceContextAgentStateStore(StoreOwner):
         keys = await items.keys(namespace=AGENT_STATES.namespace(agent_id), order="created")
         return [session_id for _, session_id in keys]
 
-    @staticmethod
-    async def _write(
-        store: AsyncContextStore,
-        talk: "list[_Said]",
-        written: Mapping[str, str],
-        *,
-        session_id: str,
-        agent_id: str,
-    ) -> None:
-        """Bring the conversation up to date: what has grown is written anew, with what follows."""
-        first = _first_changed(talk, written)
-        if first is None:
-            return
-        of_rest = Field("id").is_in([one.id for one in talk[first:]])
-        found = await store.history.get_messages(agent_id, session_id=session_id, filter=of_rest)
-        foreign = {one.id: one for one in found if one.id and not is_own(one)}
-        kept = {one.id: one.digest for one in talk if _is_kept(one, foreign.get(one.id))}
-        first = _first_changed(talk, {**written, **kept})
-        if first is None:
-            return
-        rest = talk[first:]
-        await store.history.replace(
-            agent_id,
-            [foreign[one.id] if one.id in kept else one.message for one in rest],
-            session_id=session_id,
-            filter=Field("id").is_in([one.id for one in rest]),
-        )
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class _Said:
     """A message of a conversation, under an id that no other has there."""
 
     id: str
-    digest: str
+    raw: bytes
     """The same for the same message."""
-    message: Message
+
+    @cached_property
+    def message(self) -> Message:
+        """The canonical message. Raises InvalidRequestError for what cannot be stored."""
+        return to_canonical(json.loads(self.raw), id=self.id)
 
 
-async def _talk(
-    store: AsyncContextStore, known: Mapping[str, Any], *, session_id: str, agent_id: str
-) -> list[Message]:
-    """The end of a conversation, with all that a state refers to, as far as it is there."""
-    wanted = {*known.get("messages", {}), *filter(None, [known.get("last")])}
-    n = len(wanted) + _BEYOND
-    while True:
-        talk = await store.history.get_messages(agent_id, session_id=session_id, last=n)
-        if len(talk) < n or wanted <= {one.id for one in talk}:
-            return talk
-        n *= 4
+class _Saved(NamedTuple):
+    """A state that is to be saved."""
+
+    said: list[_Said]
+    """The conversation in it."""
+    data: bytes
+    """The rest."""
 
 
-def _taken_apart(encoded: bytes) -> tuple[list[_Said], bytes]:
-    """The conversation in a state, and the state with references in its place.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Mark:
+    """Which part of a conversation is in a state: all after one message, others' included."""
 
-    What nobody said is not part of the conversation, and stays in the state.
+    n: int = 0
+    """How many messages of the conversation were in the state."""
+    digest: str = ""
+    """Of these messages; absent where an earlier release saved the state."""
+    after: str | None = None
+    """The message before the first of them; absent if there was none."""
+    first: str | None = None
+    last: str | None = None
+    """The last message that the state has known."""
+    without: Sequence[str] = ()
+    """Those after the first that are not in the state."""
+    known: Collection[str] = ()
+    """All that were in the state, where an earlier release saved it."""
+
+    @classmethod
+    def of(cls, item: Item) -> "_Mark":
+        """That of a saved state."""
+        value = dict(item.value or {})
+        if "messages" in value:
+            known, last = value["messages"], value.get("last")
+            after = None if known else last
+            return cls(n=len(known), after=after, last=last, known=frozenset(known))
+        return cls(**value)
+
+    def value(self) -> dict[str, Any]:
+        """What is kept of it, whatever the length of the conversation."""
+        kept = {
+            "n": self.n,
+            "digest": self.digest,
+            "after": self.after,
+            "first": self.first,
+            "last": self.last,
+            "without": [*self.without],
+        }
+        return {name: value for name, value in kept.items() if value}
+
+    def shown(self, talk: Sequence[Message]) -> list[Message]:
+        """What of the end of a conversation is in the state, and what others have added."""
+        ids = [one.id for one in talk]
+        if self.known:
+            old = {*self.known, self.last}
+            end = max((place for place, id in enumerate(ids) if id in old), default=-1)
+            pairs = enumerate(talk)
+            return [one for place, one in pairs if place > end or one.id in self.known]
+        gone = {*self.without}
+        return [one for one in talk[self._start(ids) :] if one.id not in gone]
+
+    def _start(self, ids: Sequence[str | None]) -> int:
+        if self.after in ids:
+            return ids.index(self.after) + 1
+        if self.first in ids:
+            return ids.index(self.first)
+        if self.after is None:
+            return 0
+        # Both were forgotten: it began about as many messages before its last one.
+        end = ids.index(self.last) + 1 if self.last in ids else len(ids)
+        return max(0, end - self.n)
+
+
+class _Talk:
+    """The conversation of one session, in the history of the store."""
+
+    def __init__(self, store: AsyncContextStore, *, session_id: str, agent_id: str) -> None:
+        self._history = store.history
+        self._agent_id, self._session_id = agent_id, session_id
+
+    async def read(self, mark: _Mark) -> list[Message]:
+        """The end of it, with all that is in a state, as far as it is there."""
+        if mark.known:
+            wanted = {*mark.known, *filter(None, [mark.last])}
+            return await self._end(mark.n, wanted.issubset)
+        borders = {mark.after, mark.first} - {None}
+        return await self._end(mark.n, lambda ids: not borders.isdisjoint(ids))
+
+    async def appended(self, said: Sequence[_Said], before: _Mark | None) -> _Mark | None:
+        """Append what is new, where nothing else has changed since; None if something has."""
+        if before is None or before.known or len(said) < before.n:
+            return None
+        digest = hashlib.sha256()
+        for one in said[: before.n]:
+            digest.update(one.raw)
+        if before.n and digest.hexdigest() != before.digest:
+            return None
+        new = said[before.n :]
+        if new:
+            try:
+                await self._append(new)
+            except AlreadyExistsError:
+                return None  # Others wrote it, or a call that was cut short.
+        for one in new:
+            digest.update(one.raw)
+        return replace(
+            before,
+            n=len(said),
+            digest=digest.hexdigest(),
+            first=before.first or (said[0].id if said else None),
+            last=new[-1].id if new else before.last,
+        )
+
+    async def rewritten(self, said: Sequence[_Said], before: _Mark | None) -> _Mark:
+        """Bring the conversation up to date: what has changed is written anew, with what follows."""
+        last = before.last if before is not None else None
+        if not said:
+            return _Mark(after=last, last=last)
+        talk = await self._end(len(said), lambda ids: said[0].id in ids[1:])
+        ids = [one.id for one in talk]
+        mine = {one.id for one in said}
+        # What the agent has known, and is not in its state, it has left out; what is later is others'.
+        known = max((n for n, id in enumerate(ids) if id == last or id in mine), default=-1)
+        last = ids[known] if known >= 0 else last
+        removed = {*ids[: known + 1]} - mine
+        n_same, kept = await asyncio.to_thread(_compared, said, talk)
+        if rest := said[n_same:]:
+            anew = {one.id for one in rest}
+            await self._replace(rest, kept, is_there=not anew.isdisjoint(ids))
+            ids = [*(id for id in ids if id not in anew), *(one.id for one in rest)]
+            last = rest[-1].id
+        start = ids.index(said[0].id)
+        return _Mark(
+            n=len(said),
+            digest=hashlib.sha256(b"".join(one.raw for one in said)).hexdigest(),
+            after=ids[start - 1] if start else None,
+            first=said[0].id,
+            last=last,
+            without=[id for id in ids[start:] if id in removed and id is not None],
+        )
+
+    async def _replace(
+        self, rest: Sequence[_Said], kept: Mapping[str, Message], *, is_there: bool
+    ) -> None:
+        """Write messages at the end; what is there of them goes."""
+        if not is_there:
+            try:
+                await self._append(rest)
+            except AlreadyExistsError:
+                pass  # Another process has written it meanwhile.
+            else:
+                return
+        await self._history.replace(
+            self._agent_id,
+            [kept.get(one.id) or one.message for one in rest],
+            session_id=self._session_id,
+            filter=Field("id").is_in([one.id for one in rest]),
+        )
+
+    async def _append(self, said: Sequence[_Said]) -> None:
+        await self._history.append_many(
+            self._agent_id, [one.message for one in said], session_id=self._session_id
+        )
+
+    async def _end(self, n: int, is_enough: Callable[[list[str | None]], bool]) -> list[Message]:
+        """The last messages, about `n` and more until their ids are enough, or all of them."""
+        n += _BEYOND
+        while True:
+            talk = await self._history.get_messages(
+                self._agent_id, session_id=self._session_id, last=n
+            )
+            if len(talk) < n or is_enough([one.id for one in talk]):
+                return talk
+            n *= 4
+
+
+def _compared(said: Sequence[_Said], talk: Sequence[Message]) -> tuple[int, dict[str, Message]]:
+    """How many messages at the beginning are as they are there; and what others wrote of them all."""
+    places = {one.id: place for place, one in enumerate(talk)}
+    n_same, previous = 0, -1
+    kept: dict[str, Message] = {}
+    for number, one in enumerate(said):
+        place = places.get(one.id)
+        if place is None:
+            continue
+        there = talk[place]
+        if is_own(there):
+            is_same = there.native == one.message.native
+        elif is_same := _is_kept(one, there):
+            kept[one.id] = there
+        if is_same and number == n_same and place > previous:
+            n_same, previous = number + 1, place
+    return n_same, kept
+
+
+def _is_kept(one: _Said, foreign: Message) -> bool:
+    """Whether a message says what it was made of, which another framework wrote."""
+    made = to_canonical(_dumped(foreign), id=one.id)
+    return (made.role, made.name, made.parts) == (
+        one.message.role,
+        one.message.name,
+        one.message.parts,
+    )
+
+
+def _taken_apart(encoded: bytes) -> _Saved:
+    """The conversation in a state, and the state without it.
+
+    What nobody said is not part of the conversation: it stays in the state, beside the id of the
+    message that it comes after.
     """
     state = json.loads(encoded)
     found: dict[str, _Said] = {}
-    context: list[Any] = []
+    unsaid: list[tuple[str | None, Any]] = []
+    id = None
     for one in state["context"]:
         if one["content"] and all(block["type"] == "hint" for block in one["content"]):
-            context.append(one)
+            unsaid.append((id, one))
             continue
         id = one["id"]
         # A reply that a hint cuts in two has the same id twice.
@@ -190,46 +363,52 @@ def _taken_apart(encoded: bytes) -> tuple[list[_Said], bytes]:
         while id in found:
             number += 1
             id = f"{one['id']}:{number}"
-        digest = hashlib.sha256(json.dumps(one).encode()).hexdigest()[:16]
-        found[id] = _Said(id=id, digest=digest, message=to_canonical(one, id=id))
-        context.append(id)
-    return [*found.values()], json.dumps({**state, "context": context}).encode()
+        found[id] = _Said(id=id, raw=json.dumps(one).encode())
+    return _Saved([*found.values()], json.dumps({**state, "context": unsaid}).encode())
 
 
-def _put_together(data: bytes, talk: Sequence[Message], known: Mapping[str, Any]) -> AgentState:
-    """The state with its conversation, without what was forgotten, with what others have added."""
+def _put_together(data: bytes, talk: Sequence[Message]) -> AgentState:
+    """The state with its conversation."""
     state = json.loads(data)
-    by_id = {one.id: one for one in talk}
-    old = [n for n, one in enumerate(talk) if one.id in {*known["messages"], known["last"]}]
-    added = talk[old[-1] + 1 :] if old else talk
-    said = [
-        _dumped(by_id[one]) if isinstance(one, str) else one
-        for one in state["context"]
-        if not isinstance(one, str) or one in by_id
-    ]
-    context = [*said, *map(_dumped, added)]
-    return AgentState.model_validate_json(json.dumps({**state, "context": context}).encode())
+    unsaid: dict[str | None, list[Any]] = {}
+    shown = {one.id for one in talk}
+    id = None
+    for entry in state["context"]:
+        # Earlier releases have the ids of all messages in between.
+        if isinstance(entry, str):
+            id = entry if entry in shown else id
+            continue
+        after, one = entry if isinstance(entry, list) else (id, entry)
+        id = after if after in shown else id
+        unsaid.setdefault(id, []).append(one)
+
+    def made(dumped: Callable[[Message], Any]) -> AgentState:
+        context = [*unsaid.get(None, [])]
+        for one in talk:
+            context += [dumped(one), *unsaid.get(one.id, [])]
+        return AgentState.model_validate({**state, "context": context})
+
+    try:
+        return made(_as_written)
+    except ValueError:
+        # A later release may have written what this one does not know.
+        return made(_dumped)
+
+
+def _as_written(message: Message) -> Any:
+    native = message.native
+    return native["data"] if native is not None and is_own(message) else _dumped(message)
 
 
 def _dumped(message: Message) -> Any:
     return from_canonical(message).model_dump(mode="json")
 
 
-def _first_changed(talk: Sequence[_Said], written: Mapping[str, str]) -> int | None:
-    """Where the conversation is another than what was written; None if nowhere."""
-    return next((n for n, one in enumerate(talk) if written.get(one.id) != one.digest), None)
-
-
-def _is_kept(one: _Said, foreign: Message | None) -> bool:
-    """Whether a message says what it was made of, which another framework wrote."""
-    if foreign is None:
-        return False
-    made = to_canonical(_dumped(foreign), id=one.id)
-    return (made.role, made.name, made.parts) == (
-        one.message.role,
-        one.message.name,
-        one.message.parts,
-    )
+async def _in_time(make: Callable[..., T], data: bytes, *others: Any) -> T:
+    """What is made of the data: of much in another thread, which leaves the loop to others."""
+    if len(data) <= _SHORT:
+        return make(data, *others)
+    return await asyncio.to_thread(make, data, *others)
 
 
 def _key(session_id: str, agent_id: str) -> ItemKey:

@@ -1,0 +1,35 @@
+"""What of agentscope's app the classes are made of, imported when it is asked for.
+
+What is typed of it stands in `_app_framework.pyi`.
+"""
+
+from agentscope_lance_context._releases import Releases
+
+_STORAGE = "app.storage"
+_RELEASES = Releases(
+    first=(2, 0, 10),
+    end=(3, 0, 0),
+    extra="agentscope2-app",
+    modules={
+        "AgentRecord": _STORAGE,
+        "ChannelOrigin": _STORAGE,
+        "ChannelRecord": _STORAGE,
+        "CredentialRecord": _STORAGE,
+        "KnowledgeBaseRecord": _STORAGE,
+        "KnowledgeDocumentRecord": _STORAGE,
+        "MCPRecord": _STORAGE,
+        "ScheduleOrigin": _STORAGE,
+        "ScheduleRecord": _STORAGE,
+        "SessionConfig": _STORAGE,
+        "SessionRecord": _STORAGE,
+        "SkillRecord": _STORAGE,
+        "SOPRecord": _STORAGE,
+        "SOPRunRecord": _STORAGE,
+        "StorageBase": _STORAGE,
+        "TeamRecord": _STORAGE,
+        "TeamMember": _STORAGE,
+        "UserOrigin": _STORAGE,
+    },
+)
+
+__getattr__ = _RELEASES.find

@@ -1,0 +1,99 @@
+"""Sessions of agentscope's app as key-value items of the store, each with its state beside it."""
+
+import warnings
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any, TypeVar
+
+from agentscope_lance_context._places import APP
+from agentscope_lance_context.agentscope2._app_framework import (
+    ChannelOrigin,
+    ScheduleOrigin,
+    SessionRecord,
+    UserOrigin,
+)
+from agentscope_lance_context.agentscope2._app_records import Records
+from agentscope_lance_context.agentscope2._framework import AgentState
+from lance_context_core import InvalidRequestError, Item
+from lance_context_core.arguments import ItemKey
+
+R = TypeVar("R", bound=Any)
+
+
+class Sessions(Records[SessionRecord]):
+    """The sessions of a user, each with its state beside it, which is written after each turn."""
+
+    def keys(self, id: str) -> list[ItemKey]:
+        """Those of a session and of its state."""
+        return [self.key(id), APP.key(id, "states")]
+
+    def item(self, record: SessionRecord, about: Mapping[str, Any] | None = None) -> Item:
+        """A session on its way into the store, without its state."""
+        namespace, key = self.key(record.id)
+        origin = record.origin
+        found_by = {
+            "agent_id": record.agent_id,
+            "schedule_id": origin.schedule_id if isinstance(origin, ScheduleOrigin) else None,
+            "channel_id": origin.channel_id if isinstance(origin, ChannelOrigin) else None,
+        }
+        return Item(
+            namespace=namespace,
+            key=key,
+            value={**found_by, **(about or {})},
+            data=record.model_dump_json(exclude={"state"}).encode(),
+            data_type="application/json",
+        )
+
+    def item_of_state(self, id: str, state: AgentState, moment: datetime) -> Item:
+        """A state on its way into the store."""
+        namespace, key = APP.key(id, "states")
+        return Item(
+            namespace=namespace,
+            key=key,
+            value={"updated_at": moment.isoformat()},
+            data=state.model_dump_json().encode(),
+            data_type="application/json",
+        )
+
+    def joined(self, found: Mapping[ItemKey, Item | None]) -> SessionRecord | None:
+        """The session of two such items, with its state."""
+        session, state = found.values()
+        record = self.read(session)
+        if record is not None and state is not None and state.data is not None:
+            record.state = AgentState.model_validate_json(state.data)
+            saved_at = datetime.fromisoformat((state.value or {})["updated_at"])
+            record.updated_at = max(record.updated_at, saved_at)
+        return record
+
+    async def newest(self, filter: Mapping[str, Any]) -> list[SessionRecord]:
+        """Those about which that holds, the newest first."""
+        records = await self.list(filter)
+        states = await self.items.get([APP.key(one.id, "states") for one in records])
+        found = [
+            self.joined({self.key(one.id): self.item(one), APP.key(one.id, "states"): state})
+            for one, state in zip(records, states, strict=True)
+        ]
+        return newest(one for one in found if one is not None)
+
+
+def newest(records: Iterable[R]) -> list[R]:
+    """Records in the order in which they were created, the last first."""
+    return sorted(records, key=lambda one: one.created_at, reverse=True)
+
+
+def origin_of(origin: Any, legacy: Mapping[str, str | None]) -> dict[str, Any]:
+    """How a session began, in the words of this release or of earlier ones."""
+    if unknown := legacy.keys() - _LEGACY:
+        raise InvalidRequestError(f"upsert_session has no {sorted(unknown)}: give origin")
+    if origin is not None:
+        return {"origin": origin}
+    given = {name: value for name, value in legacy.items() if value}
+    if not given:
+        return {"origin": UserOrigin()}
+    warnings.warn(f"{sorted(given)} are deprecated: give origin", DeprecationWarning, stacklevel=3)
+    return {"source": "user", **given}
+
+
+_LEGACY = frozenset(
+    ("source", "source_schedule_id", "source_chat_id", "source_chat_name", "source_channel_id")
+)
