@@ -50,11 +50,14 @@ def test_at_the_exit_the_loop_ends_before_the_engine_that_it_calls(tmp_path):
         atexit.register, atexit.unregister = note, forget
         from lance_context_core import ContextStore
         ContextStore.open({str(tmp_path)!r}).close()
-        print(*(end.__module__ for end in reversed(ends)), sep="\\n")
+        print(*(f"{{end.__module__}}.{{end.__qualname__}}" for end in reversed(ends)), sep="\\n")
     """
-    printed = run(script).split()
-    assert printed.count("lance_context_core._loop") == 1
-    assert printed.index("lance_context_core._loop") < printed.index("lancedb._lancedb")
+    of_both = ("lancedb._lancedb", "lance_context_core._loop")
+    assert [one for one in run(script).split("\n") if one.startswith(of_both)] == [
+        "lance_context_core._loop._end",
+        "lancedb._lancedb.shutdown_runtime",
+        "lance_context_core._loop.StoreLoop.close",
+    ]
 
 
 def test_an_interpreter_exits_in_silence_with_a_store_left_open(tmp_path):

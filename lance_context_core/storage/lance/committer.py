@@ -85,8 +85,8 @@ class Committer:
             async with nullcontext() if journal is None else beside_others(journal):
                 yield
                 await self.sync(handle)
-                if self._is_noted:
-                    await self._connection.know(self.name, handle.current_branch(), handle)
+            if self._is_noted:  # That needs the lock alone.
+                await self._connection.know(self.name, handle.current_branch(), handle)
             return
         if await ledger.policy() is not None and (
             self._connection.syncer is not None or await ledger.is_to_be_told()

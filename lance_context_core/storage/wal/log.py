@@ -12,6 +12,7 @@ import sqlite3
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
@@ -63,6 +64,9 @@ async def held(
         )
         yield
 
+
+_mine: ContextVar[frozenset[Path]] = ContextVar("_mine", default=frozenset())
+"""The directories of which this task, or the one that began it, has the lock alone."""
 
 _queues: WeakValueDictionary[str, FairLock] = WeakValueDictionary()
 """Those of this process who wait for the lock of a store, by its directory."""
@@ -391,15 +395,26 @@ class Journal:
 
     # Locks
 
-    def alone(self) -> AbstractAsyncContextManager[None]:
+    @asynccontextmanager
+    async def alone(self) -> AsyncIterator[None]:
         """Commit to a table in here: nobody else does."""
         self._require()
-        return held(self._root, shared=False, refusal=self.waiting.locked)
+        async with held(self._root, shared=False, refusal=self.waiting.locked):
+            token = _mine.set(_mine.get() | {self._root})
+            try:
+                yield
+            finally:
+                _mine.reset(token)
 
-    def beside_others(self) -> AbstractAsyncContextManager[None]:
-        """Commit to a table in here, as others may who do so too."""
+    @asynccontextmanager
+    async def beside_others(self) -> AsyncIterator[None]:
+        """Commit to a table in here, as others may who do so too. May stand in `alone`."""
         self._require()
-        return held(self._root, shared=True, refusal=self.waiting.locked)
+        if self._root in _mine.get():
+            yield
+            return
+        async with held(self._root, shared=True, refusal=self.waiting.locked):
+            yield
 
     def closed(self) -> AbstractAsyncContextManager[ExclusiveSection]:
         """Keep all others from writing into the journal; for who has the store's lock."""

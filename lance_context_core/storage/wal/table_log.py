@@ -44,12 +44,10 @@ _section: ContextVar["tuple[Journal, ExclusiveSection] | None"] = ContextVar(
 @asynccontextmanager
 async def beside_others(journal: Journal) -> AsyncIterator[None]:
     """Commit in here to a table that the journal holds nothing of, while nobody has the store alone."""
-    section = _section.get()
-    is_mine = section is not None and section[0] is journal
-    if is_mine or not (await journal.is_locked() and await journal.exists()):
-        yield
-        return
-    async with journal.beside_others():
+    if await journal.is_locked() and await journal.exists():
+        async with journal.beside_others():
+            yield
+    else:
         yield
 
 
