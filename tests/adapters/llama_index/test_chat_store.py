@@ -27,6 +27,7 @@ from lance_context_core import (
     ToolResultPart,
 )
 from lance_context_core.storage.lance.table_handle import TableHandle
+from lance_context_core.storage.wal.table_log import TableLog
 
 ACTIVE, ARCHIVED = MessageStatus.ACTIVE, MessageStatus.ARCHIVED
 HOSTILE = 'a\'; DROP TABLE "x" --%_\\'
@@ -257,23 +258,36 @@ def test_setting_messages_that_cannot_be_stored_keeps_the_history(chats):
 
 
 @pytest.mark.defect(27)
-@pytest.mark.parametrize("n_commits", [0, 1, 2])
-def test_setting_messages_that_fails_half_way_keeps_the_history(chats, monkeypatch, n_commits):
-    """Whichever commit fails, there is the one history or the other."""
-    run(chats.set_messages("k", spoken(3)))
-    left, write = [None] * n_commits, TableHandle.write
+@pytest.mark.parametrize(
+    ("options", "writer", "n_done"),
+    [
+        ({}, TableLog, 0),
+        ({"journal": None}, TableHandle, 0),
+        ({"journal": None}, TableHandle, 1),
+        ({"journal": None}, TableHandle, 2),
+    ],
+    ids=["the entry of the log", "the first commit", "the second commit", "the third commit"],
+)
+def test_setting_messages_that_fails_half_way_keeps_the_history(
+    tmp_path, monkeypatch, options, writer, n_done
+):
+    """Whichever write fails, there is the one history or the other."""
+    with ContextStore.open(tmp_path, **options) as store:
+        chats = LanceContextAsyncChatStore(store)
+        run(chats.set_messages("k", spoken(3)))
+        left, write = [None] * n_done, writer.write
 
-    async def fail(*args, **options):
-        if not left:
-            raise StorageError("the disk is full")
-        left.pop()
-        return await write(*args, **options)
+        async def fail(*args, **named):
+            if not left:
+                raise StorageError("the disk is full")
+            left.pop()
+            return await write(*args, **named)
 
-    with monkeypatch.context() as patched, contextlib.suppress(StorageError):
-        patched.setattr(TableHandle, "write", fail)
-        run(chats.set_messages("k", spoken(2, start=9)))
-    found = run(chats.get_messages("k"))
-    assert found == (spoken(2, start=9) if n_commits else spoken(3))
+        with monkeypatch.context() as patched, contextlib.suppress(StorageError):
+            patched.setattr(writer, "write", fail)
+            run(chats.set_messages("k", spoken(2, start=9)))
+        found = run(chats.get_messages("k"))
+        assert found == (spoken(2, start=9) if n_done else spoken(3))
 
 
 def test_deleting_by_status(chats):
