@@ -20,6 +20,7 @@ EXTRAS = {
     "checkpointers": "langgraph",
     "middleware": "langchain",
     "migration": "langgraph",
+    "serving": "langgraph",
     "stores": "langgraph",
     "windows": "langchain",
 }
