@@ -32,6 +32,7 @@ _ENDINGS = {
     "htm": "html",
     "xhtml": "html",
     "tsv": "csv",
+    **dict.fromkeys(("docm", "dotx", "dotm"), "docx"),
     "txt": "text",
     "log": "text",
     "rst": "text",
@@ -101,6 +102,9 @@ _NO_TEXTS = {
     b"\x7fELF": "a program",
 }
 
+_PACKED = {"word": "docx"}
+"""What an archive is, by a folder in it."""
+
 
 def _ending(name: str) -> str:
     """The type that the name ends in; empty if it has no ending."""
@@ -112,12 +116,14 @@ def _ending(name: str) -> str:
 def _packed(file: IO[bytes], name: str) -> str:
     try:
         with zipfile.ZipFile(file) as packed:
-            if "word/document.xml" in packed.namelist():
-                return "docx"
+            folders = {one.partition("/")[0] for one in packed.namelist()}
+            for folder, type in _PACKED.items():
+                if folder in folders:
+                    return type
     except zipfile.BadZipFile as error:
-        if name.lower().endswith(".docx"):
+        if (said := _ending(name)) in _PACKED.values():
             raise UnreadableDocumentError(
-                f"{name!r} cannot be read as DOCX, it is broken or not all there: {error}"
+                f"{name!r} cannot be read as {said.upper()}, it is broken or not all there: {error}"
             ) from error
     raise UnreadableDocumentError(f"{name!r} is an archive: unpack it, or pass a reader= for it")
 
