@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from lance_context_core._util.frozen import frozen_by_name
-from lance_context_core.documents.readers.text import check_encoding, decoded
+from lance_context_core.documents.readers.encodings import check_encoding, decoded
 from lance_context_core.documents.reading import Block, Headings, ReadDocument
 
 _HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$")
