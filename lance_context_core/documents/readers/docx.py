@@ -128,7 +128,7 @@ class _Reading:
 
     # Blocks
 
-    def _blocks(self, above: Element, depth: int = 0) -> None:
+    def _blocks(self, above: Iterable[Element], depth: int = 0) -> None:
         if depth > _MOST_DEPTH:
             raise ValueError("it is nested too deeply")
         for one in above:
@@ -229,7 +229,7 @@ class _Reading:
         made = _Paragraph("", [], [])
         return made._replace(text="".join(self._runs(one, made)))
 
-    def _runs(self, above: Element, made: _Paragraph, depth: int = 0) -> Iterator[str]:
+    def _runs(self, above: Iterable[Element], made: _Paragraph, depth: int = 0) -> Iterator[str]:
         if depth > _MOST_DEPTH:
             raise ValueError("a paragraph is nested too deeply")
         for one in above:
@@ -301,7 +301,7 @@ def _kids(above: Element, *names: str) -> Iterator[Element]:
             ways.append(iter(one))
 
 
-def _chosen(one: Element) -> Iterable[Element] | Element:
+def _chosen(one: Element) -> Element:
     """What is shown of something that is there in several ways."""
     found = child(one, "Choice")
     found = child(one, "Fallback") if found is None or not len(found) else found

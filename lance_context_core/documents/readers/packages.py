@@ -39,6 +39,18 @@ def each(one: Element, *names: str) -> Iterator[Element]:
     return (kid for kid in one.iter() if isinstance(kid.tag, str) and local(kid.tag) in names)
 
 
+def within(above: Element, *names: str) -> Iterator[Element]:
+    """Those of the local names below it, in order, but none that is below another one."""
+    ways: list[Iterator[Element]] = [iter(above)]
+    while ways:
+        if (one := next(ways[-1], None)) is None:
+            ways.pop()
+        elif isinstance(one.tag, str) and local(one.tag) in names:
+            yield one
+        else:
+            ways.append(iter(one))
+
+
 class Relation(NamedTuple):
     """What a part names."""
 

@@ -64,7 +64,7 @@ class CsvReader:
         lines, blocks, at = list[str](), list[Block](), 0
         names = [one.strip() for one in next(rows, [])]
         for number, row in enumerate(rows, 2 + bool(said)):
-            line = _line(names, row)
+            line = line_of(names, row)
             if not line:
                 continue
             lines.append(line)
@@ -110,7 +110,8 @@ def _delimiter(text: str) -> str:
     return max(_DELIMITERS, key=fits)
 
 
-def _line(names: list[str], row: list[str]) -> str:
+def line_of(names: list[str], row: list[str]) -> str:
+    """A row, each value with the name of its column."""
     pairs = []
     for index, value in enumerate(row):
         if plain := " ".join(value.split()):
