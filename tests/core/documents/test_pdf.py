@@ -96,6 +96,7 @@ def test_a_word_that_a_line_parts_is_found_and_stands_as_it_is_shown():
     with ContextStore.open("memory://") as store:
         added = store.documents.add(pdf("All of the infor-\nmation is here"), name="a.pdf")
         assert store.documents.text(added.id) == "All of the infor-\nmation is here"
+        assert store.documents.search("information", mode="text")
 
 
 def test_many_threads_read_pdfs_at_once():
