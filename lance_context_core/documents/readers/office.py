@@ -29,26 +29,20 @@ class Packed:
     max_unpacked_bytes: int = 500_000_000
     """Of all that is packed in the file; it may say that there is less, and is not believed."""
 
-    def of_package(
-        self, content: bytes, name: str, read: Callable[[Package], ReadDocument]
-    ) -> ReadDocument:
-        """What is read of its parts. Raises UnreadableDocumentError for anything that is broken."""
-        try:
-            return read(
-                Package(
-                    content,
-                    name=name,
-                    max_unpacked_bytes=self.max_unpacked_bytes,
-                    reader="a reader",
-                )
-            )
-        except InvalidRequestError:
-            raise
-        # Broken XML, parts that are not there, values out of range.
-        except Exception as error:
-            raise UnreadableDocumentError(
-                f"{name!r} cannot be read, it is broken or not all there: {error}"
-            ) from error
+
+def of_package(
+    content: bytes, name: str, most: int, read: Callable[[Package], ReadDocument]
+) -> ReadDocument:
+    """What is read of the parts. Raises UnreadableDocumentError for anything that is broken."""
+    try:
+        return read(Package(content, name=name, max_unpacked_bytes=most, reader="a reader"))
+    except InvalidRequestError:
+        raise
+    # Broken XML, parts that are not there, values out of range.
+    except Exception as error:
+        raise UnreadableDocumentError(
+            f"{name!r} cannot be read, it is broken or not all there: {error}"
+        ) from error
 
 
 @frozen_by_name
@@ -57,7 +51,7 @@ class PptxReader(Packed):
 
     def read(self, content: bytes, *, name: str) -> ReadDocument:
         """The text of the slides, in the order in which they are shown."""
-        return self.of_package(content, name, _slides)
+        return of_package(content, name, self.max_unpacked_bytes, _slides)
 
 
 def _slides(package: Package) -> ReadDocument:
@@ -129,7 +123,7 @@ class XlsxReader(Packed):
 
     def read(self, content: bytes, *, name: str) -> ReadDocument:
         """The rows of the sheets."""
-        return self.of_package(content, name, _sheets)
+        return of_package(content, name, self.max_unpacked_bytes, _sheets)
 
 
 _DATES = {*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 59)}
@@ -230,7 +224,7 @@ class OdfReader(Packed):
 
     def read(self, content: bytes, *, name: str) -> ReadDocument:
         """The text of the document."""
-        return self.of_package(content, name, _open_document)
+        return of_package(content, name, self.max_unpacked_bytes, _open_document)
 
 
 _NOT_READ = frozenset({"tracked-changes", "sequence-decls", "forms", "notes-configuration"})

@@ -12,7 +12,7 @@ from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.documents.readers.encodings import decoded
 from lance_context_core.documents.readers.html import HtmlReader
 from lance_context_core.documents.readers.markdown import MarkdownReader
-from lance_context_core.documents.readers.office import Packed
+from lance_context_core.documents.readers.office import Packed, of_package
 from lance_context_core.documents.readers.packages import Package, each, local, value
 from lance_context_core.documents.reading import ReadDocument, Written, joined
 from lance_context_core.errors import UnreadableDocumentError
@@ -109,7 +109,7 @@ class EpubReader(Packed):
 
     def read(self, content: bytes, *, name: str) -> ReadDocument:
         """The text of the book."""
-        return self.of_package(content, name, _book)
+        return of_package(content, name, self.max_unpacked_bytes, _book)
 
 
 def _book(package: Package) -> ReadDocument:
