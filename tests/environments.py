@@ -176,7 +176,7 @@ ENVIRONMENTS = {
     "ray": Environment(
         requirements=(
             *("lance-ray==0.5.0", "pylance==14.0.2", "ray[data]==2.60.0"),
-            *("lance-graph==0.4.0", "pypdf>=5", "python-docx>=1.1"),
+            *("lance-graph==0.4.0", "pypdf>=5", "pypdfium2>=5", "python-docx>=1.1"),
         ),
         tests=("tests/reembed", "tests/cypher"),
     ),

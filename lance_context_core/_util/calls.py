@@ -55,6 +55,17 @@ def takes(options: type, defaults: Mapping[str, object]) -> Callable[[F], F]:
     return decorate
 
 
+def check_keywords(given: Collection[str], known: Collection[str], function: F) -> None:
+    """Raise TypeError, as a call does, for keyword arguments that are not among the known ones."""
+    for name in given:
+        if name not in known:
+            nearest = get_close_matches(name, inspect.signature(function).parameters, n=1)
+            meant = f"; did you mean {nearest[0]!r}?" if nearest else ""
+            raise TypeError(
+                f"{function.__name__}() got an unexpected keyword argument {name!r}{meant}"
+            )
+
+
 def defaults_of(function: Callable[..., object]) -> dict[str, object]:
     """What holds where a keyword argument of the function is not given."""
     parameters = inspect.signature(function).parameters.values()

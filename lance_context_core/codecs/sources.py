@@ -1,6 +1,7 @@
 """Files that were read, and their chunks, to rows and back."""
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import field
 from datetime import UTC, datetime
@@ -212,7 +213,7 @@ def from_chunk_row(row: Mapping[str, Any]) -> DocumentChunk:
 
 def as_record(row: Mapping[str, Any]) -> ContextRecord:
     """A chunk as a `Composer` is shown it: the headings above it say what it is about."""
-    text = row["text"]
+    text = _with_whole_words(row["text"])
     if (section := row["section"]) and not text.lstrip("# ").startswith(section):
         text = f"{section}\n{text}"
     return ContextRecord(
@@ -224,6 +225,20 @@ def as_record(row: Mapping[str, Any]) -> ContextRecord:
         text=text,
         metadata=loads(row["metadata"], "metadata") if row["metadata"] else {},
     )
+
+
+_SOFT_HYPHEN = re.compile("\u00ad(?:\\r?\\n[ \\t]*)?")
+_PARTED = re.compile(r"(?<![^\W\d_])([^\W\d_]{2,60})-\r?\n[ \t]*([^\W\d_]{2,60})")
+
+
+def _with_whole_words(text: str) -> str:
+    """The text with each word that a line's end parts in one, and as it stands, which may be meant."""
+
+    def whole(found: re.Match[str]) -> str:
+        before, behind = found.groups()
+        return f"{before}{behind} {before}-{behind}" if behind[0].islower() else found[0]
+
+    return _PARTED.sub(whole, _SOFT_HYPHEN.sub("", text))
 
 
 def _identity(

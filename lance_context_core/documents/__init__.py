@@ -16,6 +16,13 @@ from lance_context_core.documents.pieces import BlockChunker, PieceChunker
 from lance_context_core.documents.readers.docx import DocxReader
 from lance_context_core.documents.readers.html import HtmlReader
 from lance_context_core.documents.readers.markdown import MarkdownReader
+from lance_context_core.documents.readers.office import OdfReader, PptxReader, XlsxReader
+from lance_context_core.documents.readers.others import (
+    EmailReader,
+    EpubReader,
+    NotebookReader,
+    RtfReader,
+)
 from lance_context_core.documents.readers.pdf import PdfReader
 from lance_context_core.documents.readers.text import CsvReader, TextReader
 from lance_context_core.documents.reading import (
@@ -40,6 +47,13 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "HtmlReader",
     "CsvReader",
     "TextReader",
+    "PptxReader",
+    "XlsxReader",
+    "OdfReader",
+    "EpubReader",
+    "EmailReader",
+    "NotebookReader",
+    "RtfReader",
     # Chunkers
     "Chunker",
     "StreamingChunker",

@@ -75,29 +75,39 @@ class AsyncDocuments:
         - `reader`: what reads it, in place of the reader of its type.
         - `chunker`: what cuts it; by default passages of 1,500 characters: see `TextChunker`.
         - `keep`: what of the file is kept beside its text: the `bytes`, so that it can be opened
-          again; the `uri` of where it is; or neither, only the `hash`, which is kept always.
+          again, and the `uri` of where it is; the `uri` alone; or neither, only the `hash`, which
+          is kept always.
         - `max_bytes`: a larger file is refused before it is read.
 
         A file that its scope has already, by the hash of its bytes, is left as it is and
-        returned, so that the call may be repeated. Raises UnreadableDocumentError, before anything
-        is written, if no text can be had of it.
+        returned, so that the call may be repeated; `metadata` is merged into what it has. A file
+        of which the scope has an older content, by its `uri`, is updated: see `update`. Raises
+        UnreadableDocumentError, before anything is written, if no text can be had of it.
 
         `progress` is called as passages are made and embedded, up to 512 at a time, and once the
         document is there; what it raises before that, as cancelling does, ends the call, and nothing
         is written.
         """
         self._documents.resources.writable()
-        reading = loading.check_arguments(arguments)
+        reading = loading.check_arguments(arguments, self.add)
         place, about = place_of(scope), check_json_object(metadata or {}, "metadata")
         loaded = await self._loaded(source, name, uri, reading)
-        if (found := await self._documents.of_hash(place, loaded.spooled.hash)) is not None:
-            return found
+        hash = loaded.spooled.hash
+        if (found := await self._documents.known(place, hash, loaded.uri)) is not None:
+            changed = None if found.hash == hash else loaded
+            keeps_name = name is None and isinstance(source, bytes)
+            new = {**found.metadata, **about}
+            if changed is None and new == found.metadata:
+                return found
+            return await self._updated(
+                found.id, changed, reading, new, progress, keeps_name=keeps_name
+            )
         made = await asyncio.to_thread(loading.read, loaded, reading, scope=place, metadata=about)
         keeping = Keeping(self._documents.blobs(), loaded, made)
         attempts = Attempts("the same document kept being added and deleted by others")
         while True:
             attempts.begin()
-            id = await self._documents.free_id(place, loaded.spooled.hash)
+            id = await self._documents.free_id(place, hash)
             now = self._documents.resources.clock.now()
             row = sources.to_row(made, id, scope=self._documents.scope, now=now)
             rows = await self._chunking(id, self._documents.scope, progress).rows(made, row, now)
@@ -105,7 +115,7 @@ class AsyncDocuments:
             if await inserted(self._documents.table, row, rows):
                 await keeping.after()
                 return sources.from_row(_whole(row))
-            if (found := await self._documents.of_hash(place, loaded.spooled.hash)) is not None:
+            if (found := await self._documents.known(place, hash, None)) is not None:
                 return found
 
     @takes(ReadingArguments, DEFAULTS)
@@ -126,7 +136,7 @@ class AsyncDocuments:
         called after each file, and the generator runs in worker threads.
         """
         self._documents.resources.writable()
-        loading.check_arguments(arguments)
+        loading.check_arguments(arguments, self.add_many)
         check_progress(progress)
         if isinstance(sources, str | bytes) or not isinstance(sources, Iterable):
             raise InvalidRequestError(f"sources={shown(sources)}: pass a list of files")
@@ -267,46 +277,13 @@ class AsyncDocuments:
         `progress` is called as by `add`.
         """
         self._documents.resources.writable()
-        reading = loading.check_arguments(arguments)
+        reading = loading.check_arguments(arguments, self.update)
         about = None if metadata is None else check_json_object(metadata, "metadata")
         loaded = None if source is None else await self._loaded(source, name, uri, reading)
-        made: Source | None = None
-        attempts = Attempts("the same document kept being changed by others")
-        while True:
-            attempts.begin()
-            old = await self._documents.row(document_id)
-            kept = loads(old["metadata"], "metadata") if old["metadata"] else {}
-            scope, owner = sources.from_row(old).scope, _owner(old)
-            chunking = self._chunking(document_id, owner, progress)
-            before = await chunking.held(self._documents.parts(document_id))
-            if loaded is None:
-                made = unchanged(old, await self._documents.spooled_text(document_id), before)
-            elif made is None:
-                given = loaded
-                if name is None and isinstance(source, bytes):
-                    given = replace(loaded, name=old["name"])
-                made = await asyncio.to_thread(
-                    loading.read, given, reading, scope=scope, metadata={}
-                )
-            made = replace(made, scope=scope, metadata=kept if about is None else about)
-            if loaded is None and name is not None:
-                made = replace(made, name=check_name(name, "name"))
-            if loaded is None and uri is not None:
-                made = replace(made, uri=check_name(uri, "uri"))
-            now = self._documents.resources.clock.now()
-            row = sources.to_row(made, document_id, scope=owner, now=now, old=old)
-            rows = await chunking.rows(made, row, now, before)
-            gone = gone_of(made, before)
-            if len(rows) == 1 and not gone and sources.says_the_same(row, old):
-                return sources.from_row(old)
-            known = {key: one.revision for key, one in before.items()}
-            known |= {old[KEY]: old["revision"]}
-            seen = {key: known.get(key) for key in (*keys_of(rows), *gone)}
-            keeping = Keeping(self._documents.blobs(owner), loaded, made)
-            await keeping.before()
-            if await self._documents.table.write_if(rows, removed=gone, seen=seen):
-                await keeping.after(instead_of=old.get("payload_uri"))
-                return sources.from_row(_whole(row))
+        keeps_name = name is None and isinstance(source, bytes)
+        return await self._updated(
+            document_id, loaded, reading, about, progress, name, uri, keeps_name=keeps_name
+        )
 
     async def delete(self, document_id: str) -> bool:
         """Remove a document and its chunks in one commit; returns whether it was there.
@@ -339,6 +316,57 @@ class AsyncDocuments:
         )
 
     # Helpers
+
+    async def _updated(
+        self,
+        document_id: str,
+        loaded: Loaded | None,
+        reading: ReadingArguments,
+        about: Mapping[str, Any] | None,
+        progress: Callable[[Progress], object] | None,
+        name: str | None = None,
+        uri: str | None = None,
+        *,
+        keeps_name: bool,
+    ) -> SourceDocument:
+        """Replace the content by that of a file, the metadata, or both; what is None stays."""
+        made: Source | None = None
+        attempts = Attempts("the same document kept being changed by others")
+        while True:
+            attempts.begin()
+            old = await self._documents.row(document_id)
+            kept = loads(old["metadata"], "metadata") if old["metadata"] else {}
+            scope, owner = sources.from_row(old).scope, _owner(old)
+            chunking = self._chunking(document_id, owner, progress)
+            before = await chunking.held(self._documents.parts(document_id))
+            if loaded is None:
+                made = unchanged(old, await self._documents.spooled_text(document_id), before)
+            elif made is None:
+                given = replace(loaded, uri=loaded.uri or old["uri"])
+                if keeps_name:
+                    given = replace(given, name=old["name"])
+                made = await asyncio.to_thread(
+                    loading.read, given, reading, scope=scope, metadata={}
+                )
+            made = replace(made, scope=scope, metadata=kept if about is None else about)
+            if loaded is None and name is not None:
+                made = replace(made, name=check_name(name, "name"))
+            if loaded is None and uri is not None:
+                made = replace(made, uri=check_name(uri, "uri"))
+            now = self._documents.resources.clock.now()
+            row = sources.to_row(made, document_id, scope=owner, now=now, old=old)
+            rows = await chunking.rows(made, row, now, before)
+            gone = gone_of(made, before)
+            if len(rows) == 1 and not gone and sources.says_the_same(row, old):
+                return sources.from_row(old)
+            known = {key: one.revision for key, one in before.items()}
+            known |= {old[KEY]: old["revision"]}
+            seen = {key: known.get(key) for key in (*keys_of(rows), *gone)}
+            keeping = Keeping(self._documents.blobs(owner), loaded, made)
+            await keeping.before()
+            if await self._documents.table.write_if(rows, removed=gone, seen=seen):
+                await keeping.after(instead_of=old.get("payload_uri"))
+                return sources.from_row(_whole(row))
 
     async def _loaded(
         self,

@@ -3,10 +3,11 @@
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, Literal, TypedDict
 
+from lance_context_core._util.calls import check_keywords
 from lance_context_core._util.checks import check_json_object, check_name, check_text, listed, shown
 from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.blobs.spool import Spooled, spool
@@ -62,8 +63,12 @@ class Loaded:
     uri: str | None
 
 
-def check_arguments(given: ReadingArguments) -> ReadingArguments:
-    """All arguments, those that are not given at their defaults."""
+def check_arguments(
+    given: ReadingArguments, call: Callable[..., object] | None = None
+) -> ReadingArguments:
+    """All arguments, those that are not given at their defaults. Raises TypeError for one that `call` has not."""
+    if call is not None:
+        check_keywords(given, DEFAULTS, call)
     arguments: ReadingArguments = {**DEFAULTS, **given}
     if (type := arguments["type"]) is not None:
         check_name(type, "type")
@@ -140,7 +145,7 @@ def read(
         scope=scope,
         title=None if title is None else check_text(title, "title"),
         n_pages=parts.about["n_pages"],
-        uri=loaded.uri if arguments["keep"] == "uri" else None,
+        uri=None if arguments["keep"] == "hash" else loaded.uri,
         payload_uri=uri_of(spooled.hash) if arguments["keep"] == "bytes" else None,
         metadata=metadata,
         properties=check_json_object(parts.about["properties"], "properties"),

@@ -141,18 +141,25 @@ class ScopedDocuments(Scoped):
         rows = await self.table.select(self.one(document_id), columns=sources.COLUMNS)
         return next(iter(await steps.each_row(sources.from_row, rows)), None)
 
-    async def of_hash(self, place: DocumentScope, hash: str) -> SourceDocument | None:
-        """The document of that content in exactly that scope, of the handle's own scope exactly."""
+    async def known(
+        self, place: DocumentScope, hash: str, uri: str | None
+    ) -> SourceDocument | None:
+        """The document of a file: the one that came from there, else one of that content.
+
+        It is in exactly that scope, of the handle's own scope exactly.
+        """
         wanted = {
             "kind": DOCUMENT,
-            "hash": hash,
             "conversation_id": place.conversation_id,
             "project_id": place.project_id,
         }
-        where = self.where(sql.all_equal(wanted))
+        ways = [sql.equals("hash", hash), *([] if uri is None else [sql.equals("uri", uri)])]
+        where = self.where(sql.all_of([sql.all_equal(wanted), sql.any_of(ways)]))
         rows = await self.table.select(where, columns=sources.COLUMNS)
-        found = await steps.each_row(sources.from_row, rows)
-        return next((one for one in found if self._is_own(one)), None)
+        found = [one for one in await steps.each_row(sources.from_row, rows) if self._is_own(one)]
+        # Of one that came from there and says this already nothing is to be done.
+        ranked = sorted(found, key=lambda one: (uri is None or one.uri != uri, one.hash != hash))
+        return next(iter(ranked), None)
 
     async def free_id(self, place: DocumentScope, hash: str) -> str:
         """An id that nothing has, the same for everybody who adds the content at this moment.

@@ -27,7 +27,6 @@ SOURCES = {
 
 DISTRIBUTIONS = {
     "PIL": "pillow",
-    "docx": "python-docx",
     "langgraph": "langgraph-checkpoint",
     "opentelemetry": "opentelemetry-api",
     "llama_index": "llama-index-core",

@@ -9,6 +9,13 @@ from lance_context_core._util.checks import shown
 from lance_context_core.documents.readers.docx import DocxReader
 from lance_context_core.documents.readers.html import HtmlReader
 from lance_context_core.documents.readers.markdown import MarkdownReader
+from lance_context_core.documents.readers.office import OdfReader, PptxReader, XlsxReader
+from lance_context_core.documents.readers.others import (
+    EmailReader,
+    EpubReader,
+    NotebookReader,
+    RtfReader,
+)
 from lance_context_core.documents.readers.pdf import PdfReader
 from lance_context_core.documents.readers.text import CsvReader, TextReader
 from lance_context_core.documents.reading import Reader
@@ -24,6 +31,13 @@ _READERS: dict[str, type[Any]] = {
     "html": HtmlReader,
     "csv": CsvReader,
     "text": TextReader,
+    "pptx": PptxReader,
+    "xlsx": XlsxReader,
+    "odf": OdfReader,
+    "epub": EpubReader,
+    "email": EmailReader,
+    "notebook": NotebookReader,
+    "rtf": RtfReader,
 }
 _ENDINGS = {
     "md": "markdown",
@@ -32,6 +46,12 @@ _ENDINGS = {
     "htm": "html",
     "xhtml": "html",
     "tsv": "csv",
+    **dict.fromkeys(("docm", "dotx", "dotm"), "docx"),
+    **dict.fromkeys(("pptm", "ppsx", "ppsm", "potx", "potm"), "pptx"),
+    **dict.fromkeys(("xlsm", "xltx", "xltm"), "xlsx"),
+    **dict.fromkeys(("odt", "odp", "ods", "ott", "otp", "ots"), "odf"),
+    "eml": "email",
+    "ipynb": "notebook",
     "txt": "text",
     "log": "text",
     "rst": "text",
@@ -55,10 +75,18 @@ def type_of(file: IO[bytes], name: str) -> str:
     for mark, what in _NO_TEXTS.items():
         if head.startswith(mark):
             raise UnreadableDocumentError(f"{name!r} is {what}: pass a reader= for it")
-    if said in {"markdown", "html", "csv", "text"}:
+    if head.startswith(b"{\\rtf"):
+        return "rtf"
+    if said in {"markdown", "html", "csv", "text", "email", "notebook"}:
         return said
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:15].lower()
-    return "html" if start.startswith((b"<!doctype html", b"<html")) else "text"
+    if not start.startswith((b"<!doctype html", b"<html")):
+        return "text"
+    if said in _READERS:
+        raise UnreadableDocumentError(
+            f"{name!r} is a page of HTML, perhaps the error of a download: pass type='html' to read it"
+        )
+    return "html"
 
 
 def type_said_by(name: str) -> str:
@@ -101,6 +129,9 @@ _NO_TEXTS = {
     b"\x7fELF": "a program",
 }
 
+_PACKED = {"word": "docx", "ppt": "pptx", "xl": "xlsx", "content.xml": "odf", "META-INF": "epub"}
+"""What an archive is, by a folder in it."""
+
 
 def _ending(name: str) -> str:
     """The type that the name ends in; empty if it has no ending."""
@@ -112,12 +143,16 @@ def _ending(name: str) -> str:
 def _packed(file: IO[bytes], name: str) -> str:
     try:
         with zipfile.ZipFile(file) as packed:
-            if "word/document.xml" in packed.namelist():
-                return "docx"
+            folders = {one.partition("/")[0] for one in packed.namelist()}
+            if "mimetype" not in folders and not folders & {"word", "ppt", "xl"}:
+                folders = set()  # of Java, which has such a folder, too
+            for folder, type in _PACKED.items():
+                if folder in folders:
+                    return type
     except zipfile.BadZipFile as error:
-        if name.lower().endswith(".docx"):
+        if (said := _ending(name)) in _PACKED.values():
             raise UnreadableDocumentError(
-                f"{name!r} cannot be read as DOCX, it is broken or not all there: {error}"
+                f"{name!r} cannot be read as {said.upper()}, it is broken or not all there: {error}"
             ) from error
     raise UnreadableDocumentError(f"{name!r} is an archive: unpack it, or pass a reader= for it")
 

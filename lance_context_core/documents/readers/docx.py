@@ -1,106 +1,317 @@
-"""Word documents, by python-docx: paragraphs, headings, lists and tables, in their order."""
+"""Word documents: every text that is in them, in the order in which it stands."""
 
-import io
 import re
-import zipfile
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+from xml.etree.ElementTree import Element
 
-from lance_context_core._util.extras import importing
 from lance_context_core._util.frozen import frozen_by_name
+from lance_context_core.documents.readers.equations import linear
+from lance_context_core.documents.readers.packages import Package, child, each, local, value
 from lance_context_core.documents.reading import Headings, ReadDocument, Written
 from lance_context_core.errors import InvalidRequestError, UnreadableDocumentError
 
 _HEADING = re.compile(r"heading (\d)", re.IGNORECASE)
+_GONE = frozenset({"del", "moveFrom", "instrText", "delText", "pPr", "rPr", "tblPr", "sdtPr"})
+"""What was deleted, and what says how something looks."""
+_SIGNS = {"tab": "\t", "ptab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
+_MOST_COLUMNS = 1_000
+_MOST_REPEATED = 200
+"""So many characters of a cell that spans rows stand in each of them; more only in the first."""
+_MOST_DEPTH = 200
 
 
 @frozen_by_name
 class DocxReader:
     """Reads Word documents of 2007 and later; a row of a table becomes a line, with ` | ` between cells.
 
-    There are no page numbers: a Word document has pages only where it is printed. Raises
-    MissingExtraError without the extra.
+    What is tracked as deleted is left out. A note stands behind the paragraph that names it, a box
+    behind the one at which it hangs. There are no page numbers: a Word document has pages only where
+    it is printed.
     """
 
     max_unpacked_bytes: int = 500_000_000
     """Of all that is packed in the file; it may say that there is less, and is not believed."""
+    comments: bool = True
+    """Whether comments are read, each behind the paragraph that it ends in."""
+    headers: bool = True
+    """Whether headers and footers are read, each that says something else once, at the end."""
 
     def read(self, content: bytes, *, name: str) -> ReadDocument:
-        """The text of the document's body."""
-        with importing("python-docx", extra="documents", by="reading DOCX"):
-            import docx
+        """The text of the document."""
         try:
-            self._check(content, name)
-            return _read(docx.Document(io.BytesIO(content)))
+            package = Package(
+                content,
+                name=name,
+                max_unpacked_bytes=self.max_unpacked_bytes,
+                reader="a DocxReader",
+            )
+            return _Reading(package, has_comments=self.comments).document(has_headers=self.headers)
         except InvalidRequestError:
             raise
-        # As of PDF: broken XML, parts that are not there, values out of range.
+        # Broken XML, parts that are not there, values out of range, what is nested without an end.
         except Exception as error:
             raise UnreadableDocumentError(
                 f"{name!r} cannot be read as DOCX, it is broken or not all there: {error}"
             ) from error
 
-    def _check(self, content: bytes, name: str) -> None:
-        """Unpack all of it once, part by part and keeping nothing, to see how much there is."""
-        left = self.max_unpacked_bytes
-        with zipfile.ZipFile(io.BytesIO(content)) as packed:
-            for one in packed.infolist():
-                with packed.open(one) as part:
-                    while piece := part.read(1 << 20):
-                        left -= len(piece)
-                        if left < 0:
-                            raise UnreadableDocumentError(
-                                f"{name!r} unpacks to more than max_unpacked_bytes="
-                                f"{self.max_unpacked_bytes}: pass a DocxReader that takes more"
-                            )
+
+class _Paragraph(NamedTuple):
+    text: str
+    behind: list[Element]
+    """Boxes, whose paragraphs stand behind it."""
+    notes: list[str]
 
 
-def _read(document: Any) -> ReadDocument:
-    written, headings, first = Written(), Headings(), None
-    listed: list[str] = []
+class _Reading:
+    """One way through a document."""
 
-    def end_list() -> None:
-        written.add("\n".join(listed), section=headings.path)
-        listed.clear()
+    def __init__(self, package: Package, *, has_comments: bool) -> None:
+        self._package = package
+        self._main = package.main()
+        self._related = package.related(self._main)
+        self._styles = self._read_styles()
+        self._notes = {kind: self._read_notes(f"{kind}s") for kind in ("footnote", "endnote")}
+        self._comments = self._read_notes("comments") if has_comments else {}
+        # Each is read where it is first named: they may name each other, and very often.
+        self._drawings = dict(self._related)
+        self._written, self._headings = Written(), Headings()
+        self._listed: list[str] = []
+        self._first: str | None = None
 
-    for block in document.iter_inner_content():
-        if hasattr(block, "rows"):
-            end_list()
-            written.add("\n".join(_rows(block)), kind="whole", section=headings.path)
-            continue
-        text, style = block.text.strip(), (block.style.name if block.style else "") or ""
-        if not text:
-            continue
-        level = _HEADING.match(style)
-        if level or style == "Title":
-            end_list()
-            headings.enter(int(level[1]) if level else 1, text)
-            first = first or " ".join(text.split())
-            written.add(text, kind="heading", section=headings.path)
-        elif style.startswith("List") or _is_numbered(block):
-            listed.append(f"- {text}")
-        else:
-            end_list()
-            written.add(text, section=headings.path)
-    end_list()
-    about = document.core_properties
-    said = {name: value for name in ("author", "subject") if (value := getattr(about, name))}
-    return written.document(title=about.title or first, properties=said)
+    def document(self, *, has_headers: bool) -> ReadDocument:
+        body = child(self._package.xml(self._main), "body")
+        if body is None:
+            raise ValueError("it has no body")
+        self._blocks(body)
+        self._end_list()
+        if has_headers:
+            self._write_headers()
+        about = self._package.about()
+        title = about.pop("title", None)
+        return self._written.document(title=title or self._first, properties=about)
+
+    # What other parts say
+
+    def _parts(self, *types: str) -> Iterator[Element]:
+        for one in self._related.values():
+            if one.type in types and not one.is_outside and one.target in self._package.names:
+                yield self._package.xml(one.target)
+
+    def _read_styles(self) -> dict[str, tuple[str, str | None, str | None]]:
+        """The name, the outline level and what it is based on, of each style."""
+        found = {}
+        for root in self._parts("styles"):
+            for style in each(root, "style"):
+                level = value(child(style, "pPr", "outlineLvl"), "val")
+                name = value(child(style, "name"), "val") or ""
+                based = value(child(style, "basedOn"), "val")
+                found[value(style, "styleId") or ""] = (name, level, based)
+        return found
+
+    def _read_notes(self, type: str) -> dict[str, Element]:
+        kinds = {"separator", "continuationSeparator", "continuationNotice"}
+        return {
+            value(note, "id") or "": note
+            for root in self._parts(type)
+            for note in root
+            if value(note, "type") not in kinds
+        }
+
+    def _write_headers(self) -> None:
+        said = set[str]()
+        for root in self._parts("header", "footer"):
+            lines = self._lines(root)
+            if (text := "\n".join(lines)) and text not in said:
+                said.add(text)
+                self._written.add(text)
+
+    # Blocks
+
+    def _blocks(self, above: Iterable[Element], depth: int = 0) -> None:
+        if depth > _MOST_DEPTH:
+            raise ValueError("it is nested too deeply")
+        for one in above:
+            name = local(one.tag)
+            if name == "p":
+                self._block(one, depth)
+            elif name == "tbl":
+                self._end_list()
+                rows = [" | ".join(cells) for cells in self._rows(one)]
+                self._written.add("\n".join(rows), kind="whole", section=self._headings.path)
+            elif name == "AlternateContent":
+                self._blocks(_chosen(one), depth + 1)
+            elif name not in _GONE:
+                self._blocks(one, depth + 1)
+
+    def _block(self, one: Element, depth: int) -> None:
+        paragraph, (level, is_listed) = self._paragraph(one), self._look(one)
+        if text := paragraph.text.strip():
+            if level is not None:
+                self._end_list()
+                self._headings.enter(level, text)
+                self._first = self._first or " ".join(text.split())
+                self._written.add(text, kind="heading", section=self._headings.path)
+            elif is_listed:
+                self._listed.append(f"- {text}")
+            else:
+                self._end_list()
+                self._written.add(text, section=self._headings.path)
+        if paragraph.behind or paragraph.notes:
+            self._end_list()
+        for box in paragraph.behind:
+            self._blocks(box, depth + 1)
+            self._end_list()
+        for note in paragraph.notes:
+            self._written.add(note, section=self._headings.path)
+
+    def _end_list(self) -> None:
+        self._written.add("\n".join(self._listed), section=self._headings.path)
+        self._listed.clear()
+
+    def _look(self, paragraph: Element) -> tuple[int | None, bool]:
+        """The level of the heading that it is, if it is one; and whether it is an item of a list."""
+        properties = child(paragraph, "pPr")
+        is_listed = child(properties, "numPr") is not None
+        own = value(child(properties, "outlineLvl"), "val")
+        level = int(own) + 1 if own is not None and own.isdigit() and int(own) < 9 else None
+        style, seen = value(child(properties, "pStyle"), "val"), set[str]()
+        while style is not None and style in self._styles and style not in seen:
+            seen.add(style)
+            name, outline, style = self._styles[style]
+            if level is None and (heading := _HEADING.match(name)):
+                level = int(heading[1])
+            elif level is None and own is None and outline is not None and outline.isdigit():
+                level = int(outline) + 1 if int(outline) < 9 else None
+            if level is None and name == "Title":
+                level = 1
+            is_listed = is_listed or name.startswith("List")
+        return level, is_listed
+
+    def _rows(self, table: Element, depth: int = 0) -> Iterator[list[str]]:
+        """The cells of each row; one that spans several columns stands once, one that spans rows in each."""
+        if depth > _MOST_DEPTH:
+            raise ValueError("its tables are nested too deeply")
+        above: dict[int, str] = {}
+        for row in _kids(table, "tr"):
+            if child(row, "trPr", "del") is not None:
+                continue
+            cells, column = [], 0
+            for cell in _kids(row, "tc"):
+                text = " ".join(self._lines(cell, depth)).strip()
+                merged = child(cell, "tcPr", "vMerge")
+                if merged is not None and value(merged, "val") != "restart":
+                    text = text or above.get(column, "")
+                above[column] = text if merged is not None and len(text) < _MOST_REPEATED else ""
+                said = value(child(cell, "tcPr", "gridSpan"), "val") or "1"
+                column += min(int(said), _MOST_COLUMNS) if said.isdigit() else 1
+                cells.append(text)
+            if any(cells):
+                yield cells
+
+    def _lines(self, above: Element, depth: int = 0) -> list[str]:
+        """What stands below an element, as plain lines."""
+        lines = []
+        for one in _kids(above, "p", "tbl"):
+            if local(one.tag) == "tbl":
+                lines += ["; ".join(", ".join(cells) for cells in self._rows(one, depth + 1))]
+                continue
+            paragraph = self._paragraph(one)
+            lines.append(" ".join(paragraph.text.split()))
+            for box in paragraph.behind:
+                lines += self._lines(box, depth + 1)
+            lines += paragraph.notes
+        return [line for line in lines if line]
+
+    # Within a paragraph
+
+    def _paragraph(self, one: Element) -> _Paragraph:
+        made = _Paragraph("", [], [])
+        return made._replace(text="".join(self._runs(one, made)))
+
+    def _runs(self, above: Iterable[Element], made: _Paragraph, depth: int = 0) -> Iterator[str]:
+        if depth > _MOST_DEPTH:
+            raise ValueError("a paragraph is nested too deeply")
+        for one in above:
+            name = local(one.tag) if isinstance(one.tag, str) else "del"
+            if name == "t":
+                yield one.text or ""
+            elif name in _SIGNS:
+                yield _SIGNS[name]
+            elif name in {"oMath", "oMathPara"}:
+                yield f" {linear(one)} "
+            elif name == "sym":
+                yield _symbol(value(one, "char"))
+            elif name in {"footnoteReference", "endnoteReference"}:
+                yield from self._referred(one, name.removesuffix("Reference"), made)
+            elif name == "commentReference":
+                self._commented(value(one, "id") or "", made)
+            elif name == "txbxContent":
+                made.behind.append(one)
+            elif name == "docPr":
+                if text := (value(one, "descr") or value(one, "title") or "").strip():
+                    yield f" [{text}] "
+            elif name in {"shape", "textpath"}:
+                said = value(one, "alt") or value(one, "string") or ""
+                yield f" [{said.strip()}] " if said.strip() else ""
+                yield from self._runs(one, made, depth + 1)
+            elif name in {"relIds", "chart"}:
+                made.notes.extend(self._drawn(one))
+            elif name == "AlternateContent":
+                yield from self._runs(_chosen(one), made, depth + 1)
+            elif name not in _GONE:
+                yield from self._runs(one, made, depth + 1)
+
+    def _referred(self, one: Element, kind: str, made: _Paragraph) -> Iterator[str]:
+        note = self._notes[kind].pop(value(one, "id") or "", None)
+        if note is not None:
+            mark = f"[{'e' if kind == 'endnote' else ''}{value(one, 'id')}]"
+            made.notes.append(f"{mark} {' '.join(self._lines(note, 1))}".strip())
+            yield mark
+
+    def _commented(self, id: str, made: _Paragraph) -> None:
+        if (comment := self._comments.pop(id, None)) is not None:
+            author = value(comment, "author")
+            says = "\n".join(self._lines(comment, 1))
+            if says:
+                made.notes.append(f"Comment by {author}: {says}" if author else f"Comment: {says}")
+
+    def _drawn(self, one: Element) -> Iterator[str]:
+        """What a chart or a diagram says, which are parts of their own."""
+        for id in (value(one, "dm"), value(one, "id")):
+            related = self._drawings.pop(id or "", None)
+            if related and not related.is_outside and related.target in self._package.names:
+                root = self._package.xml(related.target)
+                texts = [(said.text or "").strip() for said in each(root, "t", "v")]
+                if text := ", ".join(dict.fromkeys(filter(None, texts))):
+                    yield text
 
 
-def _rows(table: Any) -> list[str]:
-    """Its rows; a cell that spans several columns stands once."""
-    lines = []
-    for row in table.rows:
-        cells, last = [], None
-        for cell in row.cells:
-            if cell._tc is not last:  # noqa: SLF001 - the only name of what is merged
-                cells.append(" ".join(cell.text.split()))
-            last = cell._tc  # noqa: SLF001
-        if any(cells):
-            lines.append(" | ".join(cells))
-    return lines
+def _kids(above: Element, *names: str) -> Iterator[Element]:
+    """Those of the local names below it, also in what only wraps them, but not below each other."""
+    ways: list[Iterator[Element]] = [iter(above)]
+    while ways:
+        if (one := next(ways[-1], None)) is None:
+            ways.pop()
+        elif (name := local(one.tag) if isinstance(one.tag, str) else "del") in names:
+            yield one
+        elif name == "AlternateContent":
+            ways.append(iter(_chosen(one)))
+        elif name not in _GONE:
+            ways.append(iter(one))
 
 
-def _is_numbered(paragraph: Any) -> bool:
-    properties = paragraph._p.pPr  # noqa: SLF001 - python-docx has no name for it
-    return properties is not None and properties.numPr is not None
+def _chosen(one: Element) -> Element:
+    """What is shown of something that is there in several ways."""
+    found = child(one, "Choice")
+    found = child(one, "Fallback") if found is None or not len(found) else found
+    return one if found is None else found
+
+
+def _symbol(code: str | None) -> str:
+    try:
+        sign = chr(int(code or "", 16))
+    except (ValueError, OverflowError):
+        return ""
+    # Of a font of its own, such as Wingdings, which nobody can read as a letter.
+    return "" if "\ue000" <= sign <= "\uf8ff" else sign

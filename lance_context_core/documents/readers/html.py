@@ -1,11 +1,11 @@
 """HTML: what is to be read of a page, without its scripts and styles."""
 
-import codecs
 import html
 import re
 
 from lance_context_core._util.frozen import frozen_by_name
-from lance_context_core.documents.readers.text import Encoded, decoded
+from lance_context_core.documents.readers.encodings import decoded, meant
+from lance_context_core.documents.readers.text import Encoded
 from lance_context_core.documents.reading import BlockKind, Headings, ReadDocument, Written
 
 # HTML, tag by tag, in time that grows with the page alone, whatever is in it.
@@ -21,7 +21,7 @@ _RAW = {name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE) for name in ("sc
 
 
 class Markup:
-    """Calls a method for each tag and each text. Names are in small letters, attributes are left out."""
+    """Calls a method for each tag and each text. Names are in small letters."""
 
     def __init__(self) -> None:
         self._text = ""
@@ -30,6 +30,8 @@ class Markup:
         self._has_quotes = True
         """Whether a `>` in a quoted value is no end: not behind a tag that so has none."""
         self._missing: set[str] = set()
+        self.attributes = ""
+        """Those of the tag that a method is called for, as they are written."""
         self.n_scanned = 0
         """How many characters were looked at, some of them more than once."""
 
@@ -77,7 +79,7 @@ class Markup:
         behind = self._behind_tag(name.end(), at)
         if behind == at:
             return at
-        tag = name[0].lower()
+        tag, self.attributes = name[0].lower(), text[name.end() : behind - 1]
         if is_end:
             self.end(tag)
         elif text.startswith("/", behind - 2):
@@ -125,7 +127,26 @@ def _unescaped(text: str) -> str:
         return text
 
 
-_SILENT = frozenset({"script", "style", "template", "noscript", "svg", "math", "iframe", "object"})
+_SILENT = frozenset({"script", "style", "template", "noscript", "svg", "iframe", "annotation"})
+"""What is never shown, or drawn; the annotation of an equation says it once more, for programs."""
+_EMPTY = frozenset(
+    {"br", "hr", "img", "input", "wbr", "col", "area", "embed", "source", "meta", "link"}
+)
+_SHOWN_LATER = frozenset({"html", "body"})
+"""These are often hidden until a program shows them."""
+_IN_LINES = frozenset({"button", "input", "select", "textarea", "mi", "mn", "mo", "mtext", "ms"})
+"""What stands in a line, apart from what is beside it."""
+_ENDED_BY = {
+    **dict.fromkeys(("li", "dt", "dd"), frozenset({"ul", "ol", "menu", "dl"})),
+    **dict.fromkeys(("td", "th", "tr", "tbody", "thead", "tfoot"), frozenset({"table"})),
+    **dict.fromkeys(("option", "optgroup"), frozenset({"select", "datalist"})),
+}
+"""What need not end, and the ends of what it is in, with which it does."""
+_ATTRIBUTE = re.compile(r"""([^\s=/>"']++)(?:\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'|([^\s>]++)))?+""")
+_TELLING = re.compile(r"hidden|display|alt|link|anchor", re.IGNORECASE)
+"""Where none of this is written, no attribute tells what is shown."""
+_NOT_SHOWN = re.compile(r"display\s*+:\s*+none|visibility\s*+:\s*+hidden", re.IGNORECASE)
+_PERMALINK = re.compile(r"headerlink|permalink|anchor-link|header-anchor", re.IGNORECASE)
 _BLOCKS = frozenset(
     [
         "address",
@@ -157,12 +178,14 @@ _BLOCKS = frozenset(
         "section",
         "summary",
         "ul",
-        "table",
-        "caption",
+        *("table", "caption", "thead", "tbody", "tfoot", "tr", "td", "th"),
+        *("option", "optgroup", "center", "hgroup", "search", "object", "math"),
     ]
 )
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE)
+
+_XML = re.compile(rb"<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([\w.:-]+)", re.IGNORECASE)
 
 
 @frozen_by_name
@@ -175,7 +198,7 @@ class HtmlReader(Encoded):
 
     def read(self, content: bytes, *, name: str) -> ReadDocument:
         """The text of the page."""
-        text, encoding = decoded(content, name=name, encoding=self.encoding or _said(content))
+        text, encoding = decoded(content, name=name, encoding=self.encoding, said=_said(content))
         page = _Page()
         page.feed(text)
         page.end_block()
@@ -193,7 +216,10 @@ class _Page(Markup):
         self.first_heading: str | None = None
         self._headings = Headings()
         self._held: list[str] = []
-        self._n_silent = 0
+        self._silent: str | None = None
+        """The element within which nothing is shown."""
+        self._n_within = self._n_around = 0
+        """How many of its kind, and of what it would end with, are open in it."""
         self._n_preformatted = 0
         self._n_tables = 0
         self._is_in_row = False
@@ -201,12 +227,18 @@ class _Page(Markup):
         self._level: int | None = None
 
     def start(self, tag: str) -> None:
-        if tag in _SILENT:
-            self._n_silent += 1
-        elif tag == "title":
+        if self._silent is not None and not self._is_shown_again(tag):
+            return
+        if self._is_hidden(tag):
+            self._silent, self._n_within, self._n_around = tag, 0, 0
+            return
+        if tag == "title":
             self._is_title = not self.title
         elif tag == "br":
-            self._held.append("\n")
+            self._held.append(" " if self._n_tables else "\n")
+        elif tag in {"img", "area"}:
+            if text := _unescaped(self._attributes().get("alt", "")).strip():
+                self.data(f" [{text}] ")
         elif tag in _HEADINGS:
             self.end_block()
             self._level = _HEADINGS[tag]
@@ -225,18 +257,67 @@ class _Page(Markup):
             elif tag == "tr":
                 self._held.append("\n")
                 self._is_in_row = False
+            elif tag in _BLOCKS or tag in _IN_LINES:
+                self._held.append(" ")
         elif tag in _BLOCKS:
             self.end_block()
             self._held.extend(["- "] if tag == "li" else [])
+        elif tag in _IN_LINES:
+            self._held.append(" ")
 
     def empty(self, tag: str) -> None:
-        if tag not in _SILENT:
+        if tag not in _SILENT and self._silent is None and not self._is_hidden(tag):
             self.start(tag)
 
-    def end(self, tag: str) -> None:
+    def _is_hidden(self, tag: str) -> bool:
         if tag in _SILENT:
-            self._n_silent = max(0, self._n_silent - 1)
-        elif tag == "title":
+            return True
+        if tag in _EMPTY or tag in _SHOWN_LATER:
+            return False
+        said = self._attributes()
+        return (
+            "hidden" in said
+            or _NOT_SHOWN.search(said.get("style", "")) is not None
+            or (tag == "a" and _PERMALINK.search(said.get("class", "")) is not None)
+        )
+
+    def _attributes(self) -> dict[str, str]:
+        """Those of this tag, by name, if they may tell what is shown."""
+        if not _TELLING.search(self.attributes):
+            return {}
+        found = (one.groups("") for one in _ATTRIBUTE.finditer(self.attributes))
+        return {name.lower(): double or single or bare for name, double, single, bare in found}
+
+    def _is_shown_again(self, tag: str) -> bool:
+        """Whether what is not shown ends where this begins."""
+        around = _ENDED_BY.get(self._silent or "", frozenset())
+        if self._silent in {"svg", "p"} and (tag in _BLOCKS or tag in _HEADINGS):
+            self._silent = None
+        elif tag in around:
+            self._n_around += 1
+        elif tag == self._silent and around and not self._n_around:
+            self._silent = None
+        elif tag == self._silent:
+            self._n_within += 1
+        return self._silent is None
+
+    def _end_silent(self, tag: str) -> bool:
+        """Whether the end is of what is not shown, or within it."""
+        if tag in _ENDED_BY.get(self._silent or "", frozenset()):
+            self._n_around -= 1
+            if self._n_around >= 0:
+                return True
+            self._silent = None
+            return False
+        if tag == self._silent:
+            self._n_within -= 1
+            self._silent = self._silent if self._n_within >= 0 else None
+        return True
+
+    def end(self, tag: str) -> None:
+        if self._silent is not None and self._end_silent(tag):
+            return
+        if tag == "title":
             self._is_title = False
         elif tag in _HEADINGS:
             self.end_block()
@@ -252,11 +333,15 @@ class _Page(Markup):
             if tag == "tr":
                 self._held.append("\n")
                 self._is_in_row = False
+            elif tag not in {"td", "th"} and (tag in _BLOCKS or tag in _IN_LINES):
+                self._held.append(" ")
         elif tag in _BLOCKS:
             self.end_block()
+        elif tag in _IN_LINES:
+            self._held.append(" ")
 
     def data(self, text: str) -> None:
-        if self._n_silent:
+        if self._silent is not None:
             return
         if self._is_title:
             self.title.append(text)
@@ -285,11 +370,5 @@ class _Page(Markup):
 
 def _said(content: bytes) -> str | None:
     """The encoding that a page says it is in, if Python knows it."""
-    if (match := _CHARSET.search(content[:2048])) is None:
-        return None
-    try:
-        said = codecs.lookup(match[1].decode("ascii", "replace")).name
-    except LookupError:
-        return None
-    # What can be searched for it is no UTF-16.
-    return None if said.startswith(("utf-16", "utf-32", "utf-8")) else said
+    match = _CHARSET.search(content[:2048]) or _XML.match(content)
+    return None if match is None else meant(match[1].decode("ascii", "replace"))

@@ -1,11 +1,14 @@
 """Markdown: the text as it is, with its headings, fences and tables."""
 
+import json
+import math
 import re
+import tomllib
 from collections.abc import Iterator
 from typing import Any
 
 from lance_context_core._util.frozen import frozen_by_name
-from lance_context_core.documents.readers.text import check_encoding, decoded
+from lance_context_core.documents.readers.encodings import check_encoding, decoded
 from lance_context_core.documents.reading import Block, Headings, ReadDocument
 
 _HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$")
@@ -14,13 +17,24 @@ _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)$")
 _TABLE_RULE = re.compile(r"[ \t]*\|?[ \t]*:?-+:?[ \t]*(\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$")
 _NO_PARAGRAPH = re.compile(r" {0,3}(?:[>|]|[-*+] |\d+[.)] )|\s*$| {4}|\t")
 _FIELD = re.compile(r"([A-Za-z_][\w -]*):(?:[ \t]+(.*))?$")
+_SCALAR = re.compile(r"[>|][+-]?\d?[+-]?$")
+"""That the text of a field stands in the lines below it."""
+_MARKS = (
+    (re.compile(r"!?\[([^\[\]]*+)\](?:\([^()]*+\)|\[[^\[\]]*+\])"), r"\1"),
+    (re.compile(r"(`+)([^`]+)\1"), r"\2"),
+    (re.compile(r"(?<![\w\\])(\*{1,3}|_{1,3})(?=\S)([^*_]+)(?<=\S)\1(?!\w)"), r"\2"),
+    (re.compile(r"</?[a-zA-Z][^<>]*+>|\{#[^{}]*+\}$"), ""),
+    (re.compile(r"\\([!-/:-@\[-`{-~])"), r"\1"),
+)
+"""What says in a heading how it looks, and what is left of it."""
 
 
 @frozen_by_name
 class MarkdownReader:
     """Reads Markdown; the front matter's simple fields become properties, and its `title` the title.
 
-    Offsets count in the file itself. A `#` in a fence is no heading, nor is `#tag`.
+    Front matter is YAML between dashes, or TOML between plus signs. Offsets count in the file itself.
+    A `#` in a fence or a comment is no heading, nor is `#tag`.
     """
 
     encoding: str | None = None
@@ -53,6 +67,8 @@ class _Walk:
         self.blocks: list[Block] = []
         self._open = start
         """Where the running text begins that is not a block yet."""
+        self._has_ends = True
+        """Whether a comment may end: not behind one that does not."""
 
     @property
     def title(self) -> str | None:
@@ -65,7 +81,9 @@ class _Walk:
         while index < len(lines):
             start, end, line = lines[index]
             following = lines[index + 1][2] if index + 1 < len(lines) else ""
-            if fence := _FENCE.match(line):
+            if line.lstrip(" ").startswith("<!--") and self._has_ends:
+                index = self._commented(lines, index)
+            elif fence := _FENCE.match(line):
                 index = self._fenced(lines, index, fence)
             elif (heading := _HEADING.match(line)) and not line.startswith("    "):
                 self._heading(start, end, len(heading[1]), heading[2] or "")
@@ -83,8 +101,20 @@ class _Walk:
                 index += 1
         self._close(len(self._text))
 
+    def _commented(self, lines: list[tuple[int, int, str]], index: int) -> int:
+        """The line behind the comment; the next one if it never ends."""
+        begin = lines[index][0] + lines[index][2].index("<!--") + 4
+        if (end := self._text.find("-->", begin)) < 0:
+            self._has_ends = False
+            return index + 1
+        while index < len(lines) and lines[index][1] <= end:
+            index += 1
+        return index + 1
+
     def _heading(self, start: int, end: int, level: int, title: str) -> None:
         self._close(start)
+        for mark, left in _MARKS:
+            title = mark.sub(left, title)
         self._headings.enter(level, title)
         if plain := " ".join(title.split()):
             self._titles.setdefault(level, plain)
@@ -137,22 +167,56 @@ def _lines(text: str, start: int) -> Iterator[tuple[int, int, str]]:
 
 
 def _front_matter(text: str) -> tuple[dict[str, Any], int]:
-    """The fields between the dashes that a file begins with, and where its text begins."""
+    """The fields that a file begins with, and where its text begins."""
     lines = _lines(text, 0)
-    if next(lines, (0, 0, ""))[2].rstrip() != "---":
+    _, begin, first = next(lines, (0, 0, ""))
+    ends = {"---": {"---", "..."}, "+++": {"+++"}}.get(first.rstrip())
+    if ends is None:
         return {}, 0
+    within = list[str]()
+    for start, end, line in lines:
+        if line.rstrip() in ends:
+            try:
+                return _yaml(within) if "---" in ends else _toml(text[begin:start]), end
+            except ValueError:
+                return {}, 0
+        within.append(line)
+    return {}, 0  # never closed: a rule, and text below it
+
+
+def _toml(text: str) -> dict[str, Any]:
+    """The fields, dates as texts. Raises ValueError for what is no TOML."""
+
+    def number(said: str) -> float | str:
+        return float(said) if math.isfinite(float(said)) else said
+
+    fields = tomllib.loads(text.replace("\r\n", "\n"), parse_float=number)
+    made: dict[str, Any] = json.loads(json.dumps(fields, default=str))
+    return made
+
+
+def _yaml(lines: list[str]) -> dict[str, Any]:
+    """The simple fields: texts, of one line or several, and lists of them."""
     fields: dict[str, Any] = {}
-    name = None
-    for _, end, line in lines:
-        if line.rstrip() in {"---", "..."}:
-            return fields, end
+    name, index = None, 0
+    while index < len(lines):
+        line, index = lines[index], index + 1
         if match := _FIELD.match(line):
             name = match[1].strip()
-            fields[name] = _value(match[2] or "")
+            said = (match[2] or "").strip()
+            below = list[str]()
+            if said and not said.startswith(("[", "{")):  # else what stands below is a list
+                while index < len(lines) and (not lines[index].strip() or lines[index][0] in " \t"):
+                    below.append(lines[index].strip())
+                    index += 1
+            if _SCALAR.match(said):
+                fields[name] = ("\n" if said[0] == "|" else " ").join(below).strip()
+            else:
+                fields[name] = _value(" ".join(filter(None, [said, *below])))
         elif name and (item := line.strip()).startswith("- "):
             listed = fields[name] if isinstance(fields[name], list) else []
             fields[name] = [*listed, _value(item[2:])]
-    return {}, 0  # never closed: a rule, and text below it
+    return fields
 
 
 def _value(text: str) -> Any:

@@ -1,7 +1,8 @@
-"""PDF, by pypdf: page by page."""
+"""PDF, page by page: its structure by pypdf, what stands on a page by PDFium."""
 
 import io
 import logging
+import threading
 import time
 from collections.abc import Iterator
 from typing import IO, Any, NamedTuple
@@ -87,10 +88,91 @@ logging.getLogger("pypdf").addHandler(logging.NullHandler())
 
 _ENTRIES_PER_PAGE = 5
 
+_ALONE = threading.RLock()
+"""PDFium does one thing at a time; a thread may enter twice, as garbage is collected anywhere."""
+
+_PARTED = "\ufffe"
+"""What PDFium reads for a hyphen at the end of a line, together with the end."""
+
+_NO_NOTES = frozenset({"/Link", "/Popup"})
+"""Annotations in which nobody wrote anything."""
+
+_MOST_ANNOTATIONS = 10_000
+"""Of a page."""
+
+
+_MOST_NESTED, _MOST_FORMS = 5, 2_000
+"""Drawings in drawings, and drawings of a page: PDFium reads one as often as it is drawn."""
+
+
+def _is_deep(resources: Any, levels: int, left: list[int]) -> bool:
+    """Whether drawings hold drawings, or each other, at more levels, or there are more than are left."""
+    if not levels:
+        return True
+    for kid in (resources.get("/XObject") or {}).values():
+        left[0] -= 1
+        if left[0] < 0:
+            return True
+        one = kid.get_object()
+        if one.get("/Subtype") == "/Form" and _is_deep(
+            one.get("/Resources") or resources, levels - 1, left
+        ):
+            return True
+    return False
+
+
+class _Shown:
+    """The texts of the pages as they are shown; PDFium is given what pypdf has seen to be no trap.
+
+    It would go through a tree in which a node stands many times as often as that.
+    """
+
+    def __init__(self, file: IO[bytes], password: str) -> None:
+        import pypdfium2
+
+        self._opened: Any = None
+        try:
+            with _ALONE:
+                self._opened = pypdfium2.PdfDocument(file, password=password or None)
+        except Exception:  # noqa: BLE001 - pypdf reads what PDFium does not
+            return
+
+    def text(self, number: int, page: Any) -> str:
+        """The text of a page, which is counted from 1. Raises anything if neither can read it."""
+        if self._opened is not None:
+            try:
+                drawings = page.get("/Resources") or {}
+                # PDFium looks for what a page inherits there alone.
+                is_sound = "/Parent" in page and not _is_deep(drawings, _MOST_NESTED, [_MOST_FORMS])
+                if is_sound:
+                    with _ALONE:
+                        return self._text(number - 1)
+            except Exception:  # noqa: BLE001 - as above
+                return str(page.extract_text())
+        return str(page.extract_text())
+
+    def _text(self, index: int) -> str:
+        page = self._opened[index]
+        try:
+            shown = page.get_textpage()
+            try:
+                text = str(shown.get_text_range())
+            finally:
+                shown.close()
+        finally:
+            page.close()
+        return text.replace(_PARTED, "-\n").replace("\r\n", "\n")
+
+    def close(self) -> None:
+        """Let go of the file's memory, not of the file."""
+        if self._opened is not None:
+            with _ALONE:
+                self._opened.close()
+
 
 @frozen_by_name
 class PdfReader:
-    """Reads the text of PDF files; what they run or show beside it is never touched.
+    """Reads the text of PDF files, what their forms hold and the notes on their pages; it runs nothing.
 
     The sections are those of the file's outline. Pages without text, which are scanned, are listed
     in the property `pages_without_text`; a file that has no others is refused, as is one that is
@@ -112,8 +194,10 @@ class PdfReader:
         """The text of each page."""
         with importing("pypdf", extra="documents", by="reading PDF"):
             import pypdf
+        with importing("pypdfium2", extra="documents", by="reading PDF"):
+            import pypdfium2  # noqa: F401 - is asked for before anything is read
         try:
-            yield from self._parts(pypdf.PdfReader(file, strict=False), name)
+            yield from self._parts(pypdf.PdfReader(file, strict=False), file, name)
         except InvalidRequestError:
             raise
         except pypdf.errors.DependencyError as error:
@@ -126,25 +210,42 @@ class PdfReader:
                 f"{name!r} cannot be read as PDF, it is broken or not all there: {error}"
             ) from error
 
-    def _parts(self, reader: Any, name: str) -> Iterator[ReadDocument]:
+    def _parts(self, reader: Any, file: IO[bytes], name: str) -> Iterator[ReadDocument]:
         if reader.is_encrypted and not reader.decrypt(self.password):
             raise UnreadableDocumentError(
                 f"{name!r} is encrypted: pass reader=PdfReader(password=…)"
             )
         end = time.monotonic() + self.max_seconds
         n_pages, sections = self._looked_through(reader, name, end)
+        shown = _Shown(file, self.password)
+        try:
+            yield from self._read(reader, shown, name, n_pages, sections, end)
+        finally:
+            shown.close()
+
+    def _read(
+        self,
+        reader: Any,
+        shown: _Shown,
+        name: str,
+        n_pages: int,
+        sections: dict[int, str],
+        end: float,
+    ) -> Iterator[ReadDocument]:
         written, without, broken = Written(), list[int](), list[int]()
         section = None
         for number, page in enumerate(self._pages(reader), 1):
             section = sections.get(number, section)
             try:
-                text = _clean(page.extract_text())
+                text = _clean(shown.text(number, page))
             except Exception:  # noqa: BLE001 - one page of many; pypdf raises anything
                 broken.append(number)
-                continue
-            if not text.strip():
+                text = ""
+            noted = _clean("\n".join(_noted(page)))
+            if not text.strip() and not noted and number not in broken:
                 without.append(number)
             written.add(text, page=number, section=section)
+            written.add(noted, page=number, section=section)
             if written.n_characters > self.max_characters or time.monotonic() > end:
                 raise UnreadableDocumentError(
                     f"{name!r} holds too much: page {number} of {n_pages} went over "
@@ -159,6 +260,7 @@ class PdfReader:
         properties = _said(reader)
         properties |= {"pages_without_text": without} if without else {}
         properties |= {"broken_pages": broken} if broken else {}
+        properties |= {"attachments": names} if (names := _attached(reader)) else {}
         title = properties.pop("title", None)
         yield written.part(title=title, n_pages=n_pages, properties=properties)
 
@@ -180,6 +282,42 @@ class PdfReader:
             if reference is not None and (section := sections.get(reference.idnum)) is not None:
                 found[n_pages] = section
         return n_pages, found
+
+
+def _noted(page: Any) -> list[str]:
+    """What is filled into the form of a page, and what was noted on it."""
+    lines = list[str]()
+    try:
+        for kid in list(page.get("/Annots") or [])[:_MOST_ANNOTATIONS]:
+            one = kid.get_object()
+            if (kind := one.get("/Subtype")) == "/Widget":
+                lines += _filled(one)
+            elif kind not in _NO_NOTES and (noted := str(one.get("/Contents") or "").strip()):
+                lines.append(noted)
+    except Exception:  # noqa: BLE001 - broken ones are as good as none
+        return lines
+    return lines
+
+
+def _filled(field: Any) -> Iterator[str]:
+    """The name and the value of a field, unless there is none, or it is a box that is not ticked."""
+    label = field.get("/TU") or field.get("/T")
+    value, above = field.get("/V"), field.get("/Parent")
+    if above is not None:
+        label = label or above.get("/TU") or above.get("/T")
+        value = above.get("/V") if value is None else value
+    values = value if isinstance(value, list) else [value]
+    said = ", ".join(str(one).lstrip("/").strip() for one in values if one not in {None, "/Off"})
+    if said:
+        yield f"{label}: {said}" if label else said
+
+
+def _attached(reader: Any) -> list[str]:
+    """The names of the files that are in it."""
+    try:
+        return [_clean(str(name)) for name in reader.attachments]
+    except Exception:  # noqa: BLE001 - as above
+        return []
 
 
 def _outline(reader: Any) -> dict[int, str]:

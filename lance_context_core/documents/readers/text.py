@@ -1,59 +1,12 @@
 """Plain text in any encoding, and CSV."""
 
-import codecs
-import csv
-import io
 import re
+from collections.abc import Iterator
+from itertools import islice
 
-from lance_context_core._util.checks import shown
 from lance_context_core._util.frozen import frozen_by_name
+from lance_context_core.documents.readers.encodings import check_encoding, decoded
 from lance_context_core.documents.reading import Block, ReadDocument
-from lance_context_core.errors import InvalidRequestError, UnreadableDocumentError
-
-_MARKS = (
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose mark it begins with
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
-_LOOKED_AT = 4096
-_CONTROLS = re.compile(r"[\x01-\x08\x0e-\x1a\x1c-\x1f\x7f]")
-"""What stands in no text but those of terminals, and in every third byte of anything else."""
-_MOST_CONTROLS = 0.01
-
-
-def check_encoding(encoding: str | None) -> None:
-    """Raise InvalidRequestError unless Python knows it."""
-    if encoding is None:
-        return
-    try:
-        codecs.lookup(encoding)
-    except (LookupError, TypeError) as error:
-        raise InvalidRequestError(
-            f"encoding={shown(encoding)} is none that Python knows: give one such as 'shift_jis'"
-        ) from error
-
-
-def decoded(content: bytes, *, name: str, encoding: str | None = None) -> tuple[str, str]:
-    """The text of some bytes, and the encoding that they are in.
-
-    That is the one that is given, else the one whose mark they begin with, else UTF-8, else what
-    the zeros of UTF-16 and UTF-32 tell, else Windows-1252, in which every text of Western Europe
-    can be read. Raises UnreadableDocumentError for what is no text.
-    """
-    used = encoding or _marked(content) or _with_zeros(content)
-    if used is None:
-        try:
-            return _plain(content.decode(), name), "utf-8"
-        except UnicodeDecodeError:
-            used = "cp1252"
-    try:
-        return _plain(content.decode(used), name), used
-    except (UnicodeDecodeError, UnicodeError) as error:
-        if encoding is None and used == "cp1252":
-            return _plain(content.decode("latin-1"), name), "latin-1"
-        raise UnreadableDocumentError(f"{name!r} is not in {used}: {error}") from error
 
 
 @frozen_by_name
@@ -77,37 +30,13 @@ class TextReader(Encoded):
         return ReadDocument(text=text, properties={"encoding": encoding})
 
 
-def _marked(content: bytes) -> str | None:
-    return next((encoding for mark, encoding in _MARKS if content.startswith(mark)), None)
-
-
-def _with_zeros(content: bytes) -> str | None:
-    """UTF-16 or UTF-32 without a mark: where the zeros of its Latin letters stand."""
-    head = content[: _LOOKED_AT - _LOOKED_AT % 4]
-    if not (n_zeros := head.count(0)) or len(head) < 2:
-        return None
-    if n_zeros > len(head) * 0.6:
-        return "utf-32-le" if head[0] else "utf-32-be"
-    if head[1::2].count(0) > len(head) * 0.2 and not head[::2].count(0):
-        return "utf-16-le"
-    if head[::2].count(0) > len(head) * 0.2 and not head[1::2].count(0):
-        return "utf-16-be"
-    return None
-
-
-def _plain(text: str, name: str) -> str:
-    n_controls = len(_CONTROLS.findall(text))
-    if "\0" in text or n_controls > len(text) * _MOST_CONTROLS:
-        raise UnreadableDocumentError(
-            f"{name!r} is no text, it is full of control characters: pass type= or a reader= for what "
-            "it is"
-        )
-    return text
-
-
 # Tables as text: a line a row, in which each value stands with the name of its column.
 
-_DELIMITERS = ",;\t|"
+_DELIMITERS = "\t;|,"
+"""Those that stand in numbers and sentences come last: of two that fit alike, the first is meant."""
+_ROWS_LOOKED_AT = 20
+_SAID = re.compile(r"sep=(.)\r?\n", re.IGNORECASE)
+"""What Excel writes before the rows."""
 
 
 @frozen_by_name
@@ -120,7 +49,7 @@ class CsvReader:
 
     encoding: str | None = None
     delimiter: str | None = None
-    """Found out where it is absent: what stands most often in the first line."""
+    """Found out where it is absent: what parts the first rows into as many values as the names."""
 
     def __post_init__(self) -> None:
         check_encoding(self.encoding)
@@ -128,23 +57,21 @@ class CsvReader:
     def read(self, content: bytes, *, name: str) -> ReadDocument:
         """The rows, a line each."""
         text, encoding = decoded(content, name=name, encoding=self.encoding)
-        first = text[: text.find("\n")] if "\n" in text else text
-        delimiter = self.delimiter or max(_DELIMITERS, key=first.count)
-        rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+        said = _SAID.match(text)
+        start = said.end() if said else 0
+        delimiter = self.delimiter or (said[1] if said else _delimiter(text))
+        rows = _rows(text, delimiter, start)
         lines, blocks, at = list[str](), list[Block](), 0
-        try:
-            names = [one.strip() for one in next(rows, [])]
-            for number, row in enumerate(rows, 2):
-                line = _line(names, row)
-                if not line:
-                    continue
-                lines.append(line)
-                blocks.append(
-                    Block(start=at, end=at + len(line), kind="whole", section=f"row {number}")
-                )
-                at += len(line) + 1
-        except csv.Error as error:
-            raise UnreadableDocumentError(f"{name!r} is no CSV: {error}") from error
+        names = [one.strip() for one in next(rows, [])]
+        for number, row in enumerate(rows, 2 + bool(said)):
+            line = line_of(names, row)
+            if not line:
+                continue
+            lines.append(line)
+            blocks.append(
+                Block(start=at, end=at + len(line), kind="whole", section=f"row {number}")
+            )
+            at += len(line) + 1
         if not lines:  # names without rows are still a text
             return ReadDocument(text=", ".join(names), properties={"encoding": encoding})
         return ReadDocument(
@@ -154,7 +81,37 @@ class CsvReader:
         )
 
 
-def _line(names: list[str], row: list[str]) -> str:
+def _rows(text: str, delimiter: str, start: int = 0) -> Iterator[list[str]]:
+    """The values of each row, however long they are; a quote that never ends is a sign like others."""
+    mark = re.escape(delimiter)
+    value = re.compile(
+        rf'(?:"((?:[^"]++|"")*+)"(?=[^"]|$)([^{mark}\r\n]*+)|([^{mark}\r\n]*+))({mark}|\r\n?|\n|$)'
+    )
+    row, at = list[str](), start
+    while at < len(text) or row:
+        found = value.match(text, at)
+        assert found is not None
+        quoted, behind, plain, end = found.groups()
+        row.append(plain if quoted is None else quoted.replace('""', '"') + behind)
+        at = found.end()
+        if end != delimiter:
+            yield row
+            row = []
+
+
+def _delimiter(text: str) -> str:
+    def fits(delimiter: str) -> tuple[float, int]:
+        rows = [row for row in islice(_rows(text, delimiter), _ROWS_LOOKED_AT) if any(row)]
+        n_names = len(rows[0]) if rows else 0
+        if n_names < 2:
+            return 0, 0
+        return sum(len(row) == n_names for row in rows) / len(rows), n_names
+
+    return max(_DELIMITERS, key=fits)
+
+
+def line_of(names: list[str], row: list[str]) -> str:
+    """A row, each value with the name of its column."""
     pairs = []
     for index, value in enumerate(row):
         if plain := " ".join(value.split()):

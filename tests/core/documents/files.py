@@ -1,6 +1,7 @@
 """Files that the tests make themselves."""
 
 import io
+import re
 import zipfile
 
 import docx
@@ -77,4 +78,27 @@ def with_part(content, name, part):
     with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(made, "w") as new:
         for one in old.namelist():
             new.writestr(one, part if one == name else old.read(one))
+    return made.getvalue()
+
+
+def package(main, parts):
+    """A file of Office, whose part `main` names the others beside it by the names that they have."""
+    space = "http://schemas.openxmlformats.org/package/2006/relationships"
+
+    def named(targets):
+        each = (
+            f'<Relationship Id="{id}" Type="urn:x/{type}" Target="{target}"/>'
+            for id, type, target in targets
+        )
+        return f'<Relationships xmlns="{space}">{"".join(each)}</Relationships>'
+
+    folder, _, last = main.rpartition("/")
+    beside = [name.removeprefix(f"{folder}/") for name in parts if name != main]
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as packed:
+        packed.writestr("_rels/.rels", named([("r", "officeDocument", main)]))
+        about = ((one, re.sub(r"\d*\.\w+$", "", one.rpartition("/")[2]), one) for one in beside)
+        packed.writestr(f"{folder}/_rels/{last}.rels", named(about))
+        for name, content in parts.items():
+            packed.writestr(name, content)
     return made.getvalue()

@@ -188,7 +188,7 @@ def test_of_a_file_is_kept_what_is_asked_for(documents, tmp_path, keep):
     path.write_bytes(b"green tea")
     added = documents.add(path, keep=keep)
     assert documents.content(added.id) == (b"green tea" if keep == "bytes" else None)
-    assert added.uri == (path.as_uri() if keep == "uri" else None)
+    assert added.uri == (None if keep == "hash" else path.as_uri())
 
 
 @pytest.mark.parametrize(

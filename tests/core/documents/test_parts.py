@@ -6,6 +6,7 @@ import tracemalloc
 from dataclasses import replace
 
 import pypdf
+import pypdfium2
 import pytest
 from core.documents.files import pdf, with_objects
 from hypothesis import given
@@ -259,7 +260,7 @@ def test_of_a_pdf_no_more_is_kept_than_what_some_pages_are_made_of():
 
 
 def test_a_pdf_of_too_many_pages_is_refused_before_one_of_them_is_read(monkeypatch):
-    monkeypatch.setattr(pypdf.PageObject, "extract_text", lambda _: pytest.fail("read"))
+    monkeypatch.setattr(pypdfium2.PdfPage, "get_textpage", lambda _: pytest.fail("read"))
     content = pdf("one", "two", "three")
     with pytest.raises(UnreadableDocumentError, match="3 pages or more, over max_pages=2"):
         PdfReader(max_pages=2).read(content, name="a.pdf")
