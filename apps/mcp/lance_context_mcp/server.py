@@ -88,8 +88,7 @@ class _Serving:
             return _failed(f"there is no tool {params.name[:80]!r} here")
         arguments = params.arguments or {}
         try:
-            tool.check(arguments)
-            answer = await tool.call(self._memory, arguments)
+            answer = await tool.call(self._memory, tool.taken(arguments))
         except ContextStoreError as error:
             return _failed(str(error))
         except Exception:  # noqa: BLE001 - one call failed, and the server goes on

@@ -4,7 +4,7 @@ from typing import Any
 
 from lance_context_mcp import answers
 from lance_context_mcp.memory import Memory, moment
-from lance_context_mcp.tool import AS_OF, BRANCH, Arguments, Effect, Tool, limit, text, whole
+from lance_context_mcp.tool import AS_OF, BRANCH, Arguments, Effect, Tool, limit, offset, text
 
 
 async def _facts(memory: Memory, arguments: Arguments) -> dict[str, Any]:
@@ -95,7 +95,7 @@ TOOLS = (
         effect=Effect.READS,
         arguments={
             "limit": limit("documents", default=20),
-            "offset": whole("How many to pass over.", minimum=0),
+            "offset": offset("How many to pass over."),
             "as_of": AS_OF,
             "branch": BRANCH,
         },

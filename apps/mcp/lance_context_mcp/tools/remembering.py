@@ -3,9 +3,24 @@
 from datetime import timedelta
 from typing import Any
 
+from lance_context_core import InvalidRequestError
 from lance_context_mcp import answers
 from lance_context_mcp.memory import Memory, moment
-from lance_context_mcp.tool import AS_OF, BRANCH, Arguments, Effect, Tool, each, limit, text, whole
+from lance_context_mcp.tool import (
+    AS_OF,
+    BRANCH,
+    VISIBLE,
+    Arguments,
+    Effect,
+    Tool,
+    each,
+    limit,
+    text,
+    whole,
+)
+
+KINDS = ("memory", "message", "fact", "summary", "record")
+"""The kinds of records that a search finds."""
 
 
 async def _remember(memory: Memory, arguments: Arguments) -> dict[str, Any]:
@@ -27,16 +42,26 @@ async def _recall(memory: Memory, arguments: Arguments) -> dict[str, Any]:
         wanted["kind"] = arguments["kind"]
     if "session_id" in arguments:
         wanted["session_id"] = arguments["session_id"]
-    if made := {
-        name: moment(arguments[key], key).isoformat()
-        for key, name in (("since", "gte"), ("until", "lt"))
-        if key in arguments
-    }:
+    if made := _between(arguments):
         wanted["created_at"] = made
     found = await store.search(
         arguments["query"], limit=arguments.get("limit", 10), filter=wanted or None
     )
     return {"results": answers.hits(found)}
+
+
+def _between(arguments: Arguments) -> dict[str, str]:
+    made = {
+        name: moment(arguments[key], key)
+        for key, name in (("since", "gte"), ("until", "lt"))
+        if key in arguments
+    }
+    if len(made) == 2 and made["gte"] >= made["lt"]:
+        raise InvalidRequestError(
+            f"since={arguments['since']!r} is not before until={arguments['until']!r}: no record "
+            "lies between them"
+        )
+    return {name: at.isoformat() for name, at in made.items()}
 
 
 async def _forget(memory: Memory, arguments: Arguments) -> dict[str, Any]:
@@ -58,7 +83,7 @@ TOOLS = (
         ),
         effect=Effect.ADDS,
         arguments={
-            "text": text("What to remember.", minLength=1, maxLength=100_000),
+            "text": text("What to remember.", minLength=1, maxLength=100_000, pattern=VISIBLE),
             "session_id": text("The conversation that it is from.", minLength=1),
             "metadata": {"type": "object", "description": "What else is known of it, as JSON."},
             "expires_in_days": whole("Until when it holds.", minimum=1, maximum=36_500),
@@ -81,7 +106,7 @@ TOOLS = (
             "limit": limit("results"),
             "since": text("Made at this moment (ISO 8601) or later."),
             "until": text("Made before this moment (ISO 8601)."),
-            "kind": text("Of this kind alone, such as memory or message."),
+            "kind": {"enum": [*KINDS], "description": "Of this kind alone."},
             "session_id": text("Of this conversation alone."),
             "as_of": AS_OF,
             "branch": BRANCH,
@@ -99,7 +124,7 @@ TOOLS = (
         ),
         effect=Effect.REMOVES,
         arguments={
-            "ids": each({"type": "string"}, "Their ids.", minItems=1, maxItems=100),
+            "ids": each({"type": "string", "minLength": 1}, "Their ids.", minItems=1, maxItems=100),
             "branch": BRANCH,
         },
         required=("ids",),

@@ -5,7 +5,18 @@ from typing import Any
 from lance_context_core import Message
 from lance_context_mcp import answers
 from lance_context_mcp.memory import Memory
-from lance_context_mcp.tool import AS_OF, BRANCH, Arguments, Effect, Tool, each, limit, text, whole
+from lance_context_mcp.tool import (
+    AS_OF,
+    BRANCH,
+    Arguments,
+    Effect,
+    Tool,
+    each,
+    limit,
+    offset,
+    text,
+    whole,
+)
 
 _SESSION = text("The id of the conversation.", minLength=1, maxLength=1_000)
 _AGENT = text("The agent who held it, where the memory has several.")
@@ -94,7 +105,7 @@ TOOLS = (
         arguments={
             "session_id": _SESSION,
             "last": whole("How many, counted from the end.", minimum=1, maximum=1_000, default=20),
-            "before_last": whole("How many to pass over at the end, to read backwards.", minimum=0),
+            "before_last": offset("How many to pass over at the end, to read backwards."),
             "agent_id": _AGENT,
             "as_of": AS_OF,
             "branch": BRANCH,
@@ -110,7 +121,7 @@ TOOLS = (
         effect=Effect.READS,
         arguments={
             "limit": limit("conversations", default=20),
-            "offset": whole("How many to pass over.", minimum=0),
+            "offset": offset("How many to pass over."),
             "as_of": AS_OF,
             "branch": BRANCH,
         },
