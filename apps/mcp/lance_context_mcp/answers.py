@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from lance_context_core import ContextRecord, Message, Session, ToolCallPart
+from lance_context_core import ContextRecord, Session, ToolCallPart
 from lance_context_core.adapting import arguments_text, content_of, facts_of
 from lance_context_core.arguments import RecordDict
 from lance_context_core.knowledge import KnowledgeHit
@@ -12,6 +12,8 @@ from lance_context_mcp.tool import Schema
 
 SESSIONS_URI = "memory://sessions"
 """The address under which clients read which conversations there are."""
+STORE_URI = "memory://store"
+"""The address under which clients read what the store holds."""
 
 RECORD: Schema = {
     "type": "object",
@@ -64,13 +66,12 @@ def hits(found: Iterable[SearchHit[ContextRecord]]) -> list[dict[str, Any]]:
     return [{**record(one.record), "score": round(one.score, 4)} for one in found]
 
 
-def message(one: Message) -> dict[str, Any]:
-    """A message, with its words as text, and its calls of tools."""
-    told: dict[str, Any] = {"id": one.id, "role": one.role, "text": one.text}
-    if one.name is not None:
-        told["name"] = one.name
-    if one.created_at is not None:
-        told["created_at"] = one.created_at.isoformat()
+def said(one: ContextRecord) -> dict[str, Any]:
+    """A message of a conversation: its words as text, who wrote it, and its calls of tools."""
+    told: dict[str, Any] = {"id": one.id, "role": one.role or "", "text": content_of(one)}
+    known = {"name": one.name, "agent_id": one.agent_id, "user_id": one.user_id}
+    told |= {name: value for name, value in known.items() if value}
+    told["created_at"] = one.created_at.isoformat()
     calls = [
         {"name": part.name, "arguments": arguments_text(part.arguments)}
         for part in one.parts

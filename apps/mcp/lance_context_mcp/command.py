@@ -4,6 +4,8 @@ import logging
 import os
 import secrets
 import sys
+from contextlib import AbstractAsyncContextManager, nullcontext
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,8 @@ import anyio
 import click
 
 _TOKEN = "LANCE_CONTEXT_MCP_TOKEN"  # noqa: S105 - where a token is, and not one
+_EVERY = timedelta(seconds=2)
+"""How often the worker looks for conversations that no facts were made of yet."""
 _ROOMS = ("memory", "conversations", "knowledge", "branches", "graph")
 
 
@@ -39,6 +43,12 @@ _ROOMS = ("memory", "conversations", "knowledge", "branches", "graph")
     default=",".join(_ROOMS),
     show_default=True,
     help="Which tools to offer.",
+)
+@click.option(
+    "--model",
+    envvar="LANCE_CONTEXT_MODEL",
+    metavar="NAME",
+    help="Extract facts in the background: rules, or a language model as PACKAGE.MODULE:NAME.",
 )
 @click.option("--author", default="mcp", show_default=True, help="Who writes, as it is kept.")
 @click.option(
@@ -132,7 +142,7 @@ def _token(file: Path | None, host: str) -> str:
 
 async def _run(options: dict[str, Any]) -> None:
     from lance_context_core import AsyncContextStore
-    from lance_context_mcp.memory import Memory, moment_or_name
+    from lance_context_mcp.memory import Memory, extracting, moment_or_name
 
     is_read_only = options["is_read_only"] or options["at"] is not None
     whole = AsyncContextStore.open(
@@ -155,25 +165,33 @@ async def _run(options: dict[str, Any]) -> None:
             is_read_only=is_read_only,
             has_meaning=options["embedder"] is not None,
             has_branches=options["has_branches"],
+            knowledge=None if options["model"] is None else extracting(store, options["model"]),
         )
         if options["graph_file"] is not None:
             await _import(memory, options["graph_file"])
-        elif options["is_http"]:
-            await _over_http(memory, options)
         else:
-            await _over_pipes(memory, options["rooms"])
+            async with _background(memory):
+                await (_over_http if options["is_http"] else _over_pipes)(memory, options)
     finally:
         with anyio.CancelScope(shield=True):
             await whole.close()
 
 
-async def _over_pipes(memory: Any, rooms: tuple[str, ...]) -> None:
+def _background(memory: Any) -> AbstractAsyncContextManager[Any]:
+    """The worker that extracts facts while the server runs."""
+    if memory.knowledge is None or memory.is_read_only:
+        return nullcontext()
+    worker: AbstractAsyncContextManager[Any] = memory.knowledge.jobs.worker(every=_EVERY)
+    return worker
+
+
+async def _over_pipes(memory: Any, options: dict[str, Any]) -> None:
     from mcp.server.stdio import stdio_server
 
     from lance_context_mcp.server import server
 
     async with stdio_server() as (incoming, outgoing):
-        served = server(memory, rooms=rooms)
+        served = server(memory, rooms=options["rooms"])
         await served.run(incoming, outgoing, served.create_initialization_options())
 
 

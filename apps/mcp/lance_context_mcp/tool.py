@@ -47,6 +47,8 @@ class Tool:
     arguments: Schema
     """JSON schemas by the arguments' names."""
     required: tuple[str, ...] = ()
+    needs_model: bool = False
+    """Whether it is offered only where facts are made."""
     answer: Schema
     """JSON schemas by the names of what it returns, all of which are always there."""
     call: Callable[[Memory, Arguments], Awaitable[dict[str, Any]]]

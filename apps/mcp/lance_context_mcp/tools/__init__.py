@@ -22,4 +22,5 @@ def offered(memory: Memory, rooms: tuple[str, ...]) -> dict[str, Tool]:
         if room != "branches" or memory.has_branches
         for tool in ROOMS[room]
         if not memory.is_read_only or tool.effect is Effect.READS
+        if not tool.needs_model or memory.knowledge is not None
     }

@@ -66,6 +66,7 @@ TOOLS = (
             "branch": BRANCH,
         },
         required=("query",),
+        needs_model=True,
         answer={"facts": answers.FACTS},
         call=_facts,
     ),

@@ -91,6 +91,7 @@ TOOLS = (
         },
         required=("text",),
         answer={"id": text("By which it is forgotten.")},
+        changes=(answers.STORE_URI,),
         call=_remember,
     ),
     Tool(

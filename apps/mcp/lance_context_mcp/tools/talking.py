@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from lance_context_core import Message
+from lance_context_core import AsyncContextStore, ContextRecord, Message, NotFoundError
 from lance_context_mcp import answers
 from lance_context_mcp.memory import Memory
 from lance_context_mcp.tool import (
@@ -20,6 +20,7 @@ from lance_context_mcp.tool import (
 
 _SESSION = text("The id of the conversation.", minLength=1, maxLength=1_000)
 _AGENT = text("The agent who held it, where the memory has several.")
+SEE_SESSIONS = f"the resource {answers.SESSIONS_URI} lists those that do"
 
 
 async def _append(memory: Memory, arguments: Arguments) -> dict[str, Any]:
@@ -28,21 +29,52 @@ async def _append(memory: Memory, arguments: Arguments) -> dict[str, Any]:
         Message(role=one["role"], parts=Message.user(one["text"]).parts, name=one.get("name"))
         for one in arguments["messages"]
     ]
+    session = arguments["session_id"]
     ids = await store.history.append_many(
-        arguments.get("agent_id", ""), messages, session_id=arguments["session_id"]
+        arguments.get("agent_id", ""), messages, session_id=session
     )
+    if memory.knowledge is not None and "branch" not in arguments:
+        await memory.knowledge.schedule(session_id=session)
     return {"ids": ids}
 
 
 async def _history(memory: Memory, arguments: Arguments) -> dict[str, Any]:
     store = await memory.at(branch=arguments.get("branch"), as_of=arguments.get("as_of"))
-    said = await store.history.get_messages(
-        arguments.get("agent_id", ""),
-        session_id=arguments["session_id"],
+    said = await messages_of(
+        store,
+        arguments["session_id"],
+        agent_id=arguments.get("agent_id"),
         last=arguments.get("last", 20),
-        offset=arguments.get("before_last", 0),
+        before_last=arguments.get("before_last", 0),
     )
-    return {"messages": [answers.message(one) for one in said]}
+    return {"messages": [answers.said(one) for one in said]}
+
+
+async def messages_of(
+    store: AsyncContextStore,
+    session_id: str,
+    *,
+    agent_id: str | None = None,
+    last: int,
+    before_last: int = 0,
+) -> list[ContextRecord]:
+    """The last messages of a session in order, of all agents who wrote in it, or of one.
+
+    Raises NotFoundError if the session does not exist, or the agent wrote nothing in it.
+    """
+    wanted = {"kind": "message", "session_id": session_id}
+    by = {} if agent_id is None else {"agent_id": agent_id}
+    records = store.context()
+    found = await records.records(last, before_last, {**wanted, **by}, newest_first=True)
+    if found or await records.records(1, filters={**wanted, **by}):
+        return found[::-1]
+    if by and await records.records(1, filters=wanted):
+        raise NotFoundError(
+            f"agent_id={agent_id!r} wrote no message in session {session_id!r}: leave agent_id out"
+        )
+    if not by and await store.sessions.get(session_id) is not None:
+        return []
+    raise NotFoundError(f"session {session_id!r} does not exist: {SEE_SESSIONS}")
 
 
 async def _sessions(memory: Memory, arguments: Arguments) -> dict[str, Any]:
@@ -94,19 +126,19 @@ TOOLS = (
         },
         required=("session_id", "messages"),
         answer={"ids": each({"type": "string"}, "The messages' ids, in order.")},
-        changes=(answers.SESSIONS_URI,),
+        changes=(answers.SESSIONS_URI, answers.STORE_URI),
         call=_append,
     ),
     Tool(
         name="history",
         title="History of a conversation",
-        description="Read the last messages of a conversation, in the order in which they were said.",
+        description="Read the last messages of a conversation, in order, whoever wrote them.",
         effect=Effect.READS,
         arguments={
             "session_id": _SESSION,
             "last": whole("How many, counted from the end.", minimum=1, maximum=1_000, default=20),
             "before_last": offset("How many to pass over at the end, to read backwards."),
-            "agent_id": _AGENT,
+            "agent_id": text("What this agent alone wrote.", minLength=1),
             "as_of": AS_OF,
             "branch": BRANCH,
         },
