@@ -37,10 +37,12 @@ def _listed(known: Schema, **more: str) -> Schema:
 
 _ANY: Schema = {"type": "object", "properties": {}, "required": []}
 
+FOUND = _listed(_ANY, id="string", kind="string", text="string", score="number")
 HITS = _listed(RECORD, score="number")
 FACTS = _listed(RECORD, score="number", evidence="array")
-MESSAGES = _listed(_ANY, id="string", role="string", text="string")
+MESSAGES = _listed(_ANY, role="string", text="string")
 SESSIONS = _listed(_ANY, id="string", status="string", n_messages="integer", updated_at="string")
+LISTED_SESSIONS = _listed(_ANY, id="string")
 PASSAGES = _listed(_ANY, document_id="string", name="string", text="string", score="number")
 DOCUMENT: Schema = _listed(_ANY, id="string", name="string", n_passages="integer")["items"]
 
@@ -108,6 +110,23 @@ def fact(hit: KnowledgeHit) -> dict[str, Any]:
         for one in hit.evidence
     ]
     return {**record(hit.record), "score": round(hit.score, 4), "evidence": quotes}
+
+
+def fact_of(one: ContextRecord) -> dict[str, Any]:
+    """A fact as a record, without what the jobs keep of it."""
+    return {**record(one), "metadata": {}}
+
+
+def known(hit: KnowledgeHit) -> dict[str, Any]:
+    """A fact that a search found, with the quotes that say so."""
+    quotes = [one.text for one in hit.evidence if one.text]
+    return {**fact_of(hit.record), "score": round(hit.score, 4), "quotes": quotes}
+
+
+def found_passage(hit: SearchHit[DocumentChunk]) -> dict[str, Any]:
+    """A passage that a search found, by the id of its document."""
+    told = passage(hit)
+    return {"id": told.pop("document_id"), "kind": "document", **told}
 
 
 def document(one: SourceDocument) -> dict[str, Any]:

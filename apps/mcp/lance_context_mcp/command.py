@@ -15,7 +15,6 @@ import click
 _TOKEN = "LANCE_CONTEXT_MCP_TOKEN"  # noqa: S105 - where a token is, and not one
 _EVERY = timedelta(seconds=2)
 """How often the worker looks for conversations that no facts were made of yet."""
-_ROOMS = ("memory", "conversations", "knowledge", "branches", "graph")
 
 
 @click.command
@@ -38,11 +37,11 @@ _ROOMS = ("memory", "conversations", "knowledge", "branches", "graph")
 )
 @click.option(
     "--tools",
-    "rooms",
     metavar="LIST",
-    default=",".join(_ROOMS),
+    default="default",
     show_default=True,
-    help="Which tools to offer.",
+    help="Tools to offer, by name, or by set: default, memory, conversations, knowledge, branches, "
+    "graph, all.",
 )
 @click.option(
     "--model",
@@ -103,11 +102,7 @@ def main() -> None:
 
 def _serve(**options: Any) -> None:
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(name)s: %(message)s")
-    options["rooms"] = tuple(filter(None, (one.strip() for one in options["rooms"].split(","))))
-    if unknown := {*options["rooms"]} - {*_ROOMS}:
-        raise click.UsageError(
-            f"--tools {', '.join(sorted(unknown))}: there are {', '.join(_ROOMS)}"
-        )
+    options["tools"] = tuple(filter(None, (one.strip() for one in options["tools"].split(","))))
     if options["has_branches"] is None:
         options["has_branches"] = not any(
             options[name] for name in ("tenant", "user_id", "agent_id")
@@ -170,8 +165,11 @@ async def _run(options: dict[str, Any]) -> None:
         if options["graph_file"] is not None:
             await _import(memory, options["graph_file"])
         else:
+            from lance_context_mcp.server import server
+
+            served = server(memory, tools=options["tools"])
             async with _background(memory):
-                await (_over_http if options["is_http"] else _over_pipes)(memory, options)
+                await (_over_http if options["is_http"] else _over_pipes)(served, options)
     finally:
         with anyio.CancelScope(shield=True):
             await whole.close()
@@ -185,19 +183,15 @@ def _background(memory: Any) -> AbstractAsyncContextManager[Any]:
     return worker
 
 
-async def _over_pipes(memory: Any, options: dict[str, Any]) -> None:
+async def _over_pipes(served: Any, _: dict[str, Any]) -> None:
     from mcp.server.stdio import stdio_server
 
-    from lance_context_mcp.server import server
-
     async with stdio_server() as (incoming, outgoing):
-        served = server(memory, rooms=options["rooms"])
         await served.run(incoming, outgoing, served.create_initialization_options())
 
 
-async def _over_http(memory: Any, options: dict[str, Any]) -> None:
+async def _over_http(served: Any, options: dict[str, Any]) -> None:
     from lance_context_mcp import http
-    from lance_context_mcp.server import server
 
     host, port = options["host"], options["port"]
     try:
@@ -212,7 +206,6 @@ async def _over_http(memory: Any, options: dict[str, Any]) -> None:
         click.echo(f"Authorization: Bearer {options['token']}", err=True)
     if host not in http.LOOPBACK:
         click.echo("whoever reaches this machine and has the token reads this memory", err=True)
-    served = server(memory, rooms=options["rooms"])
     await http.serve(served, listening, host=host, token=options["token"])
 
 

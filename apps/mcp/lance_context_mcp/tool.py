@@ -120,7 +120,8 @@ def text(description: str, **more: Any) -> Schema:
 
 def whole(description: str, **more: Any) -> Schema:
     """The schema of a whole number."""
-    return {"type": "integer", "description": description, **more}
+    told = {"description": description} if description else {}
+    return {"type": "integer", **told, **more}
 
 
 def each(items: Schema, description: str, **more: Any) -> Schema:
@@ -135,7 +136,7 @@ def offset(what: str) -> Schema:
 
 def limit(what: str, *, default: int = 10) -> Schema:
     """The schema of how many are wanted."""
-    return whole(f"How many {what} at most.", minimum=1, maximum=100, default=default)
+    return whole(f"{what.capitalize()} at most.", minimum=1, maximum=100, default=default)
 
 
 VISIBLE = r"\S"
@@ -144,5 +145,5 @@ BRANCH = text("On this branch, made by create_branch, rather than on main.")
 AS_OF: Schema = {
     # Of two types in one schema some models' providers know nothing.
     "anyOf": [{"type": "string"}, {"type": "integer"}],
-    "description": "As it was then: a moment (ISO 8601), a version's number, or a tag.",
+    "description": "As it was at a moment (ISO 8601), version or tag.",
 }

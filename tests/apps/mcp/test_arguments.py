@@ -27,8 +27,8 @@ async def test_an_argument_that_no_tool_has_is_an_error_that_names_the_known_one
         assert tool.name in told
         for name in tool.input_schema["properties"]:
             assert name in told, (tool.name, told)
-    told = await call.error("remember", text="The code is 4711", expires_at="2026-12-01")
-    assert "expires_at: no such argument of remember" in told
+    told = await call.error("remember", text="The code is 4711", valid_until="2026-12-01")
+    assert "valid_until: no such argument of remember" in told
     assert "expires_in_days" in told
     assert (await store.memory.list()).total == 0
 

@@ -44,9 +44,10 @@ async def test_the_history_of_a_session_is_found_whoever_wrote_it(call, store):
 async def test_a_session_that_does_not_exist_is_an_error_and_an_empty_one_is_not(call, store):
     assert "session 'no such' does not exist" in await call.error("history", session_id="no such")
     await store.sessions.create("empty")
-    assert await call("history", session_id="empty") == {"messages": []}
+    nothing = {"messages": [], "sessions": []}
+    assert await call("history", session_id="empty") == nothing
     await store.history.append("tutor", Message.user("x"), session_id="monday")
-    assert await call("history", session_id="monday", before_last=9) == {"messages": []}
+    assert await call("history", session_id="monday", before_last=9) == nothing
     told = await call.error("history", session_id="monday", agent_id="coach")
     assert "agent_id='coach' wrote no message in session 'monday'" in told
 
@@ -68,7 +69,7 @@ async def test_facts_are_offered_only_where_they_are_made(serving, store):
 @pytest.mark.process
 async def test_a_server_with_a_model_makes_facts_in_the_background(started, tmp_path):
     said = [{"role": "user", "text": "My name is Ada and I live in Oslo."}]
-    async with started("--uri", tmp_path / "memory", "--model", "rules") as call:
+    async with started("--uri", tmp_path / "memory", "--model", "rules", "--tools", "all") as call:
         await call("append_conversation", session_id="monday", messages=said)
         with anyio.fail_after(120):
             found = []
@@ -90,7 +91,7 @@ async def test_a_model_that_is_none_is_said_in_one_line(tmp_path, name):
 @pytest.mark.process
 async def test_a_language_model_is_named_by_its_module(started, tmp_path):
     (tmp_path / "of_mine.py").write_text(MODEL, encoding="utf-8")
-    options = ("--uri", "memory", "--model", "of_mine:mine")
+    options = ("--uri", "memory", "--model", "of_mine:mine", "--tools", "knowledge")
     async with started(*options, cwd=tmp_path) as call:
         assert "facts" in await call.names()
 

@@ -103,7 +103,11 @@ async def test_a_token_is_made_where_none_is_given_and_told_once(tmp_path):
     ("options", "said"),
     [
         pytest.param(("--http", "--host", "0.0.0.0"), "give a token of your own", id="open to all"),  # noqa: S104
-        pytest.param(("--tools", "memory,magic"), "magic: there are memory", id="unknown tools"),
+        pytest.param(
+            ("--tools", "memory,magic"),
+            "tools=magic: there are the sets default, memory",
+            id="unknown tools",
+        ),
         pytest.param(("--branch", "nowhere"), "nowhere", id="no branch"),
     ],
 )

@@ -20,7 +20,7 @@ from lance_context_mcp.tool import (
 
 _SESSION = text("The id of the conversation.", minLength=1, maxLength=1_000)
 _AGENT = text("The agent who held it, where the memory has several.")
-SEE_SESSIONS = f"the resource {answers.SESSIONS_URI} lists those that do"
+SEE_SESSIONS = "history without session_id lists those that do"
 
 
 async def _append(memory: Memory, arguments: Arguments) -> dict[str, Any]:
@@ -40,14 +40,17 @@ async def _append(memory: Memory, arguments: Arguments) -> dict[str, Any]:
 
 async def _history(memory: Memory, arguments: Arguments) -> dict[str, Any]:
     store = await memory.at(branch=arguments.get("branch"), as_of=arguments.get("as_of"))
+    if (session_id := arguments.get("session_id")) is None:
+        found = await store.sessions.list(limit=arguments.get("last", 20))
+        return {"messages": [], "sessions": [answers.session(one) for one in found]}
     said = await messages_of(
         store,
-        arguments["session_id"],
+        session_id,
         agent_id=arguments.get("agent_id"),
         last=arguments.get("last", 20),
         before_last=arguments.get("before_last", 0),
     )
-    return {"messages": [answers.said(one) for one in said]}
+    return {"messages": [answers.said(one) for one in said], "sessions": []}
 
 
 async def messages_of(
@@ -132,18 +135,20 @@ TOOLS = (
     Tool(
         name="history",
         title="History of a conversation",
-        description="Read the last messages of a conversation, in order, whoever wrote them.",
+        description=(
+            "Read the last messages of a conversation, in order; without session_id, list the "
+            "conversations."
+        ),
         effect=Effect.READS,
         arguments={
-            "session_id": _SESSION,
-            "last": whole("How many, counted from the end.", minimum=1, maximum=1_000, default=20),
-            "before_last": offset("How many to pass over at the end, to read backwards."),
-            "agent_id": text("What this agent alone wrote.", minLength=1),
+            "session_id": text("Which conversation.", minLength=1, maxLength=1_000),
+            "last": whole("How many.", minimum=1, maximum=1_000, default=20),
+            "before_last": offset("How many to skip at the end."),
+            "agent_id": text("Only what this agent wrote.", minLength=1),
             "as_of": AS_OF,
             "branch": BRANCH,
         },
-        required=("session_id",),
-        answer={"messages": answers.MESSAGES},
+        answer={"messages": answers.MESSAGES, "sessions": answers.LISTED_SESSIONS},
         call=_history,
     ),
     Tool(
