@@ -22,13 +22,26 @@ from lance_context_cli.commands import (
     removing,
     replaying,
     serving,
+    telling,
     upkeep,
     versions,
 )
 from lance_context_cli.output import Format, Output
 from lance_context_cli.place import Place
 
-_LISTS = ("sessions", "ls", "history", "search", "sql", "facts", "jobs", "tasks", "log", "diff")
+_LISTS = (
+    "sessions",
+    "ls",
+    "history",
+    "search",
+    "ask",
+    "sql",
+    "facts",
+    "jobs",
+    "tasks",
+    "log",
+    "diff",
+)
 """The commands that answer with a list, and change nothing."""
 
 
@@ -106,6 +119,7 @@ def cli(
 
 for room in (
     looking,
+    telling,
     asking,
     knowing,
     coordinating,
