@@ -97,6 +97,7 @@ def test_the_beginning_of_an_id_is_taken_wherever_an_id_is(ctx, told):
         (memory,) = store.memory.list(user_id="ada").items
         (fact,) = store.context("knowledge").records(filters={"kind": "fact"})
         (job,) = store.knowledge.jobs.list()
+        store.audit.seal()
     shown = ctx("--width", "100", "ls").out.split()
     assert memory.id[:8] in shown
     assert memory.id not in shown
@@ -109,6 +110,8 @@ def test_the_beginning_of_an_id_is_taken_wherever_an_id_is(ctx, told):
     assert json.loads(ctx("--json", "why", "trains", short).out)["found"]
     assert json.loads(ctx("--json", "erase", short, "--dry-run").out)["records"] == 1
     assert ctx("undo", job.id[:12], "--dry-run").code == 0
+    assert memory.id in ctx("--json", "audit", short).out
+    assert ctx("distill", "--session", "ada").code == 0
     assert ctx("forget", short, "--yes").code == 0
     assert ctx("forget", short, "--yes").code != 0
     with ContextStore.open(told) as store:

@@ -41,6 +41,16 @@ def record_id(store: "ContextStore", given: str) -> str:
     return _found(given, "record", "ls", _records(store, given))
 
 
+def record_id_or_given(store: "ContextStore", given: str) -> str:
+    """As `record_id`; where none begins so what was given, which may be in an earlier version."""
+    from lance_context_core.errors import NotFoundError
+
+    try:
+        return record_id(store, given)
+    except NotFoundError:
+        return given
+
+
 def record_or_session_id(store: "ContextStore", given: str) -> str:
     """As `record_id`, also of a session."""
 

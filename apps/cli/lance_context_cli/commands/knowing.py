@@ -86,9 +86,9 @@ def jobs(call: Call, state: Any) -> None:
 @pass_call
 def distill(call: Call, session: str | None, is_merged: bool) -> None:
     """Propose on a branch what is to be known of what was said since the last time."""
-    done = call.place.writing().knowledge.distill(
-        session_id=session, apply="merge" if is_merged else "propose"
-    )
+    store = call.place.writing()
+    session = None if session is None else session_id(store, session)
+    done = store.knowledge.distill(session_id=session, apply="merge" if is_merged else "propose")
     told = {"job": done.job_id, "branch": done.branch, "report": done.report, "faults": done.faults}
     call.output.fields(told)
 

@@ -7,7 +7,7 @@ import click
 
 from lance_context_cli.call import Call, pass_call
 from lance_context_cli.commands._filters import filter_option, parsed
-from lance_context_cli.ids import record_id
+from lance_context_cli.ids import record_id, record_id_or_given
 from lance_context_cli.place import confirm
 
 _yes = click.option("--yes", is_flag=True, help="Do it without a question.")
@@ -54,7 +54,7 @@ def erase(
         what["filter"] = filter
     store = call.place.writing()
     if ids:
-        what["ids"] = [_whole(store, one) for one in ids]
+        what["ids"] = [record_id_or_given(store, one) for one in ids]
     found = store.erase(**what, dry_run=True)
     if dry_run:
         call.output.fields(_counts(found))
@@ -63,15 +63,6 @@ def erase(
         call.output.note(f"It takes {json.dumps(_told(found))} out of every version and file.")
     confirm("Erase this for good?", is_sure=yes)
     call.output.fields(_counts(store.erase(**what)))
-
-
-def _whole(store: Any, id: str) -> str:
-    from lance_context_core.errors import NotFoundError
-
-    try:
-        return record_id(store, id)
-    except NotFoundError:  # It may be in an earlier version.
-        return id
 
 
 def _counts(erasure: Any) -> dict[str, Any]:
