@@ -2,7 +2,9 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from datetime import datetime
+from difflib import get_close_matches
 from typing import Any
 
 from lance_context_core._util.checks import check_text, shown
@@ -17,6 +19,9 @@ FUNCTIONS = frozenset(
     ("generate_series", "json_each", "json_tree", "range", "repeat", "repeat_row", "unnest", DIFF)
 )
 """What may stand where rows come from, beside the views: nothing that looks outside."""
+
+_SHOWN_TABLES = ('"tables"', "__show_tables_expanded")
+"""What a tree has for SHOW TABLES, SHOW ALL TABLES, and DESCRIBE alone."""
 
 
 @frozen_by_name
@@ -58,10 +63,14 @@ def read(query: str, ask: Callable[[str, str], str], views: frozenset[str]) -> S
     sources: dict[str, Source] = {}
     columns: set[str] = set()
     is_changed = False
+    own = {node["key"].lower() for node in _nodes(tree["statements"]) if _is_named_query(node)}
     for node in _nodes(tree["statements"]):
         match node.get("type"):
             case "BASE_TABLE":
-                is_changed |= _note_table(node, sources, views)
+                is_changed |= _note_table(node, sources, views, own)
+            case "SHOW_REF" if node["query"] is None:
+                _show(node, ask, views)
+                is_changed = True
             case "TABLE_FUNCTION":
                 is_changed |= _note_function(node, sources)
             case "COLUMN_REF":
@@ -83,15 +92,54 @@ def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
             waiting += node.values()
 
 
-def _note_table(node: dict[str, Any], sources: dict[str, Source], views: frozenset[str]) -> bool:
-    """Note a table, if it is a view of ours; returns whether its name had to be changed."""
+def _is_named_query(node: Mapping[str, Any]) -> bool:
+    """Whether it is a query that the statement gives a name, by WITH."""
+    value = node.get("value")
+    return isinstance(value, dict) and "query_node" in value and isinstance(node.get("key"), str)
+
+
+def _show(node: dict[str, Any], ask: Callable[[str, str], str], views: frozenset[str]) -> None:
+    """Have SHOW TABLES answered with the views' names. Raises InvalidRequestError for another SHOW."""
+    if node["table_name"] not in _SHOWN_TABLES:
+        name = node["table_name"].strip('"')
+        way = f"DESCRIBE {name} has its columns" if name in views else "SHOW TABLES lists the views"
+        raise InvalidRequestError(f"SHOW {shown(name)} is not supported: {way}")
+    names = ", ".join(f"'{name}'" for name in sorted(views))
+    asked = f"SELECT * FROM (SELECT unnest([{names}]) AS name) AS views"
+    tree = json.loads(ask("SELECT json_serialize_sql(?)", asked))
+    node.clear()
+    node |= tree["statements"][0]["node"]["from_table"]
+
+
+def _unknown(node: Mapping[str, Any], views: frozenset[str]) -> InvalidRequestError:
+    """The error for a table that is no view, with the view that it was perhaps to be."""
+    named = ".".join(filter(None, (node.get("schema_name"), node["table_name"])))
+    close = get_close_matches(node["table_name"].lower(), sorted(views), n=1)
+    meant = f"did you mean {close[0]}? " if close else ""
+    return InvalidRequestError(
+        f"view {shown(named)} does not exist: {meant}SHOW TABLES lists the views, and DESCRIBE "
+        "messages the columns of one"
+    )
+
+
+def _note_table(
+    node: dict[str, Any], sources: dict[str, Source], views: frozenset[str], own: AbstractSet[str]
+) -> bool:
+    """Note a table, if it is a view of ours; returns whether its name had to be changed.
+
+    Raises InvalidRequestError if it is neither a view nor one of the statement's `own` queries.
+    """
     name = node["table_name"].lower()
     moment = node.get("at_clause")
+    if node.get("schema_name", "") not in ("", "main"):
+        raise _unknown(node, views)
     if name not in views:
         if moment is not None:
             raise InvalidRequestError(
                 f"{shown(node['table_name'])} has no versions: there are {', '.join(sorted(views))}"
             )
+        if name not in own:
+            raise _unknown(node, views)
         return False
     if moment is None:
         sources[name] = Source(view=name)

@@ -20,6 +20,7 @@ LOOKING = [
     ["show", "nuts"],
     ["history", "monday"],
     ["search", "nuts"],
+    ["ask", "who", "is", "allergic?"],
     ["log", "--stat"],
     ["diff", "before-lunch"],
     ["tag"],

@@ -98,3 +98,24 @@ def test_a_hostile_text_is_shown(ctx, place):
     with ContextStore.open(place) as store:
         store.memory.add([Message.user("\x1b]52;c;eA==\x07", id="bad")], user_id="ada")
     assert "\x1b" not in ctx("sql", "SELECT text FROM memories").out
+
+
+def test_the_views_and_their_columns_are_listed(ctx):
+    views = [row[0] for row in ctx("sql", ".tables").rows]
+    assert {"messages", "memories", "facts"} <= {*views}
+    assert ["facts", "id", "VARCHAR"] in ctx("sql", ".schema facts").rows
+    assert [*dict.fromkeys(row[0] for row in ctx("sql", ".schema").rows)] == views
+    for wrong, told in ((".tabels", ".tables and .schema"), (".schema mesages", "mean messages?")):
+        ended = ctx("sql", wrong)
+        assert (ended.code, told in ended.err) == (2, True)
+
+
+def test_an_answer_that_is_cut_says_so(ctx):
+    every = "SELECT id FROM records ORDER BY id"
+    cut = ctx("sql", every, "--limit", "2")
+    assert [row[0] for row in cut.rows] == ["lunch", "nuts"]
+    assert "cut after 2 rows: --limit N prints more" in cut.err
+    assert ctx("sql", every, "--limit", "4").err == ""
+    many = "SELECT range AS n FROM range(10_001)"
+    assert len(ctx("sql", many).rows) == 10_000
+    assert len(ctx("sql", many, "--limit", "0").rows) == 10_001

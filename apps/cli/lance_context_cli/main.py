@@ -22,13 +22,26 @@ from lance_context_cli.commands import (
     removing,
     replaying,
     serving,
+    telling,
     upkeep,
     versions,
 )
 from lance_context_cli.output import Format, Output
 from lance_context_cli.place import Place
 
-_LISTS = ("sessions", "ls", "history", "search", "sql", "facts", "jobs", "tasks", "log", "diff")
+_LISTS = (
+    "sessions",
+    "ls",
+    "history",
+    "search",
+    "ask",
+    "sql",
+    "facts",
+    "jobs",
+    "tasks",
+    "log",
+    "diff",
+)
 """The commands that answer with a list, and change nothing."""
 
 
@@ -67,6 +80,11 @@ _LISTS = ("sessions", "ls", "history", "search", "sql", "facts", "jobs", "tasks"
     metavar="FILE",
     help="Write the list that the command answers with to FILE, as Arrow.",
 )
+@click.option("--fields", metavar="LIST", help="Print these columns of a list, parted by commas.")
+@click.option(
+    "--width", type=click.IntRange(min=20), metavar="N", help="Print lists as tables of N columns."
+)
+@click.option("--whole", "is_whole", is_flag=True, help="Print long texts of lists to their end.")
 @click.option("--local", "is_local", is_flag=True, help="Tell times in this machine's time zone.")
 @click.version_option(__version__, prog_name="lance-ctx")
 @click.pass_context
@@ -76,6 +94,9 @@ def cli(
     format: Format | None,
     arrow: str | None,
     is_local: bool,
+    fields: str | None,
+    width: int | None,
+    is_whole: bool,
     read_only: bool,
     **place: str | None,
 ) -> None:
@@ -91,13 +112,14 @@ def cli(
             told = f"--arrow writes what {', '.join(_LISTS)} answer: leave it out"
             raise click.UsageError(told)
         format = "arrow"
-    context.obj = Call(
-        Place(read_only=read_only, **place), Output(format or "people", is_local, arrow)
-    )
+    names = tuple(filter(None, (one.strip() for one in (fields or "").split(","))))
+    output = Output(format or "people", is_local, arrow, names, width, is_whole)
+    context.obj = Call(Place(read_only=read_only, **place), output)
 
 
 for room in (
     looking,
+    telling,
     asking,
     knowing,
     coordinating,

@@ -4,14 +4,14 @@ import csv
 import json
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from itertools import islice
 from typing import Any, Literal
 
 import click
 
+from lance_context_cli.ids import shortened
 from lance_context_cli.safe import escaped, shown, shown_in_lines
 
 Format = Literal["people", "json", "jsonl", "csv", "arrow"]
@@ -34,9 +34,17 @@ class Output:
     """Whether moments are told in the time zone of this machine rather than in UTC."""
     arrow: str | None = None
     """The file that a list is written to as Arrow, rather than printed."""
+    names: tuple[str, ...] = ()
+    """The columns or fields that are printed, in this order; all, if empty."""
+    width: int | None = None
+    """How wide a table is; as wide as the screen, if None."""
+    is_whole: bool = False
+    """Whether long texts are printed to their end where columns are parted by tabs."""
 
     def rows(self, heading: Sequence[str], lines: Iterable[Line]) -> None:
         """Print a list: a table on a terminal, columns parted by tabs elsewhere."""
+        if self.names:
+            heading, lines = self._chosen(heading, lines)
         if self.arrow is not None:
             self.table(arrow_of([one.plain for one in lines]))
         elif self.format == "json":
@@ -46,11 +54,63 @@ class Output:
                 click.echo(_json(one.plain))
         elif self.format == "csv":
             csv_rows(heading, (one.cells for one in lines))
-        elif sys.stdout.isatty():
-            _table(heading, (self._cells(one) for one in lines))
+        elif sys.stdout.isatty() or self.width is not None:
+            self._table(heading, [one.cells for one in lines])
         else:
             for one in lines:
-                click.echo("\t".join(self._cells(one)))
+                cells = self._cells(one)
+                click.echo("\t".join(cells if self.is_whole else map(_first_of, cells)))
+
+    def _chosen(
+        self, heading: Sequence[str], lines: Iterable[Line]
+    ) -> tuple[Sequence[str], Iterable[Line]]:
+        """The columns, and of what programs read the fields, that were asked for."""
+        is_of_fields = self.format in ("json", "jsonl", "arrow")
+        if not is_of_fields:
+            if unknown := [name for name in self.names if name not in heading]:
+                raise _no_such(unknown, heading)
+            places = [[*heading].index(name) for name in self.names]
+            return self.names, (
+                Line(tuple(one.cells[place] for place in places), one.plain) for one in lines
+            )
+        return heading, (Line(one.cells, self._fields_of(one.plain)) for one in lines)
+
+    def _fields_of(self, value: object) -> dict[str, object]:
+        fields = _flat(value)
+        if unknown := [name for name in self.names if name not in fields]:
+            raise _no_such(unknown, [*fields])
+        return {name: fields[name] for name in self.names}
+
+    def _table(self, heading: Sequence[str], rows: Sequence[tuple[object, ...]]) -> None:
+        ids = (one for row in rows for name, cell in zip(heading, row, strict=True)
+               if name in _IDS for one in (cell if isinstance(cell, list | tuple) else [cell]))  # fmt: skip
+        short = shortened(one for one in ids if isinstance(one, str))
+        cells = [
+            [self._short(name, cell, short) for name, cell in zip(heading, row, strict=True)]
+            for row in rows
+        ]
+        width = self.width or shutil.get_terminal_size().columns
+        kept = heading if self.names else fitting(heading, cells, width)
+        if left_out := [one for one in heading if one not in kept]:
+            self.note(
+                f"left out, for want of room: {', '.join(left_out)}; see --fields and --width"
+            )
+        places = [place for place, name in enumerate(heading) if name in kept]
+        _printed(
+            [heading[place] for place in places],
+            [[row[place] for place in places] for row in cells],
+            width,
+        )
+
+    def _short(self, name: str, cell: object, short: Mapping[str, str]) -> str:
+        if name in _IDS and isinstance(cell, list | tuple):
+            return shown(", ".join(short.get(str(one), str(one)) for one in cell))
+        if name in _IDS and isinstance(cell, str):
+            return shown(short[cell])
+        if isinstance(cell, datetime):
+            there = cell.astimezone(None if self.is_local else UTC)
+            return f"{there:%Y-%m-%d %H:%M}{'' if self.is_local else 'Z'}"
+        return self._cell(cell)
 
     def fields(self, value: Mapping[str, object]) -> None:
         """Print one thing: a line for each of its fields that has a value, or an object of JSON."""
@@ -168,37 +228,77 @@ def _json(value: object, *, indent: int | None = None) -> str:
     return escaped(json.dumps(plain(value), ensure_ascii=False, indent=indent, default=str))
 
 
-_WHOLE = ("id", "job", "created", "since", "updated")
+_IDS = ("id", "job", "session", "turns", "ids")
+_WHOLE = ("id", "job", "created", "since", "updated", "at", "score", "kind", "messages", "version")
+"""The columns that are never broken into lines; the others wrap between words."""
+_GIVING_WAY = ("turns", "agent", "who", "kind", "attempts", "created", "updated", "since")
+"""The columns that are left out of a table that is too wide, in this order."""
+_NARROWEST = 16
+_GAP = 2
+"""So wide is a column of texts at least, if its texts are."""
 _LONGEST_CELL = 2_000
 """So much of a text is in a table: to break ten million letters into lines takes minutes."""
+_LONGEST_PIECE = 200
+"""So much of a text is on a line whose columns are parted by tabs."""
 
 
-def _table(heading: Sequence[str], rows: Iterator[list[str]]) -> None:
-    """A table as wide as the screen; where it is longer than that, in the user's pager."""
+def fitting(heading: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> list[str]:
+    """The columns that a table of this width has: those that give way are left out, one by one."""
+    needed = dict(zip(heading, _needed(heading, rows), strict=True))
+    for name in _GIVING_WAY:
+        if sum(needed.values()) - _GAP <= width:
+            break
+        needed.pop(name, None)
+    return [*needed]
+
+
+def _needed(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
+    """How wide each column is at least, with the gap behind it."""
+    from rich.cells import cell_len  # Help is told without it.
+
+    needed = []
+    for place, name in enumerate(heading):
+        longest = max((cell_len(row[place][:_LONGEST_CELL]) for row in rows), default=0)
+        own = longest if name in _WHOLE else min(longest, _NARROWEST)
+        needed.append(max(own, cell_len(name)) + _GAP)
+    return needed
+
+
+def _printed(heading: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> None:
+    """A table; where it is longer than the screen, in the user's pager."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    console = Console(highlight=False, markup=False, emoji=False)
+    console = Console(highlight=False, markup=False, emoji=False, width=width)
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for one in heading:  # An id is there to be copied: it is never cut, and other columns wrap.
-        table.add_column(one, no_wrap=one in _WHOLE, overflow="fold")
-    height = shutil.get_terminal_size().lines - 2
-
-    def add(row: list[str]) -> None:
-        cells = zip(heading, row, strict=True)
-        table.add_row(*(Text(one if name in _WHOLE else _begun(one)) for name, one in cells))
-
-    first = list(islice(rows, height + 1))
-    for row in first:
-        add(row)
-    if len(first) <= height:
+    least = [one - _GAP for one in _needed(heading, rows)]
+    for place, name in enumerate(heading):
+        is_whole = name in _WHOLE
+        table.add_column(
+            name,
+            no_wrap=is_whole,
+            overflow="fold",
+            min_width=None
+            if is_whole or sum(least) + _GAP * (len(least) - 1) > width
+            else least[place],
+        )
+    for row in rows:
+        table.add_row(*(Text(_begun(cell)) for cell in row))
+    if not sys.stdout.isatty() or len(rows) <= shutil.get_terminal_size().lines - 2:
         console.print(table)
         return
-    for row in rows:
-        add(row)
     with console.pager(styles=not console.no_color):
         console.print(table)
+
+
+def _no_such(unknown: Sequence[str], known: Sequence[str]) -> click.UsageError:
+    named = ", ".join(filter(None, known))
+    return click.UsageError(f"--fields {', '.join(unknown)}: there are {named}")
+
+
+def _first_of(text: str) -> str:
+    return text if len(text) <= _LONGEST_PIECE else f"{text[:_LONGEST_PIECE]}…"
 
 
 def _begun(text: str) -> str:

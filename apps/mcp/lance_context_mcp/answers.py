@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from lance_context_core import ContextRecord, Message, Session, ToolCallPart
+from lance_context_core import ContextRecord, Session, ToolCallPart
 from lance_context_core.adapting import arguments_text, content_of, facts_of
 from lance_context_core.arguments import RecordDict
 from lance_context_core.knowledge import KnowledgeHit
@@ -12,6 +12,8 @@ from lance_context_mcp.tool import Schema
 
 SESSIONS_URI = "memory://sessions"
 """The address under which clients read which conversations there are."""
+STORE_URI = "memory://store"
+"""The address under which clients read what the store holds."""
 
 RECORD: Schema = {
     "type": "object",
@@ -35,10 +37,12 @@ def _listed(known: Schema, **more: str) -> Schema:
 
 _ANY: Schema = {"type": "object", "properties": {}, "required": []}
 
+FOUND = _listed(_ANY, id="string", kind="string", text="string", score="number")
 HITS = _listed(RECORD, score="number")
 FACTS = _listed(RECORD, score="number", evidence="array")
-MESSAGES = _listed(_ANY, id="string", role="string", text="string")
+MESSAGES = _listed(_ANY, role="string", text="string")
 SESSIONS = _listed(_ANY, id="string", status="string", n_messages="integer", updated_at="string")
+LISTED_SESSIONS = _listed(_ANY, id="string")
 PASSAGES = _listed(_ANY, document_id="string", name="string", text="string", score="number")
 DOCUMENT: Schema = _listed(_ANY, id="string", name="string", n_passages="integer")["items"]
 
@@ -64,13 +68,12 @@ def hits(found: Iterable[SearchHit[ContextRecord]]) -> list[dict[str, Any]]:
     return [{**record(one.record), "score": round(one.score, 4)} for one in found]
 
 
-def message(one: Message) -> dict[str, Any]:
-    """A message, with its words as text, and its calls of tools."""
-    told: dict[str, Any] = {"id": one.id, "role": one.role, "text": one.text}
-    if one.name is not None:
-        told["name"] = one.name
-    if one.created_at is not None:
-        told["created_at"] = one.created_at.isoformat()
+def said(one: ContextRecord) -> dict[str, Any]:
+    """A message of a conversation: its words as text, who wrote it, and its calls of tools."""
+    told: dict[str, Any] = {"id": one.id, "role": one.role or "", "text": content_of(one)}
+    known = {"name": one.name, "agent_id": one.agent_id, "user_id": one.user_id}
+    told |= {name: value for name, value in known.items() if value}
+    told["created_at"] = one.created_at.isoformat()
     calls = [
         {"name": part.name, "arguments": arguments_text(part.arguments)}
         for part in one.parts
@@ -107,6 +110,23 @@ def fact(hit: KnowledgeHit) -> dict[str, Any]:
         for one in hit.evidence
     ]
     return {**record(hit.record), "score": round(hit.score, 4), "evidence": quotes}
+
+
+def fact_of(one: ContextRecord) -> dict[str, Any]:
+    """A fact as a record, without what the jobs keep of it."""
+    return {**record(one), "metadata": {}}
+
+
+def known(hit: KnowledgeHit) -> dict[str, Any]:
+    """A fact that a search found, with the quotes that say so."""
+    quotes = [one.text for one in hit.evidence if one.text]
+    return {**fact_of(hit.record), "score": round(hit.score, 4), "quotes": quotes}
+
+
+def found_passage(hit: SearchHit[DocumentChunk]) -> dict[str, Any]:
+    """A passage that a search found, by the id of its document."""
+    told = passage(hit)
+    return {"id": told.pop("document_id"), "kind": "document", **told}
 
 
 def document(one: SourceDocument) -> dict[str, Any]:

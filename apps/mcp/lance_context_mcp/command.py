@@ -4,6 +4,9 @@ import logging
 import os
 import secrets
 import sys
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +14,8 @@ import anyio
 import click
 
 _TOKEN = "LANCE_CONTEXT_MCP_TOKEN"  # noqa: S105 - where a token is, and not one
-_ROOMS = ("memory", "conversations", "knowledge", "branches", "graph")
+_EVERY = timedelta(seconds=2)
+"""How often the worker looks for conversations that no facts were made of yet."""
 
 
 @click.command
@@ -25,6 +29,31 @@ _ROOMS = ("memory", "conversations", "knowledge", "branches", "graph")
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help=f"The token that clients over HTTP send; else {_TOKEN}, else a new one, which is told.",
 )
+@click.option(
+    "--tokens-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Hashes of tokens with a scope each, made by --add-token: one process for many users.",
+)
+@click.option(
+    "--add-token",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Add a token for the scope of the other options to FILE, print it, and end.",
+)
+@click.option(
+    "--allowed-host",
+    "hosts",
+    multiple=True,
+    metavar="NAME",
+    help="Answer to this name as well, such as that of a proxy, over HTTP. Repeatable.",
+)
+@click.option(
+    "--allowed-origin",
+    "origins",
+    multiple=True,
+    metavar="URL",
+    help="Answer web pages of this origin, such as https://memory.example. Repeatable.",
+)
 @click.option("--read-only", "is_read_only", is_flag=True, help="Offer no tool that writes.")
 @click.option(
     "--branches/--no-branches",
@@ -34,11 +63,17 @@ _ROOMS = ("memory", "conversations", "knowledge", "branches", "graph")
 )
 @click.option(
     "--tools",
-    "rooms",
     metavar="LIST",
-    default=",".join(_ROOMS),
+    default="default",
     show_default=True,
-    help="Which tools to offer.",
+    help="Tools to offer, by name, or by set: default, memory, conversations, knowledge, branches, "
+    "graph, all.",
+)
+@click.option(
+    "--model",
+    envvar="LANCE_CONTEXT_MODEL",
+    metavar="NAME",
+    help="Extract facts in the background: rules, or a language model as PACKAGE.MODULE:NAME.",
 )
 @click.option("--author", default="mcp", show_default=True, help="Who writes, as it is kept.")
 @click.option(
@@ -93,17 +128,14 @@ def main() -> None:
 
 def _serve(**options: Any) -> None:
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(name)s: %(message)s")
-    options["rooms"] = tuple(filter(None, (one.strip() for one in options["rooms"].split(","))))
-    if unknown := {*options["rooms"]} - {*_ROOMS}:
-        raise click.UsageError(
-            f"--tools {', '.join(sorted(unknown))}: there are {', '.join(_ROOMS)}"
-        )
-    if options["has_branches"] is None:
-        options["has_branches"] = not any(
-            options[name] for name in ("tenant", "user_id", "agent_id")
-        )
+    options["tools"] = tuple(filter(None, (one.strip() for one in options["tools"].split(","))))
+    if options["add_token"] is not None:
+        _add_token(options)
+        return
     if options["is_http"]:
-        options["token"] = _token(options["token_file"], options["host"])
+        _check_web(options)
+    elif options["tokens_file"] is not None:
+        raise click.UsageError("--tokens-file is for HTTP: add --http")
     from lance_context_core import ContextStoreError
 
     try:
@@ -112,6 +144,37 @@ def _serve(**options: Any) -> None:
         raise click.ClickException(str(error)) from error
     except KeyboardInterrupt:
         pass
+
+
+def _add_token(options: dict[str, Any]) -> None:
+    from lance_context_mcp import tokens
+
+    grant = tokens.Grant(
+        tenant=options["tenant"],
+        user=options["user_id"],
+        agent=options["agent_id"],
+        read_only=options["is_read_only"],
+    )
+    click.echo(tokens.add(options["add_token"], grant))
+
+
+def _check_web(options: dict[str, Any]) -> None:
+    for origin in options["origins"]:
+        scheme, _, rest = origin.partition("://")
+        if scheme not in ("http", "https") or not rest or "/" in rest or "*" in rest:
+            raise click.UsageError(
+                f"--allowed-origin {origin}: give a scheme, a name and a port that is not the usual "
+                "one, such as https://memory.example"
+            )
+    for name in options["hosts"]:
+        if not name or {*"/*@ "} & {*name}:
+            raise click.UsageError(
+                f"--allowed-host {name}: give a name, such as memory.example, or memory.example:8443"
+            )
+    if options["tokens_file"] is None:
+        options["token"] = _token(options["token_file"], options["host"])
+    elif options["token_file"] is not None:
+        raise click.UsageError("--token-file and --tokens-file: give one of the two")
 
 
 def _token(file: Path | None, host: str) -> str:
@@ -125,14 +188,15 @@ def _token(file: Path | None, host: str) -> str:
     if host not in LOOPBACK:
         raise click.UsageError(
             f"--host {host}: others than this machine reach it, so give a token of your own by "
-            f"--token-file or {_TOKEN}"
+            f"--token-file or {_TOKEN}, or tokens of several users by --tokens-file"
         )
     return secrets.token_urlsafe(32)
 
 
 async def _run(options: dict[str, Any]) -> None:
     from lance_context_core import AsyncContextStore
-    from lance_context_mcp.memory import Memory, moment_or_name
+    from lance_context_mcp.memory import Memory, extracting, moment_or_name
+    from lance_context_mcp.tokens import Grant
 
     is_read_only = options["is_read_only"] or options["at"] is not None
     whole = AsyncContextStore.open(
@@ -150,37 +214,60 @@ async def _run(options: dict[str, Any]) -> None:
         store = store.scope(
             tenant=options["tenant"], user_id=options["user_id"], agent_id=options["agent_id"]
         )
-        memory = Memory(
-            store=store,
-            is_read_only=is_read_only,
-            has_meaning=options["embedder"] is not None,
-            has_branches=options["has_branches"],
-        )
+
+        def memory_of(grant: Grant) -> Memory:
+            part = store.scope(tenant=grant.tenant, user_id=grant.user, agent_id=grant.agent)
+            names = [options[name] for name in ("tenant", "user_id", "agent_id")]
+            is_whole = not any((*names, grant.tenant, grant.user, grant.agent))
+            asked, model = options["has_branches"], options["model"]
+            return Memory(
+                store=part,
+                is_read_only=is_read_only or grant.read_only,
+                has_meaning=options["embedder"] is not None,
+                has_branches=is_whole if asked is None else asked,
+                knowledge=None if model is None else extracting(part, model),
+            )
+
         if options["graph_file"] is not None:
-            await _import(memory, options["graph_file"])
+            await _import(memory_of(Grant()), options["graph_file"])
         elif options["is_http"]:
-            await _over_http(memory, options)
+            await _over_http(store, memory_of, options)
         else:
-            await _over_pipes(memory, options["rooms"])
+            await _over_pipes(memory_of(Grant()), options)
     finally:
         with anyio.CancelScope(shield=True):
             await whole.close()
 
 
-async def _over_pipes(memory: Any, rooms: tuple[str, ...]) -> None:
+def _background(memory: Any) -> AbstractAsyncContextManager[Any]:
+    """The worker that extracts facts while the server runs."""
+    if memory.knowledge is None or memory.is_read_only:
+        return nullcontext()
+    worker: AbstractAsyncContextManager[Any] = memory.knowledge.jobs.worker(every=_EVERY)
+    return worker
+
+
+async def _over_pipes(memory: Any, options: dict[str, Any]) -> None:
     from mcp.server.stdio import stdio_server
 
     from lance_context_mcp.server import server
 
-    async with stdio_server() as (incoming, outgoing):
-        served = server(memory, rooms=rooms)
+    served = server(memory, tools=options["tools"])
+    async with _background(memory), stdio_server() as (incoming, outgoing):
         await served.run(incoming, outgoing, served.create_initialization_options())
 
 
-async def _over_http(memory: Any, options: dict[str, Any]) -> None:
-    from lance_context_mcp import http
+async def _over_http(store: Any, memory_of: Callable[..., Any], options: dict[str, Any]) -> None:
+    from lance_context_core import ContextStoreError
+    from lance_context_mcp import http, tokens
     from lance_context_mcp.server import server
 
+    if options["tokens_file"] is not None:
+        grants = tokens.read(options["tokens_file"])
+    else:
+        grants = {tokens.hashed(options["token"]): tokens.Grant()}
+    memories = {grant: memory_of(grant) for grant in {*grants.values()}}
+    served = {grant: server(memory, tools=options["tools"]) for grant, memory in memories.items()}
     host, port = options["host"], options["port"]
     try:
         listening = http.bound(host, port)
@@ -190,12 +277,30 @@ async def _over_http(memory: Any, options: dict[str, Any]) -> None:
         ) from error
     name = f"[{host}]" if ":" in host else host
     click.echo(f"http://{name}:{listening.getsockname()[1]}{http.PATH}", err=True)
-    if options["token_file"] is None and _TOKEN not in os.environ:
+    if not (options["tokens_file"] or options["token_file"] or _TOKEN in os.environ):
         click.echo(f"Authorization: Bearer {options['token']}", err=True)
     if host not in http.LOOPBACK:
         click.echo("whoever reaches this machine and has the token reads this memory", err=True)
-    served = server(memory, rooms=options["rooms"])
-    await http.serve(served, listening, host=host, token=options["token"])
+
+    async def is_well() -> bool:
+        try:
+            await store.version()
+        except (ContextStoreError, OSError):
+            return False
+        return True
+
+    application = http.app(
+        {hash: served[grant] for hash, grant in grants.items()},
+        host=host,
+        port=listening.getsockname()[1],
+        is_well=is_well,
+        hosts=options["hosts"],
+        origins=options["origins"],
+    )
+    async with AsyncExitStack() as stack:
+        for memory in memories.values():
+            await stack.enter_async_context(_background(memory))
+        await http.serve(application, listening)
 
 
 async def _import(memory: Any, file: Path) -> None:

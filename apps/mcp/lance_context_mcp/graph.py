@@ -6,6 +6,7 @@ where another process was faster, so that what two of them add at once is there 
 """
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -23,6 +24,7 @@ GRAPH = "memory://knowledge-graph"
 TABLE = "knowledge_graph"
 ENTITIES = ("entities",)
 RELATIONS = ("relations",)
+_WORD = re.compile(r"\w+")
 N_BY_MEANING = 10
 """How many entities a search by meaning finds at most."""
 
@@ -122,6 +124,41 @@ class Graph:
             found = await self._items_table.search(query, limit=N_BY_MEANING, namespace=ENTITIES)
             names = {hit.record.key for hit in found}
         return _around(everything, names)
+
+    async def find(self, query: str) -> list[dict[str, Any]]:
+        """The entities that have a word of `query`, best first, with all that is known of each.
+
+        The score is the share of the words that stand in it or in its relations, halved; where
+        there is an embedder, the nearness of its observations if that is greater.
+        """
+        words = {*_WORD.findall(query.lower())}
+        items = await self._items_table.list(namespace=ENTITIES)
+        relations = await self._relations() if items else []
+        near: dict[str, float] = {}
+        if self.has_meaning and items and query.strip():
+            hits = await self._items_table.search(query, limit=N_BY_MEANING, namespace=ENTITIES)
+            near = {hit.record.key: hit.score for hit in hits}
+        found = []
+        for item in items:
+            one = _entity(_value(item))
+            of_it = [
+                " ".join(_relation(other)[name] for name in ("from", "relationType", "to"))
+                for other in relations
+                if one["name"] in {other["from"], other["to"]}
+            ]
+            told = "\n".join([f"{one['name']} ({one['entityType']})", *one["observations"], *of_it])
+            share = len(words & {*_WORD.findall(told.lower())}) / max(len(words), 1)
+            if (score := max(share / 2, near.get(item.key, 0.0))) > 0:
+                found.append(
+                    {
+                        "id": one["name"],
+                        "kind": "entity",
+                        "text": told,
+                        "created_at": item.created_at.isoformat(),
+                        "score": score,
+                    }
+                )
+        return sorted(found, key=lambda one: -one["score"])
 
     async def open(self, names: Sequence[str]) -> dict[str, Any]:
         """The entities of these names, and all relations of theirs."""

@@ -1,38 +1,75 @@
-"""The server over HTTP: on this machine, for who has the token, and for no web page."""
+"""The server over HTTP: a scope for each token, and no web page that was not named."""
 
-import hmac
 import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import uvicorn
 from mcp.server import Server
 from mcp.server.transport_security import TransportSecuritySettings
-from starlette.responses import PlainTextResponse
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from lance_context_mcp.tokens import hashed
+
 PATH = "/mcp"
+HEALTH = "/health"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+IsWell = Callable[[], Awaitable[bool]]
 
 
 class Guard:
-    """Lets those in who send the token; everybody else is told nothing at all."""
+    """Hands a request to the application of its token, if host and origin are allowed."""
 
-    def __init__(self, app: ASGIApp, token: str) -> None:
-        """Before `app`."""
-        self._app = app
-        self._expected = f"Bearer {token}".encode()
+    def __init__(
+        self, apps: Mapping[str, ASGIApp], *, hosts: Sequence[str] | None, origins: Sequence[str]
+    ) -> None:
+        """`apps` by the hashes of their tokens; `hosts` None allows any.
+
+        A host without a port is allowed with any.
+        """
+        self._apps = apps
+        self._hosts = None if hosts is None else {*hosts}
+        self._origins = {*origins}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request, of whatever kind."""
-        if scope["type"] == "http":
-            sent = dict(scope["headers"]).get(b"authorization", b"")
-            if not hmac.compare_digest(sent, self._expected):
-                refusal = PlainTextResponse(
-                    "a token is needed", 401, headers={"WWW-Authenticate": "Bearer"}
-                )
-                await refusal(scope, receive, send)
-                return
-        await self._app(scope, receive, send)
+        headers = {name: value.decode("latin-1") for name, value in scope.get("headers", ())}
+        app = self._refusal(headers) or self._apps[self._hash(headers)]
+        await app(scope, receive, send)
+
+    def _refusal(self, headers: Mapping[bytes, str]) -> Response | None:
+        # The token is looked up by its hash: how long that takes says nothing of its characters.
+        if self._hash(headers) not in self._apps:
+            return PlainTextResponse(
+                "a token is needed", 401, headers={"WWW-Authenticate": "Bearer"}
+            )
+        host = headers.get(b"host", "")
+        if self._hosts is not None and not {host, _without_port(host)} & self._hosts:
+            return PlainTextResponse(
+                "this Host is not allowed: start the server with --allowed-host", 421
+            )
+        if (origin := headers.get(b"origin")) is not None and origin not in self._origins:
+            return PlainTextResponse(
+                "this Origin is not allowed: start the server with --allowed-origin", 403
+            )
+        return None
+
+    def _hash(self, headers: Mapping[bytes, str]) -> str:
+        kind, _, token = headers.get(b"authorization", "").partition(" ")
+        return hashed(token) if kind == "Bearer" else ""
+
+
+def _without_port(host: str) -> str:
+    name, colon, port = host.rpartition(":")
+    return name if colon and port.isdecimal() else host
 
 
 def bound(host: str, port: int) -> socket.socket:
@@ -50,24 +87,76 @@ def bound(host: str, port: int) -> socket.socket:
     return listening
 
 
-def app(served: Server[Any], *, host: str, port: int, token: str) -> ASGIApp:
-    """The server as an application, which answers to its own names and to no other site's pages."""
-    names = LOOPBACK if host in LOOPBACK else (host,)
-    hosts = [f"[{name}]:{port}" if ":" in name else f"{name}:{port}" for name in names]
-    security = TransportSecuritySettings(
-        allowed_hosts=hosts, allowed_origins=[f"http://{name}" for name in hosts]
+def app(
+    served: Mapping[str, Server[Any]],
+    *,
+    host: str,
+    port: int,
+    is_well: IsWell,
+    hosts: Sequence[str] = (),
+    origins: Sequence[str] = (),
+) -> Starlette:
+    """The servers as one application, by the hashes of the tokens that reach them.
+
+    Bound to this machine alone it answers to its own names and to `hosts`; bound to other
+    addresses, to any name where no `hosts` are given, since only who has a token is answered.
+    """
+    own = [host, *LOOPBACK] if host not in LOOPBACK else [*LOOPBACK]
+    named = [f"[{name}]:{port}" if ":" in name else f"{name}:{port}" for name in own]
+    allowed = None if host not in LOOPBACK and not hosts else [*named, *hosts]
+    # What the SDK would check is checked by the guard, which knows of any host and of bare names.
+    unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    unique = {
+        id(one): one.streamable_http_app(
+            streamable_http_path=PATH, host=host, transport_security=unchecked
+        )
+        for one in served.values()
+    }
+    guard = Guard(
+        {hash: unique[id(one)] for hash, one in served.items()},
+        hosts=allowed,
+        origins=[*(f"http://{name}" for name in named), *origins],
     )
-    inner = served.streamable_http_app(
-        streamable_http_path=PATH, host=host, transport_security=security
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            for one in unique.values():
+                await stack.enter_async_context(one.router.lifespan_context(one))
+            yield
+
+    async def health(_: Request) -> Response:
+        if await is_well():
+            return JSONResponse({"status": "ok"})
+        return JSONResponse({"status": "the store cannot be read"}, 503)
+
+    return Starlette(
+        routes=[Route(HEALTH, health), Mount("/", guard)],
+        lifespan=lifespan,
+        middleware=[_pages_of(origins)] if origins else [],
     )
-    return Guard(inner, token)
 
 
-async def serve(served: Server[Any], listening: socket.socket, *, host: str, token: str) -> None:
+def _pages_of(origins: Sequence[str]) -> Middleware:
+    return Middleware(
+        CORSMiddleware,
+        allow_origins=[*origins],
+        allow_methods=["GET", "POST", "DELETE"],
+        allow_headers=[
+            "Authorization",
+            "Content-Type",
+            "Last-Event-ID",
+            "Mcp-Protocol-Version",
+            "Mcp-Session-Id",
+        ],
+        expose_headers=["Mcp-Session-Id"],
+    )
+
+
+async def serve(application: ASGIApp, listening: socket.socket) -> None:
     """Answer at the socket until the process is told to end."""
-    port = listening.getsockname()[1]
     config = uvicorn.Config(
-        app(served, host=host, port=port, token=token),
+        application,
         log_level="warning",
         access_log=False,
         server_header=False,

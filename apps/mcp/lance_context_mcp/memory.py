@@ -2,8 +2,13 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib import import_module
 
-from lance_context_core import AsyncContextStore, InvalidRequestError
+from lance_context_core import AsyncContextStore, AsyncKnowledge, InvalidRequestError
+from lance_context_core.models import LanguageModel
+
+RULES = "rules"
+"""The name of the extractor that finds facts without a language model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +26,8 @@ class Memory:
     """Whether the store has an embedder, so that texts are found by what they mean."""
     has_branches: bool = True
     """Whether branches may be made and merged, which takes along what is of everybody."""
+    knowledge: AsyncKnowledge | None = None
+    """Extracts facts from the conversations that are appended; None: no facts are made."""
 
     async def at(
         self, *, branch: str | None = None, as_of: str | int | None = None
@@ -42,6 +49,27 @@ class Memory:
                 )
             store = await store.branch(branch)
         return store if as_of is None else await store.checkout(moment_or_name(as_of))
+
+
+def extracting(store: AsyncContextStore, model: str) -> AsyncKnowledge:
+    """The knowledge of a store with a model by its name: "rules", or PACKAGE.MODULE:NAME.
+
+    The object of that name is a `LanguageModel`. Raises InvalidRequestError for any other name.
+    """
+    if model == RULES:
+        return store.knowledge
+    module, _, name = model.partition(":")
+    try:
+        found = getattr(import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise InvalidRequestError(
+            f"model={model!r} cannot be imported ({error}): pass {RULES!r} or PACKAGE.MODULE:NAME"
+        ) from error
+    if isinstance(found, type) or not isinstance(found, LanguageModel):
+        raise InvalidRequestError(
+            f"model={model!r} is no language model: name an object with `name` and `complete`"
+        )
+    return store.knowledge.using(model=found)
 
 
 def moment(text: str, name: str) -> datetime:

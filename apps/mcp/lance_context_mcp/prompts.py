@@ -41,7 +41,14 @@ _REMEMBER = (
 
 
 async def get(memory: Memory, name: str, arguments: Mapping[str, str]) -> GetPromptResult:
-    """The messages of a prompt. Raises InvalidRequestError for an unknown one, and without an argument."""
+    """The messages of a prompt. Raises InvalidRequestError for an unknown one, and for other arguments than its own."""
+    for prompt in LISTED:
+        known = [one.name for one in prompt.arguments or ()]
+        if prompt.name == name and (unknown := sorted({*arguments} - {*known})):
+            raise InvalidRequestError(
+                f"{unknown[0][:80]}: no such argument of {name}; the arguments are "
+                f"{', '.join(known) or 'none'}"
+            )
     if name == "with_memory":
         question = arguments.get("question", "").strip()
         if not question:

@@ -10,13 +10,22 @@ from mcp.types import Resource, ResourceTemplate, TextResourceContents
 from lance_context_core import NotFoundError
 from lance_context_mcp import answers
 from lance_context_mcp.answers import SESSIONS_URI as SESSIONS
+from lance_context_mcp.answers import STORE_URI as STORE
 from lance_context_mcp.graph import GRAPH, Graph
 from lance_context_mcp.memory import Memory
+from lance_context_mcp.tools.talking import messages_of
 
 _SESSION = f"{SESSIONS}/"
 _RECORD = "memory://records/"
 
 LISTED = (
+    Resource(
+        uri=STORE,
+        name="store",
+        title="Contents",
+        description="The users, and the counts of sessions, records, documents and collections",
+        mime_type="application/json",
+    ),
     Resource(
         uri=GRAPH,
         name="knowledge-graph",
@@ -77,8 +86,24 @@ async def _session(memory: Memory, id: str) -> dict[str, Any] | None:
     found = await memory.store.sessions.get(id)
     if found is None:
         return None
-    said = await memory.store.history.get_messages(found.agent_id or "", session_id=id, last=100)
-    return {**answers.session(found), "messages": [answers.message(one) for one in said]}
+    said = await messages_of(memory.store, id, last=100)
+    return {**answers.session(found), "messages": [answers.said(one) for one in said]}
+
+
+async def _store(memory: Memory, _: str) -> dict[str, Any]:
+    store = memory.store
+    items = {name: await store.kv(name).count() for name in await store.kv().names()}
+    names = await store.vectors().list_collections()
+    collections = {name: await store.vectors(name).count() for name in names}
+    return {
+        "users": await store.user_ids(),
+        "sessions": await store.sessions.count(),
+        "records": await store.context().entries(),
+        "documents": await store.documents.count(),
+        # The names of other scopes' tables are known to the store, and are not shown.
+        "items": {name: count for name, count in items.items() if count},
+        "collections": {name: count for name, count in collections.items() if count},
+    }
 
 
 async def _record(memory: Memory, id: str) -> dict[str, Any] | None:
@@ -89,6 +114,7 @@ async def _record(memory: Memory, id: str) -> dict[str, Any] | None:
 _READERS: dict[str, Callable[[Memory, str], Awaitable[dict[str, Any] | None]]] = {
     GRAPH: _graph,
     SESSIONS: _sessions,
+    STORE: _store,
     _SESSION: _session,
     _RECORD: _record,
 }

@@ -26,9 +26,10 @@ from mcp.types import (
 )
 
 from lance_context_core import ContextStoreError
-from lance_context_mcp import __version__, prompts, resources, tools
+from lance_context_mcp import __version__, prompts, resources
 from lance_context_mcp.memory import Memory
 from lance_context_mcp.tool import Tool
+from lance_context_mcp.tools import offered
 
 NAME = "lance-context"
 
@@ -43,17 +44,20 @@ _log = logging.getLogger("lance_context.mcp")
 _Context = ServerRequestContext[Any]
 
 
-def server(memory: Memory, *, rooms: tuple[str, ...] = tuple(tools.ROOMS)) -> Server[Any]:
-    """A server of this memory, with the tools of these rooms; it is run over any transport."""
-    return _Serving(memory, tools.offered(memory, rooms)).server()
+def server(memory: Memory, *, tools: tuple[str, ...] = ("default",)) -> Server[Any]:
+    """A server of this memory, with the tools of these names, of sets or of tools.
+
+    It is run over any transport. Raises InvalidRequestError for an unknown name.
+    """
+    return _Serving(memory, offered(memory, tools)).server()
 
 
 class _Serving:
     """What the handlers of one server share."""
 
-    def __init__(self, memory: Memory, offered: dict[str, Tool]) -> None:
+    def __init__(self, memory: Memory, tools: dict[str, Tool]) -> None:
         self._memory = memory
-        self._tools = offered
+        self._tools = tools
         self._bus = InMemorySubscriptionBus()
         self._subscribed: dict[str, dict[int, Any]] = {}
 
@@ -88,8 +92,7 @@ class _Serving:
             return _failed(f"there is no tool {params.name[:80]!r} here")
         arguments = params.arguments or {}
         try:
-            tool.check(arguments)
-            answer = await tool.call(self._memory, arguments)
+            answer = await tool.call(self._memory, tool.taken(arguments))
         except ContextStoreError as error:
             return _failed(str(error))
         except Exception:  # noqa: BLE001 - one call failed, and the server goes on

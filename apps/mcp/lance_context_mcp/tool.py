@@ -7,7 +7,7 @@ from enum import Enum
 from functools import cached_property
 from typing import Any
 
-from jsonschema import Draft202012Validator
+from jsonschema import Draft202012Validator, ValidationError
 from mcp.types import Tool as ToolCard
 from mcp.types import ToolAnnotations
 
@@ -47,6 +47,8 @@ class Tool:
     arguments: Schema
     """JSON schemas by the arguments' names."""
     required: tuple[str, ...] = ()
+    needs_model: bool = False
+    """Whether it is offered only where facts are made."""
     answer: Schema
     """JSON schemas by the names of what it returns, all of which are always there."""
     call: Callable[[Memory, Arguments], Awaitable[dict[str, Any]]]
@@ -62,28 +64,53 @@ class Tool:
             name=self.name,
             title=self.title,
             description=self.description,
-            input_schema=_object(self.arguments, self.required),
+            input_schema=_object(self.arguments, self.required, additionalProperties=False),
             output_schema=_object(self.answer, tuple(self.answer)),
             annotations=self.effect.value,
         )
 
-    def check(self, arguments: Arguments) -> None:
-        """Raises InvalidRequestError for what the schema does not allow."""
-        for problem in sorted(
-            self._validator.iter_errors(arguments), key=lambda one: one.json_path
-        ):
+    def taken(self, arguments: Arguments) -> Arguments:
+        """The arguments as the tool takes them, a whole number that was written as 2.0 as 2.
+
+        Raises InvalidRequestError for arguments that the schema does not allow.
+        """
+        given = {name: _whole(value, self.arguments.get(name)) for name, value in arguments.items()}
+        for problem in sorted(self._validator.iter_errors(given), key=lambda one: one.json_path):
             where = problem.json_path.removeprefix("$").removeprefix(".")
-            told = problem.message if len(problem.message) <= 200 else f"{problem.message[:200]}…"
+            told = self._problem(problem)
             raise InvalidRequestError(f"{where}: {told}" if where else told)
+        return given
+
+    def _problem(self, problem: ValidationError) -> str:
+        if problem.validator == "additionalProperties":
+            known = problem.schema["properties"]
+            unknown = ", ".join(sorted({*problem.instance} - {*known}))
+            place = "in this object" if problem.path else f"of {self.name}"
+            names = ", ".join(known) or "none"
+            return f"{_short(unknown)}: no such argument {place}; the arguments are {names}"
+        if problem.validator == "pattern":
+            return "the text is blank; give at least one visible character"
+        return _short(problem.message)
 
     @cached_property
     def _validator(self) -> Draft202012Validator:
         return Draft202012Validator(self.card.input_schema)
 
 
-def _object(properties: Schema, required: tuple[str, ...]) -> Schema:
-    schema: Schema = {"type": "object", "properties": properties}
+def _object(properties: Schema, required: tuple[str, ...], **more: Any) -> Schema:
+    schema: Schema = {"type": "object", "properties": properties, **more}
     return {**schema, "required": list(required)} if required else schema
+
+
+def _whole(value: Any, schema: Schema | None) -> Any:
+    """A number without a fraction as an integer, where the schema knows integers."""
+    kinds = () if schema is None else (schema, *schema.get("anyOf", ()))
+    is_whole = isinstance(value, float) and value.is_integer()
+    return int(value) if is_whole and any(one.get("type") == "integer" for one in kinds) else value
+
+
+def _short(told: str) -> str:
+    return told if len(told) <= 200 else f"{told[:200]}…"
 
 
 def text(description: str, **more: Any) -> Schema:
@@ -93,7 +120,8 @@ def text(description: str, **more: Any) -> Schema:
 
 def whole(description: str, **more: Any) -> Schema:
     """The schema of a whole number."""
-    return {"type": "integer", "description": description, **more}
+    told = {"description": description} if description else {}
+    return {"type": "integer", **told, **more}
 
 
 def each(items: Schema, description: str, **more: Any) -> Schema:
@@ -101,14 +129,21 @@ def each(items: Schema, description: str, **more: Any) -> Schema:
     return {"type": "array", "items": items, "description": description, **more}
 
 
+def offset(what: str) -> Schema:
+    """The schema of how many are passed over."""
+    return whole(what, minimum=0, maximum=2**31 - 1)
+
+
 def limit(what: str, *, default: int = 10) -> Schema:
     """The schema of how many are wanted."""
-    return whole(f"How many {what} at most.", minimum=1, maximum=100, default=default)
+    return whole(f"{what.capitalize()} at most.", minimum=1, maximum=100, default=default)
 
 
+VISIBLE = r"\S"
+"""The pattern of a text that is not blank."""
 BRANCH = text("On this branch, made by create_branch, rather than on main.")
 AS_OF: Schema = {
     # Of two types in one schema some models' providers know nothing.
     "anyOf": [{"type": "string"}, {"type": "integer"}],
-    "description": "As it was then: a moment (ISO 8601), a version's number, or a tag.",
+    "description": "As it was at a moment (ISO 8601), version or tag.",
 }

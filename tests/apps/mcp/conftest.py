@@ -61,9 +61,8 @@ def serving():
 
     @asynccontextmanager
     async def serving(store, **options):
-        rooms = options.pop("rooms", None)
-        more = {} if rooms is None else {"rooms": rooms}
-        async with Client(server(Memory(store=store, **options), **more)) as client:
+        tools = options.pop("tools", ("all",))
+        async with Client(server(Memory(store=store, **options), tools=tools)) as client:
             yield Told(client)
 
     return serving

@@ -23,6 +23,7 @@ CASES = {
     "standard output is the protocol's alone": "standard_output_is_the_protocols_alone",
     "the reference's file is imported, twice": "the_file_of_the_reference_server_is_taken_over_and_twice_is_once",
     "arguments missing or of a wrong type": "an_argument_that_is_missing_or_of_a_wrong_type_is_named",
+    "an unknown argument is an error": "an_argument_that_no_tool_has_is_an_error_that_names_the_known_ones",
     "read-only hides what writes": "a_reader_is_offered_nothing_that_writes",
     "HTTP: token, Host, Origin": "clients_with_the_token_share_the_memory_and_nobody_else_gets_in",
     "each message as the protocol has it": "each_message_is_as_the_protocol_has_it",

@@ -26,7 +26,8 @@ def known(*observations, name="Ada"):
 @pytest.mark.process
 async def test_two_processes_create_at_the_same_time_and_nothing_is_lost(started, tmp_path):
     place = tmp_path / "memory"
-    async with started("--uri", place) as one, started("--uri", place) as two:
+    options = ("--uri", place, "--tools", "graph")
+    async with started(*options) as one, started(*options) as two:
         await one("create_entities", entities=[person("Ada")])
         async with anyio.create_task_group() as group:
             for number in range(20):

@@ -70,7 +70,8 @@ class Spoken:
 
 
 def speaking(place):
-    return anyio.open_process([sys.executable, "-m", "lance_context_mcp", "--uri", str(place)])
+    command = [sys.executable, "-m", "lance_context_mcp", "--uri", str(place), "--tools", "all"]
+    return anyio.open_process(command)
 
 
 def exactly(kind, result):

@@ -30,7 +30,10 @@ async def test_whose_memory_it_is_stands_in_the_configuration_alone(started, tmp
                 *tool.input_schema["properties"]
             }
     async with started("--uri", place, "--tenant", "acme", "--user", "bob") as call:
-        assert (await call("recall", query="trains", user_id="ada"))["results"] == []
+        assert "user_id: no such argument" in await call.error(
+            "recall", query="trains", user_id="ada"
+        )
+        assert (await call("recall", query="trains"))["results"] == []
         assert (await call("forget", ids=[ada["id"]]))["not_found"] == [ada["id"]]
     with ContextStore.open(place) as store:
         (kept,) = store.scope(tenant="acme", user_id="ada").memory.list(user_id="ada").items

@@ -484,3 +484,36 @@ async def test_a_cancelled_query_ends():
         with pytest.raises(asyncio.CancelledError):
             await task
         assert (await store.sql("SELECT count(*) n FROM memories")).to_pylist() == [{"n": 1}]
+
+
+def test_the_views_are_listed_and_what_is_no_view_names_the_one_that_was_meant(lived):
+    names = lived.sql("SHOW TABLES")["name"].to_pylist()
+    assert {"messages", "memories", "facts", "meta_tables"} <= {*names}
+    assert lived.sql("SHOW ALL TABLES").equals(lived.sql("SHOW TABLES"))
+    assert lived.sql("SELECT count(*) n FROM (SHOW TABLES)").to_pylist() == [{"n": len(names)}]
+    for name in names:
+        assert lived.sql(f"DESCRIBE {name}").num_rows
+    for query, told in (
+        ("SELECT * FROM mesages", "view 'mesages' does not exist: did you mean messages?"),
+        ("DESCRIBE memory", "did you mean memories?"),
+        ("SELECT 1 FROM facts JOIN mesages USING (id)", "did you mean messages?"),
+        ("SELECT * FROM other.memories", "view 'other.memories' does not exist"),
+        ("SELECT * FROM information_schema.tables", "SHOW TABLES lists the views"),
+        ("SELECT * FROM sqlite_master", "SHOW TABLES lists the views"),
+        ("SELECT * FROM pg_catalog.pg_class", "SHOW TABLES lists the views"),
+        ("SHOW messages", "DESCRIBE messages has its columns"),
+        ("SHOW DATABASES", "SHOW 'databases' is not supported"),
+    ):
+        with pytest.raises(InvalidRequestError) as refused:
+            lived.sql(query)
+        assert told in str(refused.value), query
+        assert "pg_" not in str(refused.value) or "pg_" in query
+
+
+def test_a_statement_names_queries_of_its_own(lived):
+    for query in (
+        "WITH mesages AS (SELECT 1 AS n) SELECT n FROM mesages",
+        "WITH RECURSIVE up(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM up WHERE n < 1) SELECT n FROM up",
+        "SELECT n FROM (WITH Own AS (SELECT 1 AS n) SELECT n FROM oWN) AS x",
+    ):
+        assert lived.sql(query).to_pylist() == [{"n": 1}]

@@ -1,17 +1,30 @@
 """SQL: any question of what is kept."""
 
+import re
 import sys
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import click
 
 from lance_context_cli.call import Call, pass_call
 from lance_context_cli.output import Line, csv_rows
 
+if TYPE_CHECKING:
+    from lance_context_core import ContextStore
+
+_SCHEMA = re.compile(r"\.schema(?:\s+(\w+))?")
+
 
 @click.command
 @click.argument("query")
-@click.option("--limit", type=click.IntRange(min=1), help="Print no more rows than that.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=0),
+    default=10_000,
+    show_default=True,
+    help="Rows at most; 0 for all of them.",
+)
 @click.option(
     "--timeout",
     type=click.FloatRange(0, min_open=True),
@@ -22,15 +35,25 @@ from lance_context_cli.output import Line, csv_rows
 @click.option("--csv", "is_csv", is_flag=True, help="Print CSV, with a heading.")
 @click.option("--arrow", "file", type=click.Path(dir_okay=False), help="Write an Arrow file.")
 @pass_call
-def sql(
-    call: Call, query: str, limit: int | None, timeout: float, is_csv: bool, file: str | None
-) -> None:
+def sql(call: Call, query: str, limit: int, timeout: float, is_csv: bool, file: str | None) -> None:
     """Answer a SELECT over messages, memories, facts, sessions, documents, items and more.
 
-    QUERY is read from stdin if it is -. DESCRIBE messages has the columns.
+    QUERY is read from stdin if it is -. .tables lists the views, .schema their columns, and
+    .schema messages those of one.
     """
-    text = sys.stdin.read() if query == "-" else query
-    found = call.place.reading().sql(text, timeout_seconds=timeout, max_rows=limit)
+    text = (sys.stdin.read() if query == "-" else query).strip().rstrip(";").strip()
+    store = call.place.reading()
+    if text == ".tables":
+        text = "SHOW TABLES"
+    elif (schema := _SCHEMA.fullmatch(text)) is not None:
+        _schema(call, store, schema[1])
+        return
+    elif text.startswith("."):
+        raise click.UsageError(f"{text.split()[0]} is no command: there are .tables and .schema")
+    found = store.sql(text, timeout_seconds=timeout, max_rows=limit + 1 if limit else None)
+    if limit and found.num_rows > limit:
+        found = found.slice(0, limit)
+        call.output.note(f"cut after {limit:,} rows: --limit N prints more, --limit 0 all")
     if (file or call.output.arrow) is not None:
         replace(call.output, arrow=file or call.output.arrow).table(found)
         return
@@ -39,6 +62,19 @@ def sql(
         csv_rows(found.column_names, (row.values() for row in rows))
     else:
         call.output.rows(found.column_names, (Line(tuple(row.values()), row) for row in rows))
+
+
+def _schema(call: Call, store: "ContextStore", view: str | None) -> None:
+    """Print the columns of a view, or of all of them."""
+    views = store.sql("SHOW TABLES")["name"].to_pylist() if view is None else [view]
+    columns = [
+        {"view": one, "column": row["column_name"], "type": row["column_type"]}
+        for one in views
+        for row in store.sql(f"DESCRIBE {one}").to_pylist()
+    ]
+    call.output.rows(
+        ("view", "column", "type"), (Line(tuple(one.values()), one) for one in columns)
+    )
 
 
 COMMANDS = (sql,)

@@ -7,6 +7,7 @@ import click
 
 from lance_context_cli import exits
 from lance_context_cli.call import Call, pass_call
+from lance_context_cli.ids import record_id_or_given
 from lance_context_cli.output import Line, plain
 
 if TYPE_CHECKING:
@@ -55,7 +56,9 @@ def audit(
 
 
 def _list(call: Call, id: str | None) -> None:
-    audit = call.place.whole().audit
+    store = call.place.whole()
+    audit = store.audit
+    id = None if id is None else record_id_or_given(store, id)
     lines = []
     for entry in audit.entries() if id is None else audit.of(id):
         done = ", ".join(f"{n} {did}" for did, n in entry.counts.items())

@@ -6,6 +6,7 @@ import click
 
 from lance_context_cli.call import Call, pass_call
 from lance_context_cli.commands._lines import fields_of
+from lance_context_cli.ids import job_id, record_id, session_id
 from lance_context_cli.output import Line, plain
 from lance_context_cli.place import confirm
 
@@ -52,7 +53,9 @@ def facts(call: Call, question: tuple[str, ...], limit: int) -> None:
 @pass_call
 def explain(call: Call, id: str) -> None:
     """Show what a fact or a summary is made of: who said it, when, and which job made it."""
-    found = call.place.reading().knowledge.explain(id)
+    store = call.place.reading()
+    id = record_id(store, id)
+    found = store.knowledge.explain(id)
     if call.output.format != "people":
         call.output.fields(plain(found))
         return
@@ -83,9 +86,9 @@ def jobs(call: Call, state: Any) -> None:
 @pass_call
 def distill(call: Call, session: str | None, is_merged: bool) -> None:
     """Propose on a branch what is to be known of what was said since the last time."""
-    done = call.place.writing().knowledge.distill(
-        session_id=session, apply="merge" if is_merged else "propose"
-    )
+    store = call.place.writing()
+    session = None if session is None else session_id(store, session)
+    done = store.knowledge.distill(session_id=session, apply="merge" if is_merged else "propose")
     told = {"job": done.job_id, "branch": done.branch, "report": done.report, "faults": done.faults}
     call.output.fields(told)
 
@@ -97,7 +100,8 @@ def distill(call: Call, session: str | None, is_merged: bool) -> None:
 @pass_call
 def undo(call: Call, job: str, dry_run: bool, yes: bool) -> None:
     """Take back what a job made; what came after it stays."""
-    knowledge = call.place.writing().knowledge
+    store = call.place.writing()
+    job, knowledge = job_id(store, job), store.knowledge
     would = knowledge.undo(job, dry_run=True)
     if dry_run:
         call.output.fields(plain(would))
@@ -115,6 +119,7 @@ def undo(call: Call, job: str, dry_run: bool, yes: bool) -> None:
 def context(call: Call, session: str, budget: int, query: str | None) -> None:
     """Show what a model would be sent next, part by part, within a budget of tokens."""
     store = call.place.reading()
+    session = session_id(store, session)
     agent_id = call.place.agent_id or _agent_of(store, session)
     window = store.assemble(session_id=session, budget=budget, query=query, agent_id=agent_id)
     if call.output.format != "people":

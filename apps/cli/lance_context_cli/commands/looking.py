@@ -8,6 +8,7 @@ from lance_context_cli import exits
 from lance_context_cli.call import Call, pass_call
 from lance_context_cli.commands._filters import filter_option, parsed
 from lance_context_cli.commands._lines import RECORD, fields_of, record_line, text_of
+from lance_context_cli.ids import FACTS, record_id, record_or_session_id, session_id
 from lance_context_cli.output import Line
 
 _limit = click.option(
@@ -91,7 +92,8 @@ def show(call: Call, id: str) -> None:
     from lance_context_core.errors import NotFoundError
 
     store = call.place.reading()
-    made = store.context("knowledge")  # A fact is shown, too: its id is what `facts` lists.
+    id = record_or_session_id(store, id)
+    made = store.context(FACTS)  # A fact is shown, too: its id is what `facts` lists.
     if (record := store.context().get(id=id) or made.get(id=id)) is not None:
         fields = fields_of(record)
         text = fields["text"] or ""
@@ -113,16 +115,14 @@ def history(call: Call, session: str, tail: int | None) -> None:
     """Show a conversation, message by message."""
     from lance_context_core.errors import NotFoundError
 
-    found = (
-        call.place.reading()
-        .context()
-        .list(
-            tail,
-            filters={"session_id": session, "kind": "message"},
-            newest_first=tail is not None,
-            include_binary=False,
-            include_embedding=False,
-        )
+    store = call.place.reading()
+    session = session_id(store, session)
+    found = store.context().list(
+        tail,
+        filters={"session_id": session, "kind": "message"},
+        newest_first=tail is not None,
+        include_binary=False,
+        include_embedding=False,
     )
     if not found:
         raise NotFoundError(f"there is no message of a session {session!r} here")
@@ -175,6 +175,7 @@ def why(call: Call, query: str, id: str, mode: Any, reach: int) -> None:
     from lance_context_core.errors import NotFoundError
 
     store = call.place.reading()
+    id = record_id(store, id)
     hits = store.search(query, mode=mode, limit=reach)
     for rank, hit in enumerate(hits, 1):
         if hit.record.id == id:

@@ -7,6 +7,7 @@ import click
 
 from lance_context_cli.call import Call, pass_call
 from lance_context_cli.commands._filters import filter_option, parsed
+from lance_context_cli.ids import record_id, record_id_or_given
 from lance_context_cli.place import confirm
 
 _yes = click.option("--yes", is_flag=True, help="Do it without a question.")
@@ -20,7 +21,8 @@ def forget(call: Call, id: str, yes: bool) -> None:
     """Hide a record from every read; earlier versions still hold it."""
     from lance_context_core.errors import NotFoundError
 
-    context = call.place.writing().context()
+    store = call.place.writing()
+    id, context = record_id(store, id), store.context()
     if (record := context.get(id=id)) is None:
         raise NotFoundError(f"there is no record {id!r} here")
     call.output.note(f"{record['kind']} {id}: {record['text'] or record['content_type']}")
@@ -48,11 +50,11 @@ def erase(
     With neither IDS nor --filter: all that is of --tenant, --user and --agent.
     """
     what: dict[str, Any] = {"derived": not keep_derived}
-    if ids:
-        what["ids"] = ids
     if (filter := parsed(filter_json)) is not None:
         what["filter"] = filter
     store = call.place.writing()
+    if ids:
+        what["ids"] = [record_id_or_given(store, one) for one in ids]
     found = store.erase(**what, dry_run=True)
     if dry_run:
         call.output.fields(_counts(found))

@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from lance_context_cli.call import Call, pass_call
+from lance_context_cli.ids import session_id
 from lance_context_cli.output import Line
 
 
@@ -36,7 +37,9 @@ def replay(
         after["embedder"] = other
     if neighbours is not None:
         after["options"] = SearchOptions(neighbours=neighbours)
-    found = call.place.reading().replay(
+    store = call.place.reading()
+    session = None if session is None else session_id(store, session)
+    found = store.replay(
         " ".join(words) if words else None, session_id=session, after=after, limit=limit
     )
     lines = (

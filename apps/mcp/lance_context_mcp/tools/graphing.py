@@ -23,7 +23,12 @@ def _texts(description: str | None = None) -> Schema:
 
 
 def _list_of(description: str | None = None, /, **properties: Schema) -> Schema:
-    items = {"type": "object", "properties": properties, "required": [*properties]}
+    items = {
+        "type": "object",
+        "properties": properties,
+        "required": [*properties],
+        "additionalProperties": False,
+    }
     more = {} if description is None else {"description": description}
     return {"type": "array", "items": items, **more}
 

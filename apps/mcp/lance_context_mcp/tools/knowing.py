@@ -4,7 +4,17 @@ from typing import Any
 
 from lance_context_mcp import answers
 from lance_context_mcp.memory import Memory, moment
-from lance_context_mcp.tool import AS_OF, BRANCH, Arguments, Effect, Tool, limit, text, whole
+from lance_context_mcp.tool import (
+    AS_OF,
+    BRANCH,
+    VISIBLE,
+    Arguments,
+    Effect,
+    Tool,
+    limit,
+    offset,
+    text,
+)
 
 
 async def _facts(memory: Memory, arguments: Arguments) -> dict[str, Any]:
@@ -66,6 +76,7 @@ TOOLS = (
             "branch": BRANCH,
         },
         required=("query",),
+        needs_model=True,
         answer={"facts": answers.FACTS},
         call=_facts,
     ),
@@ -95,7 +106,7 @@ TOOLS = (
         effect=Effect.READS,
         arguments={
             "limit": limit("documents", default=20),
-            "offset": whole("How many to pass over.", minimum=0),
+            "offset": offset("How many to pass over."),
             "as_of": AS_OF,
             "branch": BRANCH,
         },
@@ -106,19 +117,19 @@ TOOLS = (
         name="add_document",
         title="Add a document",
         description=(
-            "Keep a text as a document, cut into passages that search_documents finds. The same text "
-            "a second time is there once."
+            "Keep a text as a document, whose passages recall finds. The same text is kept once."
         ),
         effect=Effect.ADDS,
         arguments={
-            "name": text("What the document is called.", minLength=1, maxLength=1_000),
-            "text": text("The whole text.", minLength=1, maxLength=2_000_000),
+            "name": text("Its name.", minLength=1, maxLength=1_000),
+            "text": text("All of it.", minLength=1, maxLength=2_000_000, pattern=VISIBLE),
             "type": {"enum": ["markdown", "text", "html", "csv", "json"], "default": "markdown"},
-            "metadata": {"type": "object", "description": "What else is known of it, as JSON."},
+            "metadata": {"type": "object"},
             "branch": BRANCH,
         },
         required=("name", "text"),
         answer={"document": answers.DOCUMENT},
+        changes=(answers.STORE_URI,),
         call=_add,
     ),
 )

@@ -2,13 +2,25 @@
 
 from typing import Any
 
-from lance_context_core import Message
+from lance_context_core import AsyncContextStore, ContextRecord, Message, NotFoundError
 from lance_context_mcp import answers
 from lance_context_mcp.memory import Memory
-from lance_context_mcp.tool import AS_OF, BRANCH, Arguments, Effect, Tool, each, limit, text, whole
+from lance_context_mcp.tool import (
+    AS_OF,
+    BRANCH,
+    Arguments,
+    Effect,
+    Tool,
+    each,
+    limit,
+    offset,
+    text,
+    whole,
+)
 
 _SESSION = text("The id of the conversation.", minLength=1, maxLength=1_000)
 _AGENT = text("The agent who held it, where the memory has several.")
+SEE_SESSIONS = "history without session_id lists those that do"
 
 
 async def _append(memory: Memory, arguments: Arguments) -> dict[str, Any]:
@@ -17,21 +29,55 @@ async def _append(memory: Memory, arguments: Arguments) -> dict[str, Any]:
         Message(role=one["role"], parts=Message.user(one["text"]).parts, name=one.get("name"))
         for one in arguments["messages"]
     ]
+    session = arguments["session_id"]
     ids = await store.history.append_many(
-        arguments.get("agent_id", ""), messages, session_id=arguments["session_id"]
+        arguments.get("agent_id", ""), messages, session_id=session
     )
+    if memory.knowledge is not None and "branch" not in arguments:
+        await memory.knowledge.schedule(session_id=session)
     return {"ids": ids}
 
 
 async def _history(memory: Memory, arguments: Arguments) -> dict[str, Any]:
     store = await memory.at(branch=arguments.get("branch"), as_of=arguments.get("as_of"))
-    said = await store.history.get_messages(
-        arguments.get("agent_id", ""),
-        session_id=arguments["session_id"],
+    if (session_id := arguments.get("session_id")) is None:
+        found = await store.sessions.list(limit=arguments.get("last", 20))
+        return {"messages": [], "sessions": [answers.session(one) for one in found]}
+    said = await messages_of(
+        store,
+        session_id,
+        agent_id=arguments.get("agent_id"),
         last=arguments.get("last", 20),
-        offset=arguments.get("before_last", 0),
+        before_last=arguments.get("before_last", 0),
     )
-    return {"messages": [answers.message(one) for one in said]}
+    return {"messages": [answers.said(one) for one in said], "sessions": []}
+
+
+async def messages_of(
+    store: AsyncContextStore,
+    session_id: str,
+    *,
+    agent_id: str | None = None,
+    last: int,
+    before_last: int = 0,
+) -> list[ContextRecord]:
+    """The last messages of a session in order, of all agents who wrote in it, or of one.
+
+    Raises NotFoundError if the session does not exist, or the agent wrote nothing in it.
+    """
+    wanted = {"kind": "message", "session_id": session_id}
+    by = {} if agent_id is None else {"agent_id": agent_id}
+    records = store.context()
+    found = await records.records(last, before_last, {**wanted, **by}, newest_first=True)
+    if found or await records.records(1, filters={**wanted, **by}):
+        return found[::-1]
+    if by and await records.records(1, filters=wanted):
+        raise NotFoundError(
+            f"agent_id={agent_id!r} wrote no message in session {session_id!r}: leave agent_id out"
+        )
+    if not by and await store.sessions.get(session_id) is not None:
+        return []
+    raise NotFoundError(f"session {session_id!r} does not exist: {SEE_SESSIONS}")
 
 
 async def _sessions(memory: Memory, arguments: Arguments) -> dict[str, Any]:
@@ -83,24 +129,26 @@ TOOLS = (
         },
         required=("session_id", "messages"),
         answer={"ids": each({"type": "string"}, "The messages' ids, in order.")},
-        changes=(answers.SESSIONS_URI,),
+        changes=(answers.SESSIONS_URI, answers.STORE_URI),
         call=_append,
     ),
     Tool(
         name="history",
         title="History of a conversation",
-        description="Read the last messages of a conversation, in the order in which they were said.",
+        description=(
+            "Read the last messages of a conversation, in order; without session_id, list the "
+            "conversations."
+        ),
         effect=Effect.READS,
         arguments={
-            "session_id": _SESSION,
-            "last": whole("How many, counted from the end.", minimum=1, maximum=1_000, default=20),
-            "before_last": whole("How many to pass over at the end, to read backwards.", minimum=0),
-            "agent_id": _AGENT,
+            "session_id": text("Which conversation.", minLength=1, maxLength=1_000),
+            "last": whole("How many.", minimum=1, maximum=1_000, default=20),
+            "before_last": offset("How many to skip at the end."),
+            "agent_id": text("Only what this agent wrote.", minLength=1),
             "as_of": AS_OF,
             "branch": BRANCH,
         },
-        required=("session_id",),
-        answer={"messages": answers.MESSAGES},
+        answer={"messages": answers.MESSAGES, "sessions": answers.LISTED_SESSIONS},
         call=_history,
     ),
     Tool(
@@ -110,7 +158,7 @@ TOOLS = (
         effect=Effect.READS,
         arguments={
             "limit": limit("conversations", default=20),
-            "offset": whole("How many to pass over.", minimum=0),
+            "offset": offset("How many to pass over."),
             "as_of": AS_OF,
             "branch": BRANCH,
         },

@@ -1,0 +1,128 @@
+"""Write a memory or a message, and ask what is remembered, each with one command."""
+
+import sys
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lance_context_cli.call import Call, pass_call
+from lance_context_cli.output import Line, plain
+
+if TYPE_CHECKING:
+    from lance_context_core import ContextStore
+
+_ROLES = ("user", "assistant", "system", "tool")
+
+
+def _text(words: tuple[str, ...]) -> str:
+    text = sys.stdin.read() if words == ("-",) else " ".join(words)
+    if not text.strip():
+        raise click.UsageError("the text is empty: give at least one word")
+    return text
+
+
+@click.command
+@click.argument("words", nargs=-1, required=True)
+@click.option("--session", metavar="ID", default="", help="The conversation that it is from.")
+@click.option("--days", type=click.IntRange(1, 36_500), metavar="N", help="Hide it after N days.")
+@pass_call
+def remember(call: Call, words: tuple[str, ...], session: str, days: int | None) -> None:
+    """Store a memory, and print its id; the same text again is stored once. - reads stdin."""
+    text, store = _text(words), call.place.making()
+    if (same := _same(store, text, session, call.place.user_id)) is not None:
+        call.output.note("it is remembered already")
+        call.output.fields({"id": same, "is_new": False})
+        return
+    expires_at = None if days is None else store.clock.now() + timedelta(days=days)
+    (id,) = store.memory.add([text], session_id=session, expires_at=expires_at)
+    call.output.fields({"id": id, "is_new": True})
+
+
+def _same(store: "ContextStore", text: str, session: str, user_id: str | None) -> str | None:
+    wanted = {"kind": "memory", "text": text, **({"session_id": session} if session else {})}
+    found = store.context().records(filters=wanted)
+    return next((one.id for one in found if (one.user_id or None) == user_id), None)
+
+
+@click.command
+@click.argument("session")
+@click.argument("words", nargs=-1, required=True)
+@click.option("--role", type=click.Choice(_ROLES), default="user", show_default=True)
+@click.option("--name", metavar="NAME", help="Who speaks.")
+@pass_call
+def say(call: Call, session: str, words: tuple[str, ...], role: Any, name: str | None) -> None:
+    """Append a message to a conversation, and print its id. - reads stdin."""
+    text, store = _text(words), call.place.making()
+    from lance_context_core import Message
+
+    message = Message(role=role, parts=Message.user(text).parts, name=name)
+    agent_id = call.place.agent_id or _agent_of(store, session)
+    id = store.history.append(agent_id, message, session_id=session)
+    call.output.fields({"id": id, "session": session})
+
+
+def _agent_of(store: "ContextStore", session: str) -> str:
+    """The agent of a conversation that goes on; of a new one none."""
+    found = store.sessions.get(session)
+    return "" if found is None else found.agent_id or ""
+
+
+@click.command
+@click.argument("question", nargs=-1, required=True)
+@click.option("-n", "--limit", type=click.IntRange(min=1), default=10, show_default=True)
+@pass_call
+def ask(call: Call, question: tuple[str, ...], limit: int) -> None:
+    """Recall what answers QUESTION, and why: memories, messages, facts and documents.
+
+    The best of each come in turns: their scores have several scales.
+    """
+    text, store = _text(question), call.place.reading()
+    lists = [
+        _records(store, text, limit),
+        _facts(store, text, limit),
+        _passages(store, text, limit),
+    ]
+    ranked = sorted((rank, place) for place, one in enumerate(lists) for rank in range(len(one)))
+    lines = [lists[place][rank] for rank, place in ranked[:limit]]
+    call.output.rows(("id", "kind", "text", "why"), lines)
+
+
+def _records(store: "ContextStore", text: str, limit: int) -> list[Line]:
+    if not store.context().records(1):
+        return []  # Its search would warn that there are facts elsewhere, which are asked for, too.
+    found = []
+    for hit in store.search(text, limit=limit):
+        parts = " ".join(f"{part} {share:+.3f}" for part, share in hit.why.items())
+        found.append(_line(hit.record.id, hit.record.kind, hit.record.text, hit.score, parts))
+    return found
+
+
+def _facts(store: "ContextStore", text: str, limit: int) -> list[Line]:
+    found = []
+    for hit in store.knowledge.search(text, top_k=limit, search_type="facts", evidence=True):
+        if hit.record.kind == "fact":
+            said = "; ".join(
+                f"{quote.speaker or 'someone'} said: {quote.text}"
+                for quote in hit.evidence
+                if quote.text
+            )
+            found.append(_line(hit.record.id, "fact", hit.record.text, hit.score, said))
+    return found
+
+
+def _passages(store: "ContextStore", text: str, limit: int) -> list[Line]:
+    found = []
+    for hit in store.documents.search(text, limit=limit):
+        one = hit.record
+        where = f"{one.name}, {one.section}" if one.section else one.name
+        found.append(_line(one.document_id, "document", one.text, hit.score, f"in {where}"))
+    return found
+
+
+def _line(id: str, kind: str, text: str | None, score: float, why: str) -> Line:
+    told = {"id": id, "kind": kind, "text": text or "", "score": score, "why": why}
+    return Line((id, kind, text or "", why), plain(told))
+
+
+COMMANDS = (remember, say, ask)
