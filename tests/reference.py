@@ -10,6 +10,7 @@ from copy import copy
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from unittest.mock import patch
 
 import griffe
 
@@ -67,8 +68,10 @@ def sources() -> griffe.ModulesCollection:
     homes = [ROOT, *(ROOT / "packages" / one.replace("_", "-") for one in BESIDE)]
     extensions = griffe.load_extensions(Values())
     loader = griffe.GriffeLoader(search_paths=homes, extensions=extensions)
-    for one in OURS:
-        loader.load(one)
+    # It asks git in a process where each comes from, which no page says.
+    with patch.object(griffe.GitInfo, "from_package", lambda _: None):
+        for one in OURS:
+            loader.load(one)
     loader.resolve_aliases()
     return loader.modules_collection
 

@@ -24,7 +24,6 @@ each_module = pytest.mark.parametrize("name", reference.MODULES, ids=reference.p
 
 
 @pytest.mark.verdict
-@pytest.mark.process
 def test_the_pages_are_those_that_the_docstrings_make():
     kept = {one.name: one.read_text(encoding="utf-8") for one in reference.PAGES.glob("*.md")}
     stale = {name for name, text in reference.pages().items() if kept.pop(name, None) != text}
