@@ -243,7 +243,7 @@ class Upkeep:
         return file_locks.locked(place, patience_seconds=patience, refusal=_HeldError)
 
     def _place(self, name: str) -> Path:
-        """A folder of the table's that nobody locks otherwise."""
+        """The folder of the table that is locked while it is maintained, and for nothing else."""
         return Path(self._database.uri) / f"{name}.lance" / "data"
 
     async def _claim(self, table: Table, *, patience: float) -> Claim | None:

@@ -83,8 +83,8 @@ class Flushing:
     async def fold(self, last: int | None = None) -> None:
         """Bring what the journal holds into the table; only up to the `last` entry.
 
-        In one commit, or, where writers of rows were told of a version that shows them and these were
-        changed or removed since, in as many as show it. May be repeated after a crash.
+        One commit; or several, where rows were changed or removed after a write of theirs had returned a
+        version: each of these versions shows its rows. May be repeated after a crash.
         """
         self._remembered.follow()
         await self._access.peek()  # Somebody may have removed the table: it is then made anew.
@@ -131,7 +131,7 @@ class Flushing:
                     self._watch = store_loop.spawn_apart(self._fold_when_idle(idle))
 
     async def relieve(self, view: View, policy: JournalPolicy) -> None:
-        """Have the journal folded if it is full, or once nobody writes.
+        """Have the journal folded if it is full, or once no write comes any more.
 
         Waits for that if it is overfull.
         """

@@ -135,10 +135,10 @@ class OptimisticTransaction:
         *,
         takes_later: bool = False,
     ) -> View | None:
-        """Write the entries, if nobody has changed anything about their keys since; else None.
+        """Write the entries, if no other writer has changed their keys since; else None.
 
-        Nor about those that are `watched`, and if nobody has written what matches `unless`; or that
-        is removed, too, if the call `takes_later`. Raises UnfitError if they are too large.
+        The same holds for the `watched` keys. Rows that others have written since and that match `unless`
+        refuse it, too; with `takes_later` they are removed instead. Raises UnfitError if they are too large.
         """
         if size_of(new) > self._most_bytes:
             raise UnfitError

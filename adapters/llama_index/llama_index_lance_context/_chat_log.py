@@ -143,7 +143,7 @@ class ChatLog:
         n: int,
         let_go: Callable[[str, Sequence[Entry]], Awaitable[list[ChatMessage]]],
     ) -> list[ChatMessage]:
-        """Let go of the first `n` active messages: of others where somebody else took some first."""
+        """Let go of the first `n` active messages; where another task takes some first, of those behind."""
         gone: list[ChatMessage] = []
         while (n_left := n - len(gone)) > 0:
             oldest = await self._oldest(key, n_left)

@@ -157,7 +157,7 @@ class LanceContextPropertyGraphStore(HandleOwner, PropertyGraphStore):
         """The rows that a query in Cypher returns, for reading; `param_map` has what each `$name` is.
 
         It is asked of the graph of the store, as `store.graph.cypher` is: of entities and the relations
-        between them, whoever wrote them; chunks are not there. Raises MissingExtraError, an ImportError, without
+        between them, of every framework; chunks are not there. Raises MissingExtraError, an ImportError, without
         the extra `graph`, InvalidRequestError for what writes or cannot be answered.
         """
         return block_on(answered(self._graph, query, param_map))

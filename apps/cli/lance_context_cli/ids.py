@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from lance_context_core import ContextStore
 
 _MADE = re.compile(r"([A-Za-z]+-)?[0-9a-f]{20,}")
-"""An id that was made here, and by nobody to be read."""
+"""An id that the store has made; ids that people choose are shown whole."""
 _FEWEST = 8
 """So many digits are shown at least: fewer would soon mean several records."""
 _LAST = "\U0010ffff"

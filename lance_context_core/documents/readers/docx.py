@@ -313,5 +313,5 @@ def _symbol(code: str | None) -> str:
         sign = chr(int(code or "", 16))
     except (ValueError, OverflowError):
         return ""
-    # Of a font of its own, such as Wingdings, which nobody can read as a letter.
+    # A sign of a font such as Wingdings stands for no letter.
     return "" if "\ue000" <= sign <= "\uf8ff" else sign

@@ -95,7 +95,7 @@ _PARTED = "\ufffe"
 """What PDFium reads for a hyphen at the end of a line, together with the end."""
 
 _NO_NOTES = frozenset({"/Link", "/Popup"})
-"""Annotations in which nobody wrote anything."""
+"""Annotations without a text of their own."""
 
 _MOST_ANNOTATIONS = 10_000
 """Of a page."""

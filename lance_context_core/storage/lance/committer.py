@@ -187,7 +187,7 @@ class Committer:
     async def insist(
         self, action: str, handle: Any, work: Callable[[Any], Coroutine[Any, Any, T]]
     ) -> T:
-        """As `contending.insist`, in turn with others where they have no lock in common."""
+        """As `contention.insist`, in turn with others where they have no lock in common."""
         ledger, connection = self._ledger, self._connection
         # A store in memory is of one connection alone.
         has_lock = connection.place is connection or (

@@ -43,7 +43,7 @@ _section: ContextVar["tuple[Journal, ExclusiveSection] | None"] = ContextVar(
 
 @asynccontextmanager
 async def beside_others(journal: Journal) -> AsyncIterator[None]:
-    """Commit in here to a table that the journal holds nothing of, while nobody has the store alone."""
+    """Commit in here to a table that the log does not hold; waits while another has the store alone."""
     if await journal.is_locked() and await journal.exists():
         async with journal.beside_others():
             yield
@@ -155,12 +155,12 @@ class TableLog:
     ) -> View | None:
         """Write what `decide` makes of what is there, which stays so meanwhile; returns what is then.
 
-        `then` is told of that first, in the order in which all is written.
+        `then` is called with that view first, in the order of the writes.
 
         None if the table or its version is not known, or if `decide` wants nothing written since it
         is not as expected.
-        It must be quick, and is called again where somebody else was writing. With `keeps_states`,
-        rows that are changed or removed stay in a version, if their writers were told of one.
+        It must be quick, and is called again where another process was writing. With `keeps_states`,
+        rows that are changed or removed stay in the version that their write has returned.
         """
         await self._ways.opened()
         work = self._transactions.write(self.part, decide, keeps_states=keeps_states)

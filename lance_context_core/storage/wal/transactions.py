@@ -461,7 +461,7 @@ def _inserted(
 ) -> list[Entry]:
     """The entries, which are behind all others of the table once the transaction is committed.
 
-    All are told of one version: it shows all of them, and the one before none.
+    All of them get one version: it shows all of them, and the one before none.
     """
     told = mirror.view.told_beside([one.key for one in new] if keeps_states else ())
     # In the order of the entries, also where the clock was set back.

@@ -335,7 +335,7 @@ async def _exchange_by_commits(
             keys = sql.in_list(KEY, [row[KEY] for row in rows])
             first = (await table.select(keys, columns=[KEY]))["_rowid"]
             if len(first) == 0:
-                return  # Somebody else has exchanged them in turn.
+                return  # Another writer has exchanged them in turn.
             before = sql.all_of([where, f"_rowid < {first[0].as_py()}"])
         found = await table.select(before, columns=[KEY, "revision"])
         gone = dict(zip(found[KEY].to_pylist(), found["revision"].to_pylist(), strict=True))

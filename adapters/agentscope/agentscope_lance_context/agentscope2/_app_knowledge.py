@@ -15,7 +15,7 @@ from lance_context_core import InvalidRequestError, Item
 R = TypeVar("R", bound=Any)
 
 _DONE = ("ready", "error")
-"""The states in which nobody works at a document."""
+"""The states of a document that is finished, or that failed."""
 
 
 class KnowledgeStorage(StorageBase):
@@ -125,7 +125,7 @@ class KnowledgeStorage(StorageBase):
         lease_ttl: timedelta,
         now: datetime | None = None,
     ) -> bool:
-        """Take a document that nobody works at any more; of several who do so, one succeeds."""
+        """Take a document that no node holds; of several nodes that try at once, one succeeds."""
         documents, moment = self._documents(user_id, knowledge_base_id), now or _now()
 
         def decide(record: KnowledgeDocumentRecord | None) -> Change[bool]:
@@ -178,7 +178,7 @@ class KnowledgeStorage(StorageBase):
     async def list_knowledge_documents_with_expired_lease(
         self, now: datetime | None = None
     ) -> list[KnowledgeDocumentRecord]:
-        """The documents of all users that somebody has begun, and is not at any more."""
+        """The unfinished documents of all users whose lease has expired."""
         moment = now or _now()
         return [
             one

@@ -78,7 +78,7 @@ class Records(Generic[R]):
         return existed
 
     async def change(self, id: str, decide: Callable[[R | None], Change[T]]) -> T:
-        """Change a record by what it is, so that nobody else's change is lost."""
+        """Change a record by what it is; a change that another writer makes meanwhile is not lost."""
         key = self.key(id)
 
         def of_all(found: Mapping[ItemKey, Item | None]) -> Change[T]:

@@ -59,7 +59,7 @@ def from_canonical(message: Message) -> Msg:
     content = [*_blocks(message.parts, role)]
     known = {}
     if message.id is not None and message.created_at is not None:
-        # Read twice it is the same, which tells that nobody has changed it.
+        # It reads the same each time: a save compares it with what was loaded.
         moment = message.created_at.isoformat()
         known = {"id": message.id, "created_at": moment}
         _name(content, message.id, moment)

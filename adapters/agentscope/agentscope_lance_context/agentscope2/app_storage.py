@@ -390,7 +390,7 @@ class LanceContextStorage(StoreOwner, KnowledgeStorage):
         return record.id
 
     async def get_channel(self, channel_id: str) -> ChannelRecord | None:
-        """A channel, whoever's it is; None if there is none."""
+        """A channel of any user; None if there is none."""
         found = await self._of_all(ChannelRecord, "channels").list({"key": channel_id})
         return found[0] if found else None
 

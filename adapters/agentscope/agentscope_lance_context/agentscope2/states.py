@@ -346,7 +346,7 @@ def _is_kept(one: _Said, foreign: Message) -> bool:
 def _taken_apart(encoded: bytes) -> _Saved:
     """The conversation in a state, and the state without it.
 
-    What nobody said is not part of the conversation: it stays in the state, beside the id of the
+    What no message says is not part of the conversation: it stays in the state, beside the id of the
     message that it comes after.
     """
     state = json.loads(encoded)
