@@ -7,7 +7,8 @@ of values that JSON cannot hold. `plain` makes JSON of what the store's calls re
 lone surrogates, which no store can hold. `arguments_of` and `arguments_text` read and write what a
 model calls a tool with, and `says_something` is the rule of what is remembered. `content_of` and `facts_of` say what a record is, and
 `countable_text` what of a message a limit of tokens counts. `add_loaded` puts what a loader has read, as `LoadedText`s, among
-the documents, and `citation_of` says where a passage of one stands. `WindowMaker` keeps a conversation and makes a window of it. `retried` and `Attempts` try again what
+the documents, and `citation_of` says where a passage of one stands. `remember_once` stores one memory of a text, and
+`best_of` makes one list of several searches' results. `WindowMaker` keeps a conversation and makes a window of it. `retried` and `Attempts` try again what
 others prevented. `listed` and `check_name` refuse what the store would refuse, before anything is
 done. Nothing here knows a framework.
 """
@@ -28,6 +29,7 @@ from lance_context_core.adapting.handles import (
     citation_of,
     uri_of,
 )
+from lance_context_core.adapting.remembering import Remembered, best_of, remember_once
 from lance_context_core.adapting.values import (
     JsonCodec,
     TypeCodec,
@@ -71,6 +73,10 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "content_of",
     "facts_of",
     "countable_text",
+    # Memories
+    "Remembered",
+    "remember_once",
+    "best_of",
     # Files
     "LoadedText",
     "add_loaded",

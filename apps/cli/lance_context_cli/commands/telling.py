@@ -28,21 +28,15 @@ def _text(words: tuple[str, ...]) -> str:
 @click.option("--days", type=click.IntRange(1, 36_500), metavar="N", help="Hide it after N days.")
 @pass_call
 def remember(call: Call, words: tuple[str, ...], session: str, days: int | None) -> None:
-    """Store a memory, and print its id; the same text again is stored once. - reads stdin."""
+    """Store a memory, and print its id; the same text is stored once. - reads stdin."""
+    from lance_context_core.adapting import block_on, remember_once
+
     text, store = _text(words), call.place.making()
-    if (same := _same(store, text, session, call.place.user_id)) is not None:
-        call.output.note("it is remembered already")
-        call.output.fields({"id": same, "is_new": False})
-        return
     expires_at = None if days is None else store.clock.now() + timedelta(days=days)
-    (id,) = store.memory.add([text], session_id=session, expires_at=expires_at)
-    call.output.fields({"id": id, "is_new": True})
-
-
-def _same(store: "ContextStore", text: str, session: str, user_id: str | None) -> str | None:
-    wanted = {"kind": "memory", "text": text, **({"session_id": session} if session else {})}
-    found = store.context().records(filters=wanted)
-    return next((one.id for one in found if (one.user_id or None) == user_id), None)
+    kept = block_on(remember_once(store.aio, text, session_id=session, expires_at=expires_at))
+    if not kept.is_new:
+        call.output.note("it is remembered already")
+    call.output.fields(kept._asdict())
 
 
 @click.command
@@ -77,15 +71,15 @@ def ask(call: Call, question: tuple[str, ...], limit: int) -> None:
 
     The best of each come in turns: their scores have several scales.
     """
+    from lance_context_core.adapting import best_of
+
     text, store = _text(question), call.place.reading()
     lists = [
         _records(store, text, limit),
         _facts(store, text, limit),
         _passages(store, text, limit),
     ]
-    ranked = sorted((rank, place) for place, one in enumerate(lists) for rank in range(len(one)))
-    lines = [lists[place][rank] for rank, place in ranked[:limit]]
-    call.output.rows(("id", "kind", "text", "why"), lines)
+    call.output.rows(("id", "kind", "text", "why"), best_of(lists, limit))
 
 
 def _records(store: "ContextStore", text: str, limit: int) -> list[Line]:

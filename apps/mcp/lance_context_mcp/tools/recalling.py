@@ -6,6 +6,7 @@ from datetime import UTC
 from typing import Any
 
 from lance_context_core import AsyncContextStore, InvalidRequestError
+from lance_context_core.adapting import best_of
 from lance_context_mcp import answers
 from lance_context_mcp.graph import Graph
 from lance_context_mcp.memory import Memory, moment
@@ -21,7 +22,7 @@ Found = list[dict[str, Any]]
 
 
 async def recall(memory: Memory, arguments: Arguments) -> dict[str, Any]:
-    """The best of each kind in turns: their scores are of several scales, and their ranks are not."""
+    """The best of each kind, as `best_of` takes them."""
     store = await memory.at(branch=arguments.get("branch"), as_of=arguments.get("as_of"))
     between, session = _between(arguments), arguments.get("session_id")
     kind = arguments.get("kind")
@@ -58,9 +59,7 @@ async def recall(memory: Memory, arguments: Arguments) -> dict[str, Any]:
         searches |= {"document": documents, "entity": entities}
     asked = [records, *searches.values()] if kind is None else [searches.get(kind, records)]
     lists = await asyncio.gather(*(search() for search in asked))
-    ranked = [(rank, place) for place, one in enumerate(lists) for rank in range(len(one))]
-    best = [lists[place][rank] for rank, place in sorted(ranked)][:many]
-    return {"results": [_cut(one) for one in best]}
+    return {"results": [_cut(one) for one in best_of(lists, many)]}
 
 
 def _cut(one: dict[str, Any]) -> dict[str, Any]:

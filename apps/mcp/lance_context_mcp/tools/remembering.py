@@ -1,19 +1,15 @@
 """To remember, to read, to correct and to forget by id."""
 
-import hashlib
-import json
 from datetime import datetime, timedelta
 from typing import Any
 
 from lance_context_core import (
-    AlreadyExistsError,
     AsyncContextStore,
     ContextRecord,
     InvalidRequestError,
-    Message,
     NotFoundError,
 )
-from lance_context_core.adapting import Handle
+from lance_context_core.adapting import remember_once
 from lance_context_mcp import answers
 from lance_context_mcp.graph import Graph
 from lance_context_mcp.memory import Memory, moment
@@ -41,31 +37,14 @@ _FACTS = "knowledge"
 
 async def _remember(memory: Memory, arguments: Arguments) -> dict[str, Any]:
     store = await memory.at(branch=arguments.get("branch"))
-    told, session = arguments["text"], arguments.get("session_id", "")
-    expires_at = _expiry(store, arguments)
-    if (same := await _same(store, told, session)) is not None:
-        changes: dict[str, Any] = {}
-        if "metadata" in arguments and dict(same.metadata) != arguments["metadata"]:
-            changes["metadata"] = arguments["metadata"]
-        if expires_at is not None:
-            changes["expires_at"] = expires_at
-        elif same.expires_at is not None:
-            changes["clear"] = ["expires_at"]
-        if changes:
-            await store.context().update(id=same.id, **changes)
-        return {"id": same.id, "is_new": False}
-    more: dict[str, Any] = {
-        "session_id": session,
-        "metadata": arguments.get("metadata"),
-        "expires_at": expires_at,
-    }
-    # Two processes that remember one text at once name it alike, so that it is there once.
-    named = Message(role="user", parts=Message.user(told).parts, id=_id(store, told, session))
-    try:
-        (id,) = await store.memory.add([named], **more)
-    except AlreadyExistsError:  # It was corrected since: the id has another text by now.
-        (id,) = await store.memory.add([told], **more)
-    return {"id": id, "is_new": True}
+    kept = await remember_once(
+        store,
+        arguments["text"],
+        session_id=arguments.get("session_id", ""),
+        metadata=arguments.get("metadata"),
+        expires_at=_expiry(store, arguments),
+    )
+    return kept._asdict()
 
 
 def _expiry(store: AsyncContextStore, arguments: Arguments) -> datetime | None:
@@ -81,22 +60,6 @@ def _expiry(store: AsyncContextStore, arguments: Arguments) -> datetime | None:
     if (found := moment(at, "expires_at")) <= store.clock.now():
         raise InvalidRequestError(f"expires_at={at!r} is over: give a moment to come")
     return found
-
-
-async def _same(store: AsyncContextStore, told: str, session: str) -> ContextRecord | None:
-    """The memory of the scope that says the same, if there is one; of a session, if one is named."""
-    user = Handle(store).scope.user_id
-    wanted = {"kind": "memory", "text": told, **({"session_id": session} if session else {})}
-    for one in await store.context().records(filters=wanted):
-        if (one.user_id or None) == user:
-            return one
-    return None
-
-
-def _id(store: AsyncContextStore, told: str, session: str) -> str:
-    scope = Handle(store).scope
-    parts = [scope.tenant, scope.user_id, scope.agent_id, session, told]
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
 
 async def _record(store: AsyncContextStore, id: str) -> ContextRecord | None:
