@@ -6,10 +6,16 @@ from typing import NamedTuple
 from xml.etree.ElementTree import Element
 
 from lance_context_core._util.frozen import frozen_by_name
-from lance_context_core.documents.readers.equations import linear
-from lance_context_core.documents.readers.packages import Package, child, each, local, value
+from lance_context_core.documents.readers.packages import (
+    Package,
+    Packed,
+    child,
+    each,
+    local,
+    of_package,
+    value,
+)
 from lance_context_core.documents.reading import Headings, ReadDocument, Written
-from lance_context_core.errors import InvalidRequestError, UnreadableDocumentError
 
 _HEADING = re.compile(r"heading (\d)", re.IGNORECASE)
 _GONE = frozenset({"del", "moveFrom", "instrText", "delText", "pPr", "rPr", "tblPr", "sdtPr"})
@@ -19,10 +25,11 @@ _MOST_COLUMNS = 1_000
 _MOST_REPEATED = 200
 """So many characters of a cell that spans rows stand in each of them; more only in the first."""
 _MOST_DEPTH = 200
+_MOST_IN_AN_EQUATION = 100
 
 
 @frozen_by_name
-class DocxReader:
+class DocxReader(Packed):
     """Reads Word documents of 2007 and later; a row of a table becomes a line, with ` | ` between cells.
 
     What is tracked as deleted is left out. A note stands behind the paragraph that names it, a box
@@ -30,8 +37,6 @@ class DocxReader:
     it is printed.
     """
 
-    max_unpacked_bytes: int = 500_000_000
-    """Of all that is packed in the file; it may say that there is less, and is not believed."""
     comments: bool = True
     """Whether comments are read, each behind the paragraph that it ends in."""
     headers: bool = True
@@ -39,21 +44,10 @@ class DocxReader:
 
     def read(self, content: bytes, *, name: str) -> ReadDocument:
         """The text of the document."""
-        try:
-            package = Package(
-                content,
-                name=name,
-                max_unpacked_bytes=self.max_unpacked_bytes,
-                reader="a DocxReader",
-            )
-            return _Reading(package, has_comments=self.comments).document(has_headers=self.headers)
-        except InvalidRequestError:
-            raise
-        # Broken XML, parts that are not there, values out of range, what is nested without an end.
-        except Exception as error:
-            raise UnreadableDocumentError(
-                f"{name!r} cannot be read as DOCX, it is broken or not all there: {error}"
-            ) from error
+        return of_package(content, name, self, self._read)
+
+    def _read(self, package: Package) -> ReadDocument:
+        return _Reading(package, has_comments=self.comments).document(has_headers=self.headers)
 
 
 class _Paragraph(NamedTuple):
@@ -239,7 +233,7 @@ class _Reading:
             elif name in _SIGNS:
                 yield _SIGNS[name]
             elif name in {"oMath", "oMathPara"}:
-                yield f" {linear(one)} "
+                yield f" {_linear(one)} "
             elif name == "sym":
                 yield _symbol(value(one, "char"))
             elif name in {"footnoteReference", "endnoteReference"}:
@@ -315,3 +309,54 @@ def _symbol(code: str | None) -> str:
         return ""
     # A sign of a font such as Wingdings stands for no letter.
     return "" if "\ue000" <= sign <= "\uf8ff" else sign
+
+
+# Equations, as a line of text: `(a + b)/(2 a)`, `x^2`, `√(y)`.
+
+
+def _linear(one: Element | None, depth: int = 0) -> str:
+    """An element of an equation, in a line."""
+    if one is None or depth > _MOST_IN_AN_EQUATION or not isinstance(one.tag, str):
+        return ""
+
+    def part(name: str) -> str:
+        return _linear(child(one, name), depth + 1)
+
+    def grouped(name: str) -> str:
+        text = part(name)
+        return text if len(text) < 2 or text.isalnum() else f"({text})"
+
+    def all_of(kids: Iterable[Element], between: str) -> str:
+        return between.join(filter(None, (_linear(kid, depth + 1) for kid in kids)))
+
+    name = local(one.tag)
+    if name == "t":
+        return one.text or ""
+    if name.endswith("Pr"):
+        return ""
+    if name == "f":
+        return f"{grouped('num')}/{grouped('den')}"
+    if name in {"sSup", "sSub", "sSubSup", "sPre"}:
+        below, over = part("sub"), part("sup")
+        marks = (f"_{grouped('sub')}" if below else "") + (f"^{grouped('sup')}" if over else "")
+        return f"{grouped('e')}{marks}"
+    if name == "rad":
+        degree = part("deg")
+        return f"{degree}√({part('e')})"
+    if name == "nary":
+        sign = value(child(one, "naryPr", "chr"), "val") or "∫"
+        below, over = part("sub"), part("sup")
+        marks = (f"_({below})" if below else "") + (f"^({over})" if over else "")
+        return f"{sign}{marks} {part('e')}"
+    if name == "d":
+        begin = value(child(one, "dPr", "begChr"), "val")
+        end = value(child(one, "dPr", "endChr"), "val")
+        kids = [kid for kid in one if isinstance(kid.tag, str) and local(kid.tag) == "e"]
+        return f"{'(' if begin is None else begin}{all_of(kids, '|')}{')' if end is None else end}"
+    if name == "func":
+        return f"{part('fName')} {part('e')}"
+    if name in {"m", "eqArr", "oMathPara"}:
+        return all_of(one, "; ")
+    if name == "mr":
+        return all_of(one, ", ")
+    return all_of(one, "")

@@ -1,48 +1,27 @@
 """Slides and sheets of Office, and the documents of LibreOffice."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from xml.etree.ElementTree import Element
 
 from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.documents.readers.packages import (
     Package,
+    Packed,
     child,
+    described,
     each,
     local,
+    of_package,
     value,
     within,
 )
 from lance_context_core.documents.reading import Headings, ReadDocument, Written
-from lance_context_core.errors import InvalidRequestError, UnreadableDocumentError
 
 _MOST_CHARACTERS = 200_000_000
 """Of the text: a small file may name a long one very often."""
 _MOST_DEPTH = 200
-
-
-@frozen_by_name
-class Packed:
-    """Reads what is packed."""
-
-    max_unpacked_bytes: int = 500_000_000
-    """Of all that is packed in the file; it may say that there is less, and is not believed."""
-
-
-def of_package(
-    content: bytes, name: str, most: int, read: Callable[[Package], ReadDocument]
-) -> ReadDocument:
-    """What is read of the parts. Raises UnreadableDocumentError for anything that is broken."""
-    try:
-        return read(Package(content, name=name, max_unpacked_bytes=most, reader="a reader"))
-    except InvalidRequestError:
-        raise
-    # Broken XML, parts that are not there, values out of range.
-    except Exception as error:
-        raise UnreadableDocumentError(
-            f"{name!r} cannot be read, it is broken or not all there: {error}"
-        ) from error
 
 
 @frozen_by_name
@@ -51,7 +30,7 @@ class PptxReader(Packed):
 
     def read(self, content: bytes, *, name: str) -> ReadDocument:
         """The text of the slides, in the order in which they are shown."""
-        return of_package(content, name, self.max_unpacked_bytes, _slides)
+        return of_package(content, name, self, _slides)
 
 
 def _slides(package: Package) -> ReadDocument:
@@ -123,7 +102,7 @@ class XlsxReader(Packed):
 
     def read(self, content: bytes, *, name: str) -> ReadDocument:
         """The rows of the sheets."""
-        return of_package(content, name, self.max_unpacked_bytes, _sheets)
+        return of_package(content, name, self, _sheets)
 
 
 _DATES = {*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 59)}
@@ -224,7 +203,7 @@ class OdfReader(Packed):
 
     def read(self, content: bytes, *, name: str) -> ReadDocument:
         """The text of the document."""
-        return of_package(content, name, self.max_unpacked_bytes, _open_document)
+        return of_package(content, name, self, _open_document)
 
 
 _NOT_READ = frozenset({"tracked-changes", "sequence-decls", "forms", "notes-configuration"})
@@ -261,11 +240,7 @@ def _open_document(package: Package) -> ReadDocument:
                 walk(one, depth + 1)
 
     walk(body)
-    said = dict[str, str]()
-    if "meta.xml" in package.names:
-        for one in each(package.xml("meta.xml"), "title", "creator", "subject"):
-            name = {"creator": "author"}.get(local(one.tag), local(one.tag))
-            said |= {name: one.text.strip()} if (one.text or "").strip() and one.text else {}
+    said = described(package.xml("meta.xml")) if "meta.xml" in package.names else {}
     return written.document(
         title=said.pop("title", None), n_pages=pages[0] or None, properties=said
     )

@@ -12,8 +12,14 @@ from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.documents.readers.encodings import decoded
 from lance_context_core.documents.readers.html import HtmlReader
 from lance_context_core.documents.readers.markdown import MarkdownReader
-from lance_context_core.documents.readers.office import Packed, of_package
-from lance_context_core.documents.readers.packages import Package, each, local, value
+from lance_context_core.documents.readers.packages import (
+    Package,
+    Packed,
+    described,
+    each,
+    of_package,
+    value,
+)
 from lance_context_core.documents.reading import ReadDocument, Written, joined
 from lance_context_core.errors import UnreadableDocumentError
 
@@ -109,7 +115,7 @@ class EpubReader(Packed):
 
     def read(self, content: bytes, *, name: str) -> ReadDocument:
         """The text of the book."""
-        return of_package(content, name, self.max_unpacked_bytes, _book)
+        return of_package(content, name, self, _book)
 
 
 def _book(package: Package) -> ReadDocument:
@@ -117,11 +123,7 @@ def _book(package: Package) -> ReadDocument:
     main = value(next(each(container, "rootfile")), "full-path") or ""
     root, folder = package.xml(main), posixpath.dirname(main)
     parts = {one.get("id"): unquote(one.get("href", "")) for one in each(root, "item")}
-    said = dict[str, str]()
-    for one in each(root, "title", "creator", "subject"):
-        name = {"creator": "author"}.get(local(one.tag), local(one.tag))
-        if text := (one.text or "").strip():
-            said.setdefault(name, text)
+    said = described(root)
     chapters, seen = list[ReadDocument](), set[str]()
     for one in each(root, "itemref"):
         part = posixpath.normpath(posixpath.join(folder, parts.get(one.get("idref")) or ""))
@@ -144,11 +146,7 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _SIGNS = {
-    "par": "\n",
-    "sect": "\n",
-    "page": "\n",
-    "line": "\n",
-    "row": "\n",
+    **dict.fromkeys(("par", "sect", "page", "line", "row"), "\n"),
     "tab": "\t",
     "cell": " | ",
     "emdash": "—",
@@ -161,26 +159,11 @@ _SIGNS = {
     "emspace": " ",
     "enspace": " ",
 }
-_NO_TEXT = frozenset(
-    [
-        "fonttbl",
-        "colortbl",
-        "stylesheet",
-        "info",
-        "pict",
-        "object",
-        "fldinst",
-        "themedata",
-        "xmlnstbl",
-        "listtable",
-        "rsidtbl",
-        "listoverridetable",
-        "generator",
-        "datastore",
-        "latentstyles",
-        "filetbl",
-    ]
+_NO_TEXT = re.compile(
+    "fonttbl|colortbl|stylesheet|info|pict|object|fldinst|themedata|xmlnstbl|listtable|rsidtbl"
+    "|listoverridetable|generator|datastore|latentstyles|filetbl"
 )
+"""The groups that say how something looks, or what the file is."""
 
 
 @frozen_by_name
@@ -191,8 +174,7 @@ class RtfReader:
         """The text without what says how it looks."""
         if not content.lstrip().startswith(b"{\\rtf"):
             raise UnreadableDocumentError(f"{name!r} is no RTF: it does not begin as such")
-        lines = (" ".join(line.split(" ")) for line in _rich(content).split("\n"))
-        text = "\n".join(line.strip(" |") for line in lines).strip()
+        text = "\n".join(line.strip(" |") for line in _rich(content).split("\n")).strip()
         return ReadDocument(text=re.sub(r"\n{3,}", "\n\n", text))
 
 
@@ -232,15 +214,15 @@ def _rich(content: bytes) -> str:
             shown, left = text[left:], max(left - len(text), 0)
             said += [] if is_silent else [shown.encode("latin-1").decode(codec, "replace")]
         elif word is not None:
-            value_ = int(number or 0)
-            if word in _NO_TEXT:
+            n = int(number or 0)
+            if _NO_TEXT.fullmatch(word):
                 is_silent = True
-            elif word == "ansicpg" and value_:
-                codec = _codec(value_)
+            elif word == "ansicpg" and n:
+                codec = _codec(n)
             elif word == "uc":
-                n_skipped = value_
+                n_skipped = n
             elif word == "u" and not is_silent:
-                said.append(chr(value_ % 0x10000))
+                said.append(chr(n % 0x10000))
                 left = n_skipped
             elif word in _SIGNS and not is_silent:
                 said.append(_SIGNS[word])

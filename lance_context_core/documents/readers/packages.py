@@ -3,11 +3,13 @@
 import io
 import posixpath
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 from xml.etree.ElementTree import Element, fromstring
 
-from lance_context_core.errors import UnreadableDocumentError
+from lance_context_core._util.frozen import frozen_by_name
+from lance_context_core.documents.reading import ReadDocument
+from lance_context_core.errors import InvalidRequestError, UnreadableDocumentError
 
 # Names of elements and attributes are asked for without their namespaces, of which there are two of each:
 # those of the strict standard, and those of Office.
@@ -74,7 +76,7 @@ class Package:
                     if left < 0:
                         raise UnreadableDocumentError(
                             f"{name!r} unpacks to more than max_unpacked_bytes="
-                            f"{max_unpacked_bytes}: pass {reader} that takes more"
+                            f"{max_unpacked_bytes}: pass reader={reader}(max_unpacked_bytes=…)"
                         )
         self.names = frozenset(self._packed.namelist())
 
@@ -113,14 +115,41 @@ class Package:
         return one.target
 
     def about(self) -> dict[str, str]:
-        """What the file says of itself: its title, its author, its subject."""
-        parts = [one.target for one in self.related().values() if one.type == "core-properties"]
-        said = {}
-        for part in parts[:1]:
-            if part not in self.names:
-                continue
-            for one in self.xml(part):
-                name = {"creator": "author"}.get(local(one.tag), local(one.tag))
-                if name in {"title", "author", "subject"} and (text := (one.text or "").strip()):
-                    said[name] = text
-        return said
+        """What the file says of itself: see `described`."""
+        found = (one.target for one in self.related().values() if one.type == "core-properties")
+        part = next(found, None)
+        return described(self.xml(part)) if part in self.names and part is not None else {}
+
+
+@frozen_by_name
+class Packed:
+    """Reads what is packed."""
+
+    max_unpacked_bytes: int = 500_000_000
+    """Of all that is packed in the file; it may say that there is less, and is not believed."""
+
+
+def of_package(
+    content: bytes, name: str, reader: Packed, read: Callable[[Package], ReadDocument]
+) -> ReadDocument:
+    """What is read of the parts. Raises UnreadableDocumentError for anything that is broken."""
+    most = reader.max_unpacked_bytes
+    try:
+        kind = type(reader).__name__
+        return read(Package(content, name=name, max_unpacked_bytes=most, reader=kind))
+    except InvalidRequestError:
+        raise
+    # Broken XML, parts that are not there, values out of range, what is nested without an end.
+    except Exception as error:
+        raise UnreadableDocumentError(
+            f"{name!r} cannot be read, it is broken or not all there: {error}"
+        ) from error
+
+
+def described(above: Element) -> dict[str, str]:
+    """The title, the author and the subject that stand below an element; the first of each."""
+    said: dict[str, str] = {}
+    for one in each(above, "title", "creator", "subject"):
+        if text := (one.text or "").strip():
+            said.setdefault("author" if local(one.tag) == "creator" else local(one.tag), text)
+    return said
