@@ -15,6 +15,8 @@ from langchain_lance_context._known import Memory
 
 _BATCH = 32
 """How many checkpoints are removed at a time, at least: it costs as much as some puts."""
+_ROUNDS = 16
+"""How often a thread is looked at until nothing is left that a run put while it was being deleted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,11 +53,14 @@ class Removal:
 
     async def of_thread(self, thread: str) -> None:
         """Remove all of a thread, and what a run of it still puts."""
-        await DeletedThreads(memory=self.memory, items=self.items).note(thread)
-        self.memory.forget_thread(thread)
-        if await self.items.delete_under(prefix=(thread,)):
-            # What was committed at the same moment may stand on what is gone.
-            await self.items.delete_under(prefix=(thread,))
+        deleted = DeletedThreads(memory=self.memory, items=self.items)
+        for _ in range(_ROUNDS):
+            # What is put meanwhile is not among these: no checkpoint goes before its mark is there.
+            if not (keys := await self.items.keys(prefix=(thread,))):
+                return
+            await deleted.note(thread, keys)
+            self.memory.forget_thread(thread)
+            await self.items.delete(keys=keys)
 
     async def of_runs(self, run_ids: Collection[str]) -> None:
         """Remove the checkpoints of runs, and what only they need."""

@@ -32,15 +32,14 @@ class DeletedThreads:
     memory: Memory
     items: AsyncKeyValues
 
-    async def note(self, thread: str) -> None:
-        """Store that all checkpoints which the thread has now are about to be deleted."""
-        keys = await self.items.keys(namespace=(thread, "state", None))
-        if keys:
-            last = max(key.partition(" ")[0] for _, key in keys)
+    async def note(self, thread: str, keys: Collection[ItemKey]) -> None:
+        """Store that the checkpoints among these items of the thread are about to be deleted."""
+        ids = [key.partition(" ")[0] for namespace, key in keys if namespace[1] == "state"]
+        if ids:
             mark = Item(
                 namespace=_NAMESPACE,
                 key=thread,
-                value={"last": last},
+                value={"last": max(ids)},
                 expires_at=datetime.now(UTC) + _KEPT_FOR,
             )
             await self.items.put([mark])

@@ -273,6 +273,28 @@ def test_writes_on_top_of_a_deleted_checkpoint_are_not_kept(store):
     assert store.kv("checkpoints").count(prefix=("t",)) == 0
 
 
+def test_what_stands_on_a_checkpoint_that_came_during_the_deletion_is_not_kept(store, monkeypatch):
+    saver, other = LanceContextSaver(store), LanceContextSaver(store)
+    there, came = put(saver, at("t"), n=1), []
+
+    def while_it_is_deleted(method):
+        async def call(self, *args, **given):
+            if not came:
+                made = {**empty_checkpoint(), "id": str(uuid6())}
+                came.append(await saver.aput(there, made, {}, {}))
+            return await method(self, *args, **given)
+
+        return call
+
+    for name in ("delete", "delete_under"):
+        method = while_it_is_deleted(getattr(AsyncKeyValues, name))
+        monkeypatch.setattr(AsyncKeyValues, name, method)
+    other.delete_thread("t")
+    saver.put_writes(came[0], [("n", 2)], "task")
+    assert put(saver, came[0], n=3)
+    assert store.kv("checkpoints").count(prefix=("t",)) == 0
+
+
 def test_a_chain_of_late_checkpoints_is_not_kept(store):
     saver, other = LanceContextSaver(store), LanceContextSaver(store)
     config = put(saver, at("t"), n=1)
