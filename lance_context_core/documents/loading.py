@@ -1,5 +1,6 @@
 """From what a caller hands over to what is kept of a file."""
 
+import asyncio
 import os
 import re
 import stat
@@ -113,6 +114,13 @@ def load(source: DocumentSource, *, name: str | None, uri: str | None, max_bytes
     plain = re.split(r"[/\\]", name or own_name or "")[-1].replace("\0", "") or "untitled"
     plain = plain.encode("utf-8", "replace").decode()
     return Loaded(name=plain, spooled=spooled, uri=uri)
+
+
+async def loaded(
+    source: DocumentSource, reading: ReadingArguments, *, name: str | None, uri: str | None
+) -> Loaded:
+    """As `load`, in a worker thread."""
+    return await asyncio.to_thread(load, source, name=name, uri=uri, max_bytes=reading["max_bytes"])
 
 
 def read(
