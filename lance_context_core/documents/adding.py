@@ -8,7 +8,7 @@ from typing import Any
 from lance_context_core._util.checks import check_name, loads
 from lance_context_core._util.frozen import frozen
 from lance_context_core._util.retry import Attempts
-from lance_context_core.blobs.blobs import Keeping
+from lance_context_core.blobs.blobs import Keeping, let_go
 from lance_context_core.codecs import sources
 from lance_context_core.codecs.sources import Source
 from lance_context_core.documents import loading
@@ -33,15 +33,22 @@ class Adding:
         place: DocumentScope,
         about: Mapping[str, Any],
         progress: Callable[[Progress], object] | None,
+        *,
+        is_by_uri: bool = False,
     ) -> SourceDocument:
-        """Add a file, unless others add the same meanwhile; returns the document."""
-        hash = loaded.spooled.hash
+        """Add a file; returns the document, or the one that others made of it meanwhile.
+
+        Of which file that is its content tells, or, with `is_by_uri`, its URI.
+        """
+        named_by = (loaded.uri or "") if is_by_uri else loaded.spooled.hash
         made = await asyncio.to_thread(loading.read, loaded, reading, scope=place, metadata=about)
         keeping = Keeping(self.documents.blobs(), loaded, made)
         attempts = Attempts("the same document kept being added and deleted by others")
         while True:
             attempts.begin()
-            id = await self.documents.free_id(place, hash)
+            id, found = await self.documents.free_id(place, named_by, is_uri=is_by_uri)
+            if found is not None:
+                return found
             now = self.documents.resources.clock.now()
             row = sources.to_row(made, id, scope=self.documents.scope, now=now)
             rows = await self._chunking(id, self.documents.scope, progress).rows(made, row, now)
@@ -49,8 +56,6 @@ class Adding:
             if await inserted(self.documents.table, row, rows):
                 await keeping.after()
                 return sources.from_row(_whole(row))
-            if (found := await self.documents.known(place, hash, None)) is not None:
-                return found
 
     async def update(
         self,
@@ -63,6 +68,7 @@ class Adding:
         uri: str | None = None,
         *,
         keeps_name: bool,
+        properties: Mapping[str, Any] | None = None,
     ) -> SourceDocument:
         """Replace the content by that of a file, the metadata, or both; what is None stays."""
         made: Source | None = None
@@ -88,6 +94,8 @@ class Adding:
                 made = replace(made, name=check_name(name, "name"))
             if loaded is None and uri is not None:
                 made = replace(made, uri=check_name(uri, "uri"))
+            if properties is not None:
+                made = replace(made, properties=properties)
             now = self.documents.resources.clock.now()
             row = sources.to_row(made, document_id, scope=owner, now=now, old=old)
             rows = await chunking.rows(made, row, now, before)
@@ -102,6 +110,16 @@ class Adding:
             if await self.documents.table.write_if(rows, removed=gone, seen=seen):
                 await keeping.after(instead_of=old.get("payload_uri"))
                 return sources.from_row(_whole(row))
+
+    async def delete(self, document_id: str) -> bool:
+        """Remove a document and its chunks in one commit; returns whether it was there."""
+        where = self.documents.one(document_id)
+        columns = ["payload_uri", *SCOPE_PARTS]
+        rows = (await self.documents.table.select(where, columns=columns)).to_pylist()
+        n = await self.documents.table.delete(self.documents.all_of(document_id))
+        for row in rows:
+            await let_go(self.documents.blobs(owner_of(row)), row.get("payload_uri"))
+        return n > 0 and bool(rows)
 
     # Helpers
 

@@ -3,20 +3,36 @@
 import asyncio
 import builtins
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
-from typing import Any, Unpack
+from pathlib import Path
+from typing import Any, Literal, Unpack
 
 from lance_context_core._handle import handle
 from lance_context_core._progress import check_progress, tell, told_at_the_end
 from lance_context_core._util import cooperative as steps
 from lance_context_core._util.calls import takes
 from lance_context_core._util.checks import check_json_object, check_span, shown
-from lance_context_core.blobs.blobs import AsyncBlobs, let_go
+from lance_context_core.blobs.blobs import AsyncBlobs
 from lance_context_core.codecs import sources
 from lance_context_core.codecs.sources import CHUNK
 from lance_context_core.documents import loading
 from lance_context_core.documents.adding import Adding, owner_of
 from lance_context_core.documents.loading import DEFAULTS, DocumentSource, ReadingArguments
-from lance_context_core.documents.scoped import ScopedDocuments, Scopes, among, in_scopes, place_of
+from lance_context_core.documents.scoped import (
+    ScopedDocuments,
+    Scopes,
+    among,
+    below,
+    in_scopes,
+    place_of,
+)
+from lance_context_core.documents.syncing import (
+    HIDDEN,
+    Syncing,
+    Wanted,
+    check_how,
+    check_patterns,
+    list_files,
+)
 from lance_context_core.erasure import erase, selector
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import CHUNK_FIELDS, FilterLike
@@ -30,6 +46,7 @@ from lance_context_core.types import (
     DocumentProgress,
     DocumentsAdded,
     DocumentScope,
+    DocumentsSynced,
     Erasure,
     FailedDocument,
     Progress,
@@ -93,7 +110,8 @@ class AsyncDocuments:
         if (found := await self._documents.known(place, hash, loaded.uri)) is None:
             return await adding.add(loaded, reading, place, about, progress)
         changed = None if found.hash == hash else loaded
-        keeps_name = name is None and isinstance(source, bytes)
+        is_from_there = isinstance(source, bytes) or found.uri == loaded.uri
+        keeps_name = name is None and is_from_there
         new = {**found.metadata, **about}
         if changed is None and new == found.metadata:
             return found
@@ -140,6 +158,59 @@ class AsyncDocuments:
             await tell(progress, now)
         return DocumentsAdded(documents=tuple(done), failed=tuple(failed))
 
+    @takes(ReadingArguments, DEFAULTS)
+    async def sync(
+        self,
+        files: str | Path | Iterable[str | Path],
+        *,
+        include: str | Sequence[str] | None = None,
+        ignore: str | Sequence[str] = HIDDEN,
+        scope: DocumentScope | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        check: Literal["time", "hash"] = "time",
+        dry_run: bool = False,
+        progress: Callable[[DocumentProgress], object] | None = None,
+        **arguments: Unpack[ReadingArguments],
+    ) -> DocumentsSynced:
+        """Bring the documents of a folder up to date with its files; returns what was done.
+
+        A file that is new is added, one that was changed updated, one that was moved renamed, and the
+        document of one that is gone is deleted, each in a commit of its own: after a crash the call may
+        be repeated. A file is known by its path, and its document's `name` is its path below the folder.
+
+        - `files`: a folder, or a list of files: then only these are added, updated or deleted.
+        - `include`, `ignore`: patterns as in `.gitignore`, such as `*.md` or `docs/**/*.pdf`; files and
+          folders that begin with a dot are ignored by default. Documents of files that are left out
+          are deleted. Links are not followed.
+        - `metadata`: merged into that of each document.
+        - `check`: `time` takes a file of the same size and time for unchanged, without reading it;
+          `hash` reads each.
+        - `dry_run`: tell what would be done; files may still turn out to have no text.
+        - The other arguments as in `add`, but that `keep` is `uri` by default, since the folder has the
+          bytes; it must not be `hash`.
+
+        A file or folder that cannot be read is among `failed`, and its documents stay as they are.
+        Raises NotFoundError if the folder does not exist. `progress` is called after each file.
+        """
+        self._documents.resources.writable()
+        check_progress(progress)
+        reading = loading.check_arguments({"keep": "uri", **arguments}, self.sync)
+        check_how(check, reading["keep"])
+        syncing = Syncing(
+            Adding(self._documents),
+            reading,
+            place_of(scope),
+            check_json_object(metadata or {}, "metadata"),
+            check,
+            dry_run,
+            progress,
+        )
+        wanted = Wanted(
+            include=check_patterns(include, "include"),
+            ignore=check_patterns(ignore, "ignore") or (),
+        )
+        return await syncing.run(await asyncio.to_thread(list_files, files, wanted))
+
     @takes(SearchArguments, searching.DEFAULTS)
     async def search(
         self,
@@ -148,13 +219,15 @@ class AsyncDocuments:
         scope: Scopes | None = None,
         type: str | Sequence[str] | None = None,
         document_id: str | Sequence[str] | None = None,
+        path: str | Sequence[str] | None = None,
         **arguments: Unpack[SearchArguments],
     ) -> builtins.list[SearchHit[DocumentChunk]]:
         """The passages that answer `query` best, best first. See `AsyncContextStore.search`.
 
         `scope` finds what is for that conversation or project, or for everybody; several find what is
-        for any of them. Without one, all are found that the handle sees. `type` and `document_id`
-        narrow it further; a `filter` looks into the documents' metadata, and what chunks have.
+        for any of them. Without one, all are found that the handle sees. `type`, `document_id` and
+        `path`, which is that of a file or folder as `sync` names them, narrow it further; a `filter`
+        looks into the documents' metadata, and what chunks have.
         """
         searched = searching.Searched(
             table=self._documents.table,
@@ -164,6 +237,7 @@ class AsyncDocuments:
                 in_scopes(scope),
                 among("file_type", type, "type"),
                 among("document_id", document_id, "document_id"),
+                below(path),
             ),
             filterable=CHUNK_FIELDS,
             columns=sources.CHUNK_COLUMNS,
@@ -180,16 +254,17 @@ class AsyncDocuments:
         *,
         scope: Scopes | None = None,
         type: str | Sequence[str] | None = None,
+        path: str | Sequence[str] | None = None,
         filter: FilterLike | None = None,
         limit: int | None = None,
         offset: int = 0,
     ) -> builtins.list[SourceDocument]:
         """Documents in the order in which they were added: `limit` after `offset`, or all.
 
-        `scope` and `type` as in `search`.
+        `scope`, `type` and `path` as in `search`.
         """
         check_span(offset=offset, limit=limit, last=None)
-        where = self._documents.listed(scope, type, filter)
+        where = self._documents.listed(scope, type, path, filter)
         rows = await self._documents.table.slice(
             where, columns=sources.COLUMNS, limit=limit, offset=offset
         )
@@ -200,10 +275,11 @@ class AsyncDocuments:
         *,
         scope: Scopes | None = None,
         type: str | Sequence[str] | None = None,
+        path: str | Sequence[str] | None = None,
         filter: FilterLike | None = None,
     ) -> int:
         """How many documents `list` would return."""
-        return await self._documents.table.count(self._documents.listed(scope, type, filter))
+        return await self._documents.table.count(self._documents.listed(scope, type, path, filter))
 
     async def chunks(
         self, document_id: str, *, limit: int | None = None, offset: int = 0
@@ -273,13 +349,7 @@ class AsyncDocuments:
 
         Older versions of the store still have it: see `erase`.
         """
-        where = self._documents.one(document_id)
-        columns = ["payload_uri", *SCOPE_PARTS]
-        rows = (await self._documents.table.select(where, columns=columns)).to_pylist()
-        n = await self._documents.table.delete(self._documents.all_of(document_id))
-        for row in rows:
-            await let_go(self._documents.blobs(owner_of(row)), row.get("payload_uri"))
-        return n > 0 and bool(rows)
+        return await Adding(self._documents).delete(document_id)
 
     async def erase(
         self,

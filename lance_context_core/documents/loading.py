@@ -5,6 +5,7 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import field
 from pathlib import Path
 from typing import IO, Any, Literal, TypedDict
 
@@ -62,6 +63,8 @@ class Loaded:
     name: str
     spooled: Spooled
     uri: str | None
+    properties: Mapping[str, Any] = field(default_factory=dict)
+    """What is known of it beside what a reader reads."""
 
 
 def check_arguments(
@@ -156,7 +159,10 @@ def read(
         uri=None if arguments["keep"] == "hash" else loaded.uri,
         payload_uri=uri_of(spooled.hash) if arguments["keep"] == "bytes" else None,
         metadata=metadata,
-        properties=check_json_object(parts.about["properties"], "properties"),
+        properties={
+            **check_json_object(parts.about["properties"], "properties"),
+            **loaded.properties,
+        },
     )
 
 
