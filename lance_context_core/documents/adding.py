@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from lance_context_core._util.checks import check_name, loads
+from lance_context_core._util.checks import check_name, dumps, loads
 from lance_context_core._util.frozen import frozen
 from lance_context_core._util.retry import Attempts
 from lance_context_core.blobs.blobs import Keeping, let_go
@@ -110,6 +110,12 @@ class Adding:
             if await self.documents.table.write_if(rows, removed=gone, seen=seen):
                 await keeping.after(instead_of=old.get("payload_uri"))
                 return sources.from_row(_whole(row))
+
+    async def note(self, document: SourceDocument, properties: Mapping[str, Any]) -> SourceDocument:
+        """Keep other properties with a document, which is no change of it."""
+        where = self.documents.one(document.id)
+        await self.documents.table.update(where, {"properties": dumps(properties)})
+        return replace(document, properties=properties)
 
     async def delete(self, document_id: str) -> bool:
         """Remove a document and its chunks in one commit; returns whether it was there."""

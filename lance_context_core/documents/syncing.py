@@ -283,10 +283,12 @@ class Syncing:
         """The document, its content being that of the file, with what else is known of the file."""
         about = {**document.metadata, **self.metadata}
         known = {**document.properties, **properties}
-        given = (file.name, file.uri, about, known)
-        there = (document.name, document.uri, document.metadata, document.properties)
-        if self.is_dry or given == there:
+        given = (file.name, file.uri, about)
+        is_described = given == (document.name, document.uri, document.metadata)
+        if self.is_dry or (is_described and known == document.properties):
             return document
+        if is_described:
+            return await self.adding.note(document, known)
         return await self.adding.update(
             document.id,
             None,
