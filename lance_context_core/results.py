@@ -76,6 +76,7 @@ from lance_context_core.types import (
     DocumentChunk,
     DocumentProgress,
     DocumentsAdded,
+    DocumentsSynced,
     Erasure,
     FailedDocument,
     ImageRecord,
@@ -188,6 +189,7 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "AsyncCheckpoints",
     "Checkpoint",
     "DocumentsAdded",
+    "DocumentsSynced",
     "FailedDocument",
     "DocumentProgress",
     # Versions and branches

@@ -3,36 +3,50 @@
 import asyncio
 import builtins
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
-from dataclasses import replace
-from typing import Any, Unpack
+from pathlib import Path
+from typing import Any, Literal, Unpack
 
 from lance_context_core._handle import handle
 from lance_context_core._progress import check_progress, tell, told_at_the_end
 from lance_context_core._util import cooperative as steps
 from lance_context_core._util.calls import takes
-from lance_context_core._util.checks import check_json_object, check_name, check_span, loads, shown
-from lance_context_core._util.retry import Attempts
-from lance_context_core.blobs.blobs import AsyncBlobs, Keeping, let_go
+from lance_context_core._util.checks import check_json_object, check_span, shown
+from lance_context_core.blobs.blobs import AsyncBlobs
 from lance_context_core.codecs import sources
-from lance_context_core.codecs.sources import CHUNK, Source
+from lance_context_core.codecs.sources import CHUNK
 from lance_context_core.documents import loading
-from lance_context_core.documents.loading import DEFAULTS, DocumentSource, Loaded, ReadingArguments
-from lance_context_core.documents.scoped import ScopedDocuments, Scopes, among, in_scopes, place_of
-from lance_context_core.documents.writing import Chunking, gone_of, inserted, keys_of, unchanged
+from lance_context_core.documents.adding import Adding, owner_of
+from lance_context_core.documents.loading import DEFAULTS, DocumentSource, ReadingArguments
+from lance_context_core.documents.scoped import (
+    ScopedDocuments,
+    Scopes,
+    among,
+    below,
+    in_scopes,
+    place_of,
+)
+from lance_context_core.documents.syncing import (
+    HIDDEN,
+    Syncing,
+    Wanted,
+    check_how,
+    check_patterns,
+    list_files,
+)
 from lance_context_core.erasure import erase, selector
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import CHUNK_FIELDS, FilterLike
-from lance_context_core.scope import SCOPE_PARTS, Scope
+from lance_context_core.scope import SCOPE_PARTS
 from lance_context_core.search import query as searching
 from lance_context_core.search.options import SearchArguments
 from lance_context_core.storage import sql
 from lance_context_core.storage.database import DOCUMENTS_TABLE
-from lance_context_core.storage.lance.schema import KEY
 from lance_context_core.types import (
     DocumentChunk,
     DocumentProgress,
     DocumentsAdded,
     DocumentScope,
+    DocumentsSynced,
     Erasure,
     FailedDocument,
     Progress,
@@ -91,32 +105,17 @@ class AsyncDocuments:
         self._documents.resources.writable()
         reading = loading.check_arguments(arguments, self.add)
         place, about = place_of(scope), check_json_object(metadata or {}, "metadata")
-        loaded = await self._loaded(source, name, uri, reading)
-        hash = loaded.spooled.hash
-        if (found := await self._documents.known(place, hash, loaded.uri)) is not None:
-            changed = None if found.hash == hash else loaded
-            keeps_name = name is None and isinstance(source, bytes)
-            new = {**found.metadata, **about}
-            if changed is None and new == found.metadata:
-                return found
-            return await self._updated(
-                found.id, changed, reading, new, progress, keeps_name=keeps_name
-            )
-        made = await asyncio.to_thread(loading.read, loaded, reading, scope=place, metadata=about)
-        keeping = Keeping(self._documents.blobs(), loaded, made)
-        attempts = Attempts("the same document kept being added and deleted by others")
-        while True:
-            attempts.begin()
-            id = await self._documents.free_id(place, hash)
-            now = self._documents.resources.clock.now()
-            row = sources.to_row(made, id, scope=self._documents.scope, now=now)
-            rows = await self._chunking(id, self._documents.scope, progress).rows(made, row, now)
-            await keeping.before()
-            if await inserted(self._documents.table, row, rows):
-                await keeping.after()
-                return sources.from_row(_whole(row))
-            if (found := await self._documents.known(place, hash, None)) is not None:
-                return found
+        loaded = await loading.loaded(source, reading, name=name, uri=uri)
+        hash, adding = loaded.spooled.hash, Adding(self._documents)
+        if (found := await self._documents.known(place, hash, loaded.uri)) is None:
+            return await adding.add(loaded, reading, place, about, progress)
+        changed = None if found.hash == hash else loaded
+        is_from_there = isinstance(source, bytes) or found.uri == loaded.uri
+        keeps_name = name is None and is_from_there
+        new = {**found.metadata, **about}
+        if changed is None and new == found.metadata:
+            return found
+        return await adding.update(found.id, changed, reading, new, progress, keeps_name=keeps_name)
 
     @takes(ReadingArguments, DEFAULTS)
     async def add_many(
@@ -159,6 +158,59 @@ class AsyncDocuments:
             await tell(progress, now)
         return DocumentsAdded(documents=tuple(done), failed=tuple(failed))
 
+    @takes(ReadingArguments, DEFAULTS)
+    async def sync(
+        self,
+        files: str | Path | Iterable[str | Path],
+        *,
+        include: str | Sequence[str] | None = None,
+        ignore: str | Sequence[str] = HIDDEN,
+        scope: DocumentScope | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        check: Literal["time", "hash"] = "time",
+        dry_run: bool = False,
+        progress: Callable[[DocumentProgress], object] | None = None,
+        **arguments: Unpack[ReadingArguments],
+    ) -> DocumentsSynced:
+        """Bring the documents of a folder up to date with its files; returns what was done.
+
+        A file that is new is added, one that was changed updated, one that was moved renamed, and the
+        document of one that is gone is deleted, each in a commit of its own: after a crash the call may
+        be repeated. A file is known by its path, and its document's `name` is its path below the folder.
+
+        - `files`: a folder, or a list of files: then only these are added, updated or deleted.
+        - `include`, `ignore`: patterns as in `.gitignore`, such as `*.md` or `docs/**/*.pdf`; files and
+          folders that begin with a dot are ignored by default. Documents of files that are left out
+          are deleted. Links are not followed.
+        - `metadata`: merged into that of each document.
+        - `check`: `time` takes a file of the same size and time for unchanged, without reading it;
+          `hash` reads each.
+        - `dry_run`: tell what would be done; files may still turn out to have no text.
+        - The other arguments as in `add`, but that `keep` is `uri` by default, since the folder has the
+          bytes; it must not be `hash`.
+
+        A file or folder that cannot be read is among `failed`, and its documents stay as they are.
+        Raises NotFoundError if the folder does not exist. `progress` is called after each file.
+        """
+        self._documents.resources.writable()
+        check_progress(progress)
+        reading = loading.check_arguments({"keep": "uri", **arguments}, self.sync)
+        check_how(check, reading["keep"])
+        syncing = Syncing(
+            Adding(self._documents),
+            reading,
+            place_of(scope),
+            check_json_object(metadata or {}, "metadata"),
+            check,
+            dry_run,
+            progress,
+        )
+        wanted = Wanted(
+            include=check_patterns(include, "include"),
+            ignore=check_patterns(ignore, "ignore") or (),
+        )
+        return await syncing.run(await asyncio.to_thread(list_files, files, wanted))
+
     @takes(SearchArguments, searching.DEFAULTS)
     async def search(
         self,
@@ -167,13 +219,15 @@ class AsyncDocuments:
         scope: Scopes | None = None,
         type: str | Sequence[str] | None = None,
         document_id: str | Sequence[str] | None = None,
+        path: str | Sequence[str] | None = None,
         **arguments: Unpack[SearchArguments],
     ) -> builtins.list[SearchHit[DocumentChunk]]:
         """The passages that answer `query` best, best first. See `AsyncContextStore.search`.
 
         `scope` finds what is for that conversation or project, or for everybody; several find what is
-        for any of them. Without one, all are found that the handle sees. `type` and `document_id`
-        narrow it further; a `filter` looks into the documents' metadata, and what chunks have.
+        for any of them. Without one, all are found that the handle sees. `type`, `document_id` and
+        `path`, which is that of a file or folder as `sync` names them, narrow it further; a `filter`
+        looks into the documents' metadata, and what chunks have.
         """
         searched = searching.Searched(
             table=self._documents.table,
@@ -183,6 +237,7 @@ class AsyncDocuments:
                 in_scopes(scope),
                 among("file_type", type, "type"),
                 among("document_id", document_id, "document_id"),
+                below(path),
             ),
             filterable=CHUNK_FIELDS,
             columns=sources.CHUNK_COLUMNS,
@@ -199,16 +254,17 @@ class AsyncDocuments:
         *,
         scope: Scopes | None = None,
         type: str | Sequence[str] | None = None,
+        path: str | Sequence[str] | None = None,
         filter: FilterLike | None = None,
         limit: int | None = None,
         offset: int = 0,
     ) -> builtins.list[SourceDocument]:
         """Documents in the order in which they were added: `limit` after `offset`, or all.
 
-        `scope` and `type` as in `search`.
+        `scope`, `type` and `path` as in `search`.
         """
         check_span(offset=offset, limit=limit, last=None)
-        where = self._documents.listed(scope, type, filter)
+        where = self._documents.listed(scope, type, path, filter)
         rows = await self._documents.table.slice(
             where, columns=sources.COLUMNS, limit=limit, offset=offset
         )
@@ -219,10 +275,11 @@ class AsyncDocuments:
         *,
         scope: Scopes | None = None,
         type: str | Sequence[str] | None = None,
+        path: str | Sequence[str] | None = None,
         filter: FilterLike | None = None,
     ) -> int:
         """How many documents `list` would return."""
-        return await self._documents.table.count(self._documents.listed(scope, type, filter))
+        return await self._documents.table.count(self._documents.listed(scope, type, path, filter))
 
     async def chunks(
         self, document_id: str, *, limit: int | None = None, offset: int = 0
@@ -251,7 +308,7 @@ class AsyncDocuments:
         """
         found = await self._documents.values(document_id, "blob", "payload_uri", *SCOPE_PARTS)
         if (uri := found.get("payload_uri")) is not None:
-            return await AsyncBlobs(self._documents.blobs(_owner(found))).get(uri)
+            return await AsyncBlobs(self._documents.blobs(owner_of(found))).get(uri)
         content: bytes | None = found["blob"]
         return content
 
@@ -279,9 +336,11 @@ class AsyncDocuments:
         self._documents.resources.writable()
         reading = loading.check_arguments(arguments, self.update)
         about = None if metadata is None else check_json_object(metadata, "metadata")
-        loaded = None if source is None else await self._loaded(source, name, uri, reading)
+        loaded = None
+        if source is not None:
+            loaded = await loading.loaded(source, reading, name=name, uri=uri)
         keeps_name = name is None and isinstance(source, bytes)
-        return await self._updated(
+        return await Adding(self._documents).update(
             document_id, loaded, reading, about, progress, name, uri, keeps_name=keeps_name
         )
 
@@ -290,13 +349,7 @@ class AsyncDocuments:
 
         Older versions of the store still have it: see `erase`.
         """
-        where = self._documents.one(document_id)
-        columns = ["payload_uri", *SCOPE_PARTS]
-        rows = (await self._documents.table.select(where, columns=columns)).to_pylist()
-        n = await self._documents.table.delete(self._documents.all_of(document_id))
-        for row in rows:
-            await let_go(self._documents.blobs(_owner(row)), row.get("payload_uri"))
-        return n > 0 and bool(rows)
+        return await Adding(self._documents).delete(document_id)
 
     async def erase(
         self,
@@ -315,93 +368,8 @@ class AsyncDocuments:
             whole, meant, sole_writer=sole_writer, dry_run=dry_run, progress=progress
         )
 
-    # Helpers
-
-    async def _updated(
-        self,
-        document_id: str,
-        loaded: Loaded | None,
-        reading: ReadingArguments,
-        about: Mapping[str, Any] | None,
-        progress: Callable[[Progress], object] | None,
-        name: str | None = None,
-        uri: str | None = None,
-        *,
-        keeps_name: bool,
-    ) -> SourceDocument:
-        """Replace the content by that of a file, the metadata, or both; what is None stays."""
-        made: Source | None = None
-        attempts = Attempts("the same document kept being changed by others")
-        while True:
-            attempts.begin()
-            old = await self._documents.row(document_id)
-            kept = loads(old["metadata"], "metadata") if old["metadata"] else {}
-            scope, owner = sources.from_row(old).scope, _owner(old)
-            chunking = self._chunking(document_id, owner, progress)
-            before = await chunking.held(self._documents.parts(document_id))
-            if loaded is None:
-                made = unchanged(old, await self._documents.spooled_text(document_id), before)
-            elif made is None:
-                given = replace(loaded, uri=loaded.uri or old["uri"])
-                if keeps_name:
-                    given = replace(given, name=old["name"])
-                made = await asyncio.to_thread(
-                    loading.read, given, reading, scope=scope, metadata={}
-                )
-            made = replace(made, scope=scope, metadata=kept if about is None else about)
-            if loaded is None and name is not None:
-                made = replace(made, name=check_name(name, "name"))
-            if loaded is None and uri is not None:
-                made = replace(made, uri=check_name(uri, "uri"))
-            now = self._documents.resources.clock.now()
-            row = sources.to_row(made, document_id, scope=owner, now=now, old=old)
-            rows = await chunking.rows(made, row, now, before)
-            gone = gone_of(made, before)
-            if len(rows) == 1 and not gone and sources.says_the_same(row, old):
-                return sources.from_row(old)
-            known = {key: one.revision for key, one in before.items()}
-            known |= {old[KEY]: old["revision"]}
-            seen = {key: known.get(key) for key in (*keys_of(rows), *gone)}
-            keeping = Keeping(self._documents.blobs(owner), loaded, made)
-            await keeping.before()
-            if await self._documents.table.write_if(rows, removed=gone, seen=seen):
-                await keeping.after(instead_of=old.get("payload_uri"))
-                return sources.from_row(_whole(row))
-
-    async def _loaded(
-        self,
-        source: DocumentSource,
-        name: str | None,
-        uri: str | None,
-        reading: ReadingArguments,
-    ) -> Loaded:
-        return await asyncio.to_thread(
-            loading.load, source, name=name, uri=uri, max_bytes=reading["max_bytes"]
-        )
-
-    def _chunking(
-        self, id: str, owner: Scope, progress: Callable[[Progress], object] | None
-    ) -> Chunking:
-        return Chunking(
-            table=self._documents.table,
-            resources=self._documents.resources,
-            id=id,
-            owner=owner,
-            progress=progress,
-        )
-
 
 def _called(source: object) -> str:
     if isinstance(source, bytes | bytearray | memoryview):
         return "untitled"
     return str(getattr(source, "name", source))
-
-
-def _owner(row: Mapping[str, Any]) -> Scope:
-    """Whose a document is."""
-    return Scope(**{part: row[part] for part in SCOPE_PARTS})
-
-
-def _whole(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The row with None in the columns that it leaves out."""
-    return {**dict.fromkeys(sources.COLUMNS), **row}

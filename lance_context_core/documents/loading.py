@@ -1,9 +1,11 @@
 """From what a caller hands over to what is kept of a file."""
 
+import asyncio
 import os
 import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import field
 from pathlib import Path
 from typing import IO, Any, Literal, TypedDict
 
@@ -61,6 +63,8 @@ class Loaded:
     name: str
     spooled: Spooled
     uri: str | None
+    properties: Mapping[str, Any] = field(default_factory=dict)
+    """What is known of it beside what a reader reads."""
 
 
 def check_arguments(
@@ -115,6 +119,13 @@ def load(source: DocumentSource, *, name: str | None, uri: str | None, max_bytes
     return Loaded(name=plain, spooled=spooled, uri=uri)
 
 
+async def loaded(
+    source: DocumentSource, reading: ReadingArguments, *, name: str | None, uri: str | None
+) -> Loaded:
+    """As `load`, in a worker thread."""
+    return await asyncio.to_thread(load, source, name=name, uri=uri, max_bytes=reading["max_bytes"])
+
+
 def read(
     loaded: Loaded,
     arguments: ReadingArguments,
@@ -148,7 +159,10 @@ def read(
         uri=None if arguments["keep"] == "hash" else loaded.uri,
         payload_uri=uri_of(spooled.hash) if arguments["keep"] == "bytes" else None,
         metadata=metadata,
-        properties=check_json_object(parts.about["properties"], "properties"),
+        properties={
+            **check_json_object(parts.about["properties"], "properties"),
+            **loaded.properties,
+        },
     )
 
 

@@ -64,6 +64,17 @@ def among(column: str, values: str | Sequence[str] | None, where: str) -> sql.Cl
     return sql.in_list(column, check_names([values] if isinstance(values, str) else values, where))
 
 
+def below(path: str | Sequence[str] | None) -> sql.Clause:
+    """That a document's name is one of these paths, or stands in one of these folders."""
+    if path is None:
+        return sql.EVERYTHING
+    paths = check_names([path] if isinstance(path, str) else path, "path")
+    plain = [one.strip("/") for one in paths]
+    return sql.any_of(
+        sql.any_of([sql.equals("name", one), sql.starts_with("name", f"{one}/")]) for one in plain
+    )
+
+
 # A text of any length, which is not in memory if it is long: parts of it are read where they are needed.
 
 _IN_MEMORY = 4 * 1024 * 1024
@@ -124,6 +135,7 @@ class ScopedDocuments(Scoped):
         self,
         scope: Scopes | None,
         type: str | Sequence[str] | None,
+        path: str | Sequence[str] | None,
         filter: FilterLike | None,
     ) -> sql.Clause:
         """The condition that a row is a document's own, and is as asked."""
@@ -131,6 +143,7 @@ class ScopedDocuments(Scoped):
             sql.equals("kind", DOCUMENT),
             in_scopes(scope),
             among("file_type", type, "type"),
+            below(path),
             sql.filtered(filter, columns=SOURCE_FIELDS),
         )
 
@@ -148,30 +161,32 @@ class ScopedDocuments(Scoped):
 
         It is in exactly that scope, of the handle's own scope exactly.
         """
-        wanted = {
-            "kind": DOCUMENT,
-            "conversation_id": place.conversation_id,
-            "project_id": place.project_id,
-        }
         ways = [sql.equals("hash", hash), *([] if uri is None else [sql.equals("uri", uri)])]
-        where = self.where(sql.all_of([sql.all_equal(wanted), sql.any_of(ways)]))
-        rows = await self.table.select(where, columns=sources.COLUMNS)
-        found = [one for one in await steps.each_row(sources.from_row, rows) if self._is_own(one)]
+        found = await self._own(place, sql.any_of(ways))
         # Of one that came from there and says this already nothing is to be done.
         ranked = sorted(found, key=lambda one: (uri is None or one.uri != uri, one.hash != hash))
         return next(iter(ranked), None)
 
-    async def free_id(self, place: DocumentScope, hash: str) -> str:
-        """An id that nothing has, the same for everybody who adds the content at this moment.
+    async def located(self, place: DocumentScope) -> list[SourceDocument]:
+        """The documents of exactly that scope of which is known where they came from, oldest first."""
+        return await self._own(place, sql.is_present("uri"))
 
-        The first choice is taken where a document began with this content and has another by now.
+    async def free_id(
+        self, place: DocumentScope, named_by: str, *, is_uri: bool
+    ) -> tuple[str, SourceDocument | None]:
+        """An id for a file, the same for everybody who adds it at this moment; and its document, if there is one.
+
+        The file is `named_by` the hash of its bytes, or its URI. The first choice is taken where a
+        document began with that, and has another by now.
         """
         attempt = 0
-        while (
-            await self.find(id := sources.document_id(self.scope, place, hash, attempt)) is not None
-        ):
+        while True:
+            id = sources.document_id(self.scope, place, named_by, attempt)
+            if (found := await self.find(id)) is None:
+                return id, None
+            if named_by == (found.uri if is_uri else found.hash):
+                return id, found
             attempt += 1
-        return id
 
     async def values(self, document_id: str, *columns: str) -> dict[str, Any]:
         """What is in columns of a document's row, by name. Raises NotFoundError if there is none."""
@@ -214,6 +229,17 @@ class ScopedDocuments(Scoped):
 
     async def _read(self, document_id: str, columns: Sequence[str]) -> dict[str, Any]:
         return _first(await self.table.select(self.one(document_id), columns=columns), document_id)
+
+    async def _own(self, place: DocumentScope, which: sql.Clause) -> list[SourceDocument]:
+        """The documents that are in exactly that scope, of the handle's own scope exactly."""
+        wanted = {
+            "kind": DOCUMENT,
+            "conversation_id": place.conversation_id,
+            "project_id": place.project_id,
+        }
+        where = self.where(sql.all_of([sql.all_equal(wanted), which]))
+        rows = await self.table.select(where, columns=sources.COLUMNS)
+        return [one for one in await steps.each_row(sources.from_row, rows) if self._is_own(one)]
 
     def _is_own(self, document: SourceDocument) -> bool:
         """Whether it was written in this scope: a narrower one's is not for those of this one."""

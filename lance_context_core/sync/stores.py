@@ -100,6 +100,7 @@ class Documents(Blocking[AsyncDocuments]):
 
     add = blocking(AsyncDocuments.add)
     add_many = blocking(AsyncDocuments.add_many)
+    sync = blocking(AsyncDocuments.sync)
     search = blocking(AsyncDocuments.search)
     get = blocking(AsyncDocuments.get)
     list = blocking(AsyncDocuments.list)

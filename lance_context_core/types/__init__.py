@@ -27,6 +27,7 @@ from lance_context_core.types.sources import (
     DocumentProgress,
     DocumentsAdded,
     DocumentScope,
+    DocumentsSynced,
     FailedDocument,
     Passage,
     SourceDocument,
@@ -58,6 +59,7 @@ __all__ = [  # noqa: RUF022 - in the order of the files
     "FailedDocument",
     "DocumentProgress",
     "DocumentsAdded",
+    "DocumentsSynced",
     # Bytes
     "Blob",
     "ImageRecord",

@@ -67,7 +67,7 @@ class SourceDocument(File):
     id: str
     """Made from the scope and the content, so that a file that is added twice is there once."""
     name: str
-    """The name of the file, without its folders."""
+    """The name of the file, without its folders; of one that `sync` added its path below the folder."""
     type: str
     """What it was read as, such as `pdf` or `markdown`."""
     scope: DocumentScope = field(default_factory=DocumentScope)
@@ -141,3 +141,20 @@ class DocumentsAdded:
     documents: tuple[SourceDocument, ...]
     """One for each file that could be read, in their order; files of one content have the same."""
     failed: tuple[FailedDocument, ...] = ()
+
+
+@frozen_by_name
+class DocumentsSynced:
+    """What was done to have the documents of a folder as its files are; names are paths below it."""
+
+    added: tuple[str, ...] = ()
+    updated: tuple[str, ...] = ()
+    renamed: tuple[tuple[str, str], ...] = ()
+    """The former and the new name of each file that was moved."""
+    deleted: tuple[str, ...] = ()
+    """The names of documents whose files are gone."""
+    n_unchanged: int = 0
+    failed: tuple[FailedDocument, ...] = ()
+    """Files and folders that cannot be read; their documents are what they were."""
+    dry_run: bool = False
+    """Whether nothing was done."""

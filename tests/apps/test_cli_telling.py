@@ -41,6 +41,30 @@ def test_what_is_said_goes_on_with_the_conversation_of_its_agent(ctx, place):
         ]
 
 
+def test_a_folder_is_synced_and_says_what_was_done(ctx, new, tmp_path):
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    (folder / "tea.md").write_text("tea")
+    (folder / "milk.md").write_text("milk")
+    (folder / ".env").write_text("secret")
+    told = json.loads(ctx("--json", "sync", str(folder), "--dry-run", "--ignore", "milk*").out)
+    assert [(one["file"], one["done"]) for one in told] == [("tea.md", "added")]
+    assert json.loads(ctx("--json", "sync", str(folder)).out) == [
+        {"file": "milk.md", "done": "added", "why": ""},
+        {"file": "tea.md", "done": "added", "why": ""},
+    ]
+    (folder / "tea.md").rename(folder / "green.md")
+    (folder / "milk.md").write_text("")
+    ended = ctx("--json", "sync", str(folder))
+    renamed, failed = json.loads(ended.out)
+    assert renamed == {"file": "green.md", "done": "renamed", "why": "was tea.md"}
+    assert (ended.code, failed["done"], "is empty" in failed["why"]) == (1, "failed", True)
+    with ContextStore.open(new) as store:
+        texts = {one.name: store.documents.text(one.id) for one in store.documents.list()}
+        assert texts == {"green.md": "tea", "milk.md": "milk"}
+    assert ctx("sync", str(tmp_path / "none")).code == 3
+
+
 def test_texts_come_by_a_pipe_and_empty_ones_are_refused(ctx, new, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.StringIO("Ada likes rum\n"))
     assert ctx("remember", "-").code == 0

@@ -1,14 +1,14 @@
-"""PDF, page by page: its structure by pypdf, what stands on a page by PDFium."""
+"""PDF, page by page: its structure by pypdf, what stands on a page by PDFium in a process of its own."""
 
 import io
 import logging
-import threading
 import time
 from collections.abc import Iterator
 from typing import IO, Any, NamedTuple
 
 from lance_context_core._util.extras import importing
 from lance_context_core._util.frozen import frozen_by_name
+from lance_context_core.documents.readers.pdfium import PdfiumDocument, TooLongError
 from lance_context_core.documents.reading import ReadDocument, Written, joined
 from lance_context_core.errors import InvalidRequestError, UnreadableDocumentError
 
@@ -88,9 +88,6 @@ logging.getLogger("pypdf").addHandler(logging.NullHandler())
 
 _ENTRIES_PER_PAGE = 5
 
-_ALONE = threading.RLock()
-"""PDFium does one thing at a time; a thread may enter twice, as garbage is collected anywhere."""
-
 _PARTED = "\ufffe"
 """What PDFium reads for a hyphen at the end of a line, together with the end."""
 
@@ -127,52 +124,39 @@ class _Shown:
     It would go through a tree in which a node stands many times as often as that.
     """
 
-    def __init__(self, file: IO[bytes], password: str) -> None:
-        import pypdfium2
-
-        self._opened: Any = None
-        try:
-            with _ALONE:
-                self._opened = pypdfium2.PdfDocument(file, password=password or None)
-        except Exception:  # noqa: BLE001 - pypdf reads what PDFium does not
-            return
+    def __init__(self, file: IO[bytes], password: str, until: float) -> None:
+        self._opened = PdfiumDocument.opened(file, password)
+        self._until = until
 
     def text(self, number: int, page: Any) -> str:
         """The text of a page, which is counted from 1. Raises anything if neither can read it."""
-        if self._opened is not None:
-            try:
-                drawings = page.get("/Resources") or {}
-                # PDFium looks for what a page inherits there alone.
-                is_sound = "/Parent" in page and not _is_deep(drawings, _MOST_NESTED, [_MOST_FORMS])
-                if is_sound:
-                    with _ALONE:
-                        return self._text(number - 1)
-            except Exception:  # noqa: BLE001 - as above
-                return str(page.extract_text())
-        return str(page.extract_text())
+        shown = None
+        if self._opened is not None and self._is_sound(page):
+            shown = self._opened.text(number - 1, self._until)
+        if shown is None:
+            return str(page.extract_text())
+        return shown.replace(_PARTED, "-\n").replace("\r\n", "\n")
 
-    def _text(self, index: int) -> str:
-        page = self._opened[index]
+    def _is_sound(self, page: Any) -> bool:
         try:
-            shown = page.get_textpage()
-            try:
-                text = str(shown.get_text_range())
-            finally:
-                shown.close()
-        finally:
-            page.close()
-        return text.replace(_PARTED, "-\n").replace("\r\n", "\n")
+            drawings = page.get("/Resources") or {}
+            # PDFium looks for what a page inherits there alone.
+            return "/Parent" in page and not _is_deep(drawings, _MOST_NESTED, [_MOST_FORMS])
+        except Exception:  # noqa: BLE001 - pypdf raises anything
+            return False
 
     def close(self) -> None:
-        """Let go of the file's memory, not of the file."""
+        """Let go of the file."""
         if self._opened is not None:
-            with _ALONE:
-                self._opened.close()
+            self._opened.close()
 
 
 @frozen_by_name
 class PdfReader:
     """Reads the text of PDF files, what their forms hold and the notes on their pages; it runs nothing.
+
+    PDFium, which is native code, reads in a process of its own, which a file may crash. Where none can
+    be started, pypdf reads all.
 
     The sections are those of the file's outline. Pages without text, which are scanned, are listed
     in the property `pages_without_text`; a file that has no others is refused, as is one that is
@@ -184,7 +168,7 @@ class PdfReader:
     max_characters: int = 200_000_000
     """Of the text; a small file may hold very much."""
     max_seconds: float = 600
-    """Looked at between two pages."""
+    """After which reading ends, be it within a page."""
 
     def read(self, content: bytes, *, name: str) -> ReadDocument:
         """The text of the pages."""
@@ -217,7 +201,7 @@ class PdfReader:
             )
         end = time.monotonic() + self.max_seconds
         n_pages, sections = self._looked_through(reader, name, end)
-        shown = _Shown(file, self.password)
+        shown = _Shown(file, self.password, end)
         try:
             yield from self._read(reader, shown, name, n_pages, sections, end)
         finally:
@@ -238,6 +222,8 @@ class PdfReader:
             section = sections.get(number, section)
             try:
                 text = _clean(shown.text(number, page))
+            except TooLongError as error:
+                raise self._too_much(name, number, n_pages) from error
             except Exception:  # noqa: BLE001 - one page of many; pypdf raises anything
                 broken.append(number)
                 text = ""
@@ -247,10 +233,7 @@ class PdfReader:
             written.add(text, page=number, section=section)
             written.add(noted, page=number, section=section)
             if written.n_characters > self.max_characters or time.monotonic() > end:
-                raise UnreadableDocumentError(
-                    f"{name!r} holds too much: page {number} of {n_pages} went over "
-                    f"max_characters={self.max_characters} or max_seconds={self.max_seconds}"
-                )
+                raise self._too_much(name, number, n_pages)
             yield written.part()
         if not written.n_characters:
             what = "is broken" if broken else "has no text, it is scanned or drawn"
@@ -263,6 +246,12 @@ class PdfReader:
         properties |= {"attachments": names} if (names := _attached(reader)) else {}
         title = properties.pop("title", None)
         yield written.part(title=title, n_pages=n_pages, properties=properties)
+
+    def _too_much(self, name: str, number: int, n_pages: int) -> UnreadableDocumentError:
+        return UnreadableDocumentError(
+            f"{name!r} holds too much: page {number} of {n_pages} went over "
+            f"max_characters={self.max_characters} or max_seconds={self.max_seconds}"
+        )
 
     def _pages(self, reader: Any) -> Pages:
         return Pages(reader, most_entries=_ENTRIES_PER_PAGE * self.max_pages)

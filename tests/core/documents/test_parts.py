@@ -6,7 +6,6 @@ import tracemalloc
 from dataclasses import replace
 
 import pypdf
-import pypdfium2
 import pytest
 from core.documents.files import pdf, with_objects
 from hypothesis import given
@@ -25,6 +24,7 @@ from lance_context_core.documents import (
     loading,
 )
 from lance_context_core.documents.readers.pdf import Pages
+from lance_context_core.documents.readers.pdfium import PdfiumDocument
 from lance_context_core.errors import UnreadableDocumentError
 
 PIECES = ["One. ", "Dr", ". No went! ", ".)", '." ', "e.g", ". ", "日本語です。", "word ", "x" * 20]
@@ -260,7 +260,7 @@ def test_of_a_pdf_no_more_is_kept_than_what_some_pages_are_made_of():
 
 
 def test_a_pdf_of_too_many_pages_is_refused_before_one_of_them_is_read(monkeypatch):
-    monkeypatch.setattr(pypdfium2.PdfPage, "get_textpage", lambda _: pytest.fail("read"))
+    monkeypatch.setattr(PdfiumDocument, "opened", lambda *_: pytest.fail("read"))
     content = pdf("one", "two", "three")
     with pytest.raises(UnreadableDocumentError, match="3 pages or more, over max_pages=2"):
         PdfReader(max_pages=2).read(content, name="a.pdf")

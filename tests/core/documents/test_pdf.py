@@ -99,19 +99,10 @@ def test_a_word_that_a_line_parts_is_found_and_stands_as_it_is_shown():
         assert store.documents.search("information", mode="text")
 
 
+@pytest.mark.process
 def test_many_threads_read_pdfs_at_once():
     contents = [pdf(*(f"page {page} of {n}" for page in range(20))) for n in range(8)]
     with ThreadPoolExecutor(8) as threads:
         read = list(threads.map(lambda one: PdfReader().read(one, name="a.pdf").text, contents))
     for n, text in enumerate(read):
         assert text.split("\n\n") == [f"page {page} of {n}" for page in range(20)]
-
-
-def test_what_pdfium_cannot_open_is_read_by_pypdf(monkeypatch):
-    import pypdfium2
-
-    def refuse(*_args, **_kwargs):
-        raise pypdfium2.PdfiumError("no")
-
-    monkeypatch.setattr(pypdfium2, "PdfDocument", refuse)
-    assert PdfReader().read(pdf("still read"), name="a.pdf").text == "still read"

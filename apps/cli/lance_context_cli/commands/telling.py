@@ -1,11 +1,13 @@
-"""Write a memory or a message, and ask what is remembered, each with one command."""
+"""Write a memory, a message or the documents of a folder, and ask what is remembered, each with one command."""
 
 import sys
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from lance_context_cli import exits
 from lance_context_cli.call import Call, pass_call
 from lance_context_cli.output import Line, plain
 
@@ -60,6 +62,47 @@ def _agent_of(store: "ContextStore", session: str) -> str:
     """The agent of a conversation that goes on; of a new one none."""
     found = store.sessions.get(session)
     return "" if found is None else found.agent_id or ""
+
+
+@click.command
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--include", metavar="PATTERN", multiple=True, help="Only such files, as *.md.")
+@click.option("--ignore", metavar="PATTERN", multiple=True, help="No such files and folders.")
+@click.option("--hash", "by_hash", is_flag=True, help="Read each file to know what changed.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done.")
+@pass_call
+def sync(
+    call: Call,
+    folder: Path,
+    include: tuple[str, ...],
+    ignore: tuple[str, ...],
+    *,
+    by_hash: bool,
+    dry_run: bool,
+) -> int:
+    """Bring the documents of FOLDER up to date with its files; ends with 1 if some cannot be read.
+
+    Files that are new are added, changed ones updated, moved ones renamed, and documents of
+    files that are gone deleted. Names that begin with a dot are ignored.
+    """
+    done = call.place.making().documents.sync(
+        folder,
+        include=include or None,
+        ignore=(".*", *ignore),
+        check="hash" if by_hash else "time",
+        dry_run=dry_run,
+    )
+    lines = [
+        *((name, "added", "") for name in done.added),
+        *((name, "updated", "") for name in done.updated),
+        *((new, "renamed", f"was {old}") for old, new in done.renamed),
+        *((name, "deleted", "") for name in done.deleted),
+        *((one.name, "failed", str(one.error)) for one in done.failed),
+    ]
+    columns = ("file", "done", "why")
+    call.output.rows(columns, [Line(line, dict(zip(columns, line, strict=True))) for line in lines])
+    call.output.note(f"{done.n_unchanged} unchanged")
+    return exits.NO if done.failed else exits.OK
 
 
 @click.command
@@ -119,4 +162,4 @@ def _line(id: str, kind: str, text: str | None, score: float, why: str) -> Line:
     return Line((id, kind, text or "", why), plain(told))
 
 
-COMMANDS = (remember, say, ask)
+COMMANDS = (remember, say, sync, ask)
