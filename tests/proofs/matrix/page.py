@@ -5,7 +5,7 @@ from textwrap import fill
 from proofs.matrix.limits import ASPECTS, LIMITS, TITLES, marks
 
 _PAGE = """\
-# Every framework reads every other
+# Cross-framework matrix
 
 What one framework writes, each of the others reads. Here every pair of them was asked to prove it, in seven processes and as many environments,
 over one directory: {n_checks} checks, of which {n_ok} hold.
