@@ -146,7 +146,9 @@ async def _asked_in(records: Records, session_id: str) -> list[_Asked]:
     )
     found = [one for one in await records.read(where) if one.text]
     if not found:
-        raise NotFoundError(f"nobody asked anything in a session {session_id!r} here")
+        raise NotFoundError(
+            f"session {session_id!r} has no message of a user: pass another session_id"
+        )
     return [_Asked(str(one.text), one.id, one.created_at) for one in found]
 
 

@@ -109,7 +109,7 @@ def claimed(tasks: Sequence[Task], where: str) -> Sequence[Task]:
             f"{where}={shown(tasks)}: give a list of the tasks that claim() or claim_many() returned"
         )
     if free := [one.id for one in tasks if one.status is not TaskStatus.IN_PROGRESS]:
-        raise InvalidRequestError(f"{where} has {free}, which nobody is at: claim them before")
+        raise InvalidRequestError(f"{where} has {free}, which are not claimed: claim them first")
     if len({one.id for one in tasks}) < len(tasks):
         raise InvalidRequestError(f"{where} has a task twice: give each once")
     return tasks
@@ -385,7 +385,9 @@ class AsyncTaskBoard:
 
         def change(graph: Graph, _: int) -> Task:
             if (task := graph.get(id)).status is not TaskStatus.IN_PROGRESS:
-                raise InvalidRequestError(f"task {id!r} is {task.status}: nobody is at it")
+                raise InvalidRequestError(
+                    f"task {id!r} is {task.status}, not in progress: claim it first"
+                )
             return graph.move(id, TaskStatus.PENDING, note=note, of_attempt=attempt)
 
         return await self._change(change)

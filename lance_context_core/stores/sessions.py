@@ -351,8 +351,8 @@ class AsyncSessions:
                 str({part: getattr(one.session(), part) for part in SCOPE_PARTS}) for one in all[:5]
             )
             raise InvalidRequestError(
-                f"session_id={shown(all[0].id)} is what {len(all)} call a session of theirs: use "
-                f"scope(...) of one of {whose}"
+                f"session_id={shown(all[0].id)} names a session in {len(all)} scopes: use "
+                f"scope(...) with one of {whose}"
             )
         return found[0]
 

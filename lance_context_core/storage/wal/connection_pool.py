@@ -82,7 +82,7 @@ class Waiting:
     def locked(self, seconds: float) -> StorageError:
         """What is raised after so many seconds."""
         return StorageError(
-            f"the journal {str(self._path)!r} was locked by somebody else for {seconds} "
+            f"the journal {str(self._path)!r} was locked by another process for {seconds} "
             "seconds: nothing was written. A process that is stopped keeps its lock: end it, or let "
             "it go on"
         )

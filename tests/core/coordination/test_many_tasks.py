@@ -233,7 +233,7 @@ async def test_what_cannot_be_done_with_many_is_refused_by_name_and_nothing_is_w
     for many, match in [
         (["a"], "tasks that claim"),
         ("a", "tasks that claim"),
-        ([free], r"\['a'\], which nobody is at"),
+        ([free], r"\['a'\], which are not claimed"),
         ([begun, begun], "twice"),
     ]:
         with pytest.raises(InvalidRequestError, match=f"^tasks.*{match}"):

@@ -60,7 +60,7 @@ def test_a_journal_that_stays_locked_is_an_error_and_nothing_is_written(
     kv, tmp_path, monkeypatch, way
 ):
     monkeypatch.setattr(connection_pool, "_PATIENCE_SECONDS", 0.2)
-    with locked(tmp_path), pytest.raises(StorageError, match=r"locked by somebody else.*end it"):
+    with locked(tmp_path), pytest.raises(StorageError, match=r"locked by another process.*end it"):
         WRITES[way](kv)
     assert values(kv) == [1, None]
     WRITES[way](kv)

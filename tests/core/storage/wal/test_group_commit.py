@@ -209,7 +209,7 @@ async def test_an_error_of_the_transaction_reaches_all_who_wait_and_nothing_is_w
         calls = (kv.append([item(n)]) for n in range(20))
         done = await asyncio.gather(*calls, return_exceptions=True)
     assert [type(one) for one in done] == [StorageError] * 20
-    assert all("locked by somebody else" in str(one) for one in done)
+    assert all("locked by another process" in str(one) for one in done)
     assert await kv.count() == 2
     await kv.append([item("later")])
     assert await kv.count() == 3
