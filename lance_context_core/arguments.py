@@ -1,4 +1,4 @@
-"""The types of what calls take, for the annotations of whoever wraps them."""
+"""The types of what calls take, for annotations in code that wraps them."""
 
 from lance_context_core.blobs.blobs import BlobRef
 from lance_context_core.blobs.spool import BlobSource

@@ -14,7 +14,7 @@ ContextStoreError
 ├── StoreClosedError (RuntimeError)             the store was closed, or belongs to a parent process
 ├── BlockingCallError (RuntimeError)            a blocking call where it would wait for itself
 ├── ConflictError (RuntimeError)                others changed what was expected, or kept winning
-│   ├── CompactionInProgressError               somebody else compacts; may be retried
+│   ├── CompactionInProgressError               another process compacts; may be retried
 │   ├── LockTimeoutError (TimeoutError)         others held a lock for as long as one would wait
 │   ├── DeadlockError                           everybody would wait for a lock of the next one
 │   └── StaleLockError                          a lock is held no more: a write that needs it is refused
@@ -151,7 +151,7 @@ class LockTimeoutError(ConflictError, TimeoutError):
 
 
 class DeadlockError(ConflictError):
-    """Whoever waits for this lock would wait for himself: each waits for what the next one holds.
+    """Waiting for this lock would never end: each holder waits for what the next one holds.
 
     Release what is held, let the others get on, and acquire anew.
     """
@@ -161,7 +161,7 @@ class DeadlockError(ConflictError):
 
 
 class StaleLockError(ConflictError):
-    """A lock is held no more: its lease has passed, or somebody took it. Nothing was written."""
+    """A lock is held no more: its lease has passed, or another process took it. Nothing was written."""
 
 
 class EmbeddingError(ContextStoreError, RuntimeError):

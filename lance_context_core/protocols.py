@@ -42,7 +42,7 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "BlobStore",
     "GraphStore",
     "CypherCapable",
-    # Words of theirs
+    # Their terms
     "SearchMode",
     "ItemKey",
     "ItemConditions",
@@ -121,14 +121,14 @@ class Reranker(Protocol):
     """Orders the candidates of a search anew; each of LanceDB's rerankers is one.
 
     A search by vector alone calls `rerank_vector(query, vector_results)` instead, and one by words
-    alone `rerank_fts(query, fts_results)`: whoever asks so has to bring them, too. All are called in
+    alone `rerank_fts(query, fts_results)`: such a reranker has to have them, too. All are called in
     worker threads, from several at once.
     """
 
     def rerank_hybrid(
         self, query: str, vector_results: pa.Table, fts_results: pa.Table
     ) -> pa.Table:
-        """Rows with the `_rowid` and a finite `_relevance_score` of each that shall stay, in any order.
+        """Rows with the `_rowid` and a finite `_relevance_score` of each row to keep, in any order.
 
         Both tables hold `_rowid` and `text` of their candidates, best first, and `_distance`
         (1 - cosine) or `_score` (BM25).

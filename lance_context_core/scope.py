@@ -36,7 +36,7 @@ class Scope:
     ) -> "Scope":
         """This scope with more parts set.
 
-        Raises InvalidRequestError for what names nobody, and for a part that is set already to
+        Raises InvalidRequestError for an empty name, and for a part that is set already to
         something else.
         """
         asked = {"tenant": tenant, "user_id": user_id, "agent_id": agent_id}

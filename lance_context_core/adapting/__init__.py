@@ -1,4 +1,4 @@
-"""What an adapter is made of: for whoever gives a framework this store in the framework's own words.
+"""What an adapter is made of: for code that gives a framework this store in the framework's own words.
 
 `Handle` and `HandleOwner` take a store, or open one and close it again. `block_on` gives a class its
 blocking methods without a second implementation, and `begin` does not wait; `beside_the_loop`,

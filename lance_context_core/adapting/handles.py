@@ -102,7 +102,7 @@ class Handle:
 class HandleOwner:
     """A base of classes that take a store or open one: its upkeep, `close`, both kinds of `with`.
 
-    Whoever derives from it sets `_handle`. Closing twice is no error.
+    A subclass sets `_handle`. Closing twice is no error.
     """
 
     _handle: Handle

@@ -31,7 +31,7 @@ class TypeCodec(Generic[T]):
     """How values of one type, and of its subclasses, are written and made again."""
 
     name: str
-    """What the type is called in what is stored: it must stay, or nobody reads that again."""
+    """What the type is called in what is stored: it must not change, or stored values cannot be read again."""
     python_type: type[T]
     encode: Callable[[T], Any]
     """To JSON, or to what the `JsonCodec` makes JSON of in turn."""

@@ -53,7 +53,7 @@ class WindowMaker:
     ) -> None:
         """Keep the messages of a conversation that are not kept yet, in one commit.
 
-        Those without an id are not: nobody could tell them from others.
+        Those without an id are not: they could not be told from others.
         """
         place = (
             repr(store),
@@ -110,7 +110,7 @@ def countable_text(parts: Iterable[Part], *, with_reasoning: bool = True) -> str
     """The text to count the tokens of, so that nothing which a model is sent counts as nothing.
 
     A line each, in order: texts; the names and arguments of tool calls; the names of tools that
-    answered and all that their results hold; data, and parts that nobody has a word for, as JSON;
+    answered and all that their results hold; data, and unknown parts, as JSON;
     and, unless it is not sent again, reasoning. Ids, signatures and `extra` are no words of a model.
 
     What images, sounds, films and files weigh is the model's own affair, and not in here: find them
@@ -144,9 +144,9 @@ def _lines(part: Part, *, with_reasoning: bool) -> Iterator[str]:
 
 
 def says_something(parts: Iterable[Part]) -> bool:
-    """Whether somebody says something to somebody: what of a turn is to be remembered.
+    """Whether a message is part of the conversation: what of a turn is to be remembered.
 
-    A text that is not blank does, media do, and data, and what nobody has a word for. Reasoning, tool
+    A text that is not blank does, media do, and data, and unknown parts. Reasoning, tool
     calls and their results do not, whatever is in them: they are how an answer came about.
     """
     return any(

@@ -236,7 +236,7 @@ class AsyncAudit:
         ]
 
     async def note_read(self, ids: Sequence[str], *, reader: str) -> AuditHead:
-        """Note that somebody was shown the records with these ids: one entry, which is one commit."""
+        """Note that a reader was shown the records with these ids: one entry, which is one commit."""
         self._require("note what was read")
         names, reader = check_names(ids, "ids"), check_name(reader, "reader")
         rows = [AuditRow("read", None, one, None, None, None, reader, None) for one in names]

@@ -23,7 +23,7 @@ AuditAction = Literal[
     "thin",
     "import",
 ]
-"""What an entry is about; "write" is what the versions of one table brought, whoever made them."""
+"""What an entry is about; "write" is what the versions of one table brought, whichever process made them."""
 
 AuditRowAction = Literal["added", "changed", "replaced", "removed", "read", "named"]
 """What became of a row: "replaced" is the older one of an item that was put anew, "named" is the tag,
@@ -46,7 +46,7 @@ class AuditRow(NamedTuple):
     user_id: str | None
     agent_id: str | None
     author: str | None
-    """Who wrote it so, or read it; None where nobody said, and of what was removed."""
+    """Who wrote it so, or read it; None if unknown, and for removed rows."""
     revision: int | None
 
 

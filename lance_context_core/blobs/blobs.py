@@ -270,7 +270,7 @@ class AsyncBlobs:
         - `pinned`: as by `pin`.
         - `max_bytes`: more is refused, before anything is written.
 
-        Nobody sees a part of it, so a call that was cut short may be repeated.
+        No reader sees a part of it, so a call that was cut short may be repeated.
         """
         self._blobs.resources.writable()
         content_type = check_name(content_type, "content_type")

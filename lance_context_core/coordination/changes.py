@@ -68,7 +68,7 @@ class Conflicts:
     """For two modes, whether two owners may hold locks in them on one resource at the same time.
 
     `Conflicts({"read": ["write"], "write": ["read", "write"]})`: each mode, and what it excludes;
-    it need be said of one of the two only. A mode that is not named, of somebody who has another
+    it need be said of one of the two only. A mode that is not named, of a person who has another
     table, excludes everything. Raises InvalidRequestError for an excluded mode that is not named.
     """
 

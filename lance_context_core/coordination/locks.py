@@ -42,7 +42,7 @@ from lance_context_core.storage.locks.requests import (
 class AsyncLock:
     """A lock that is held until it is released; `async with` releases it at the end.
 
-    If it was lost by then, since its lease passed while the process was stopped, or since somebody
+    If it was lost by then, since its lease passed while the process was stopped, or since another process
     took it, the end of the block raises StaleLockError: what was done in it may have met others.
     """
 
@@ -278,7 +278,7 @@ _SHORTEST, _LONGEST = timedelta(milliseconds=100), timedelta(days=1)
 
 @frozen_by_name
 class LockInfo:
-    """A lock that somebody holds, or waits for."""
+    """A lock that a process holds or waits for."""
 
     resource: str
     mode: str
@@ -290,7 +290,7 @@ class LockInfo:
     """When it was granted, or asked for."""
     lease: timedelta
     is_stale: bool
-    """Whether whoever comes next takes it: it was not renewed in time, or its process is no more."""
+    """Whether the next acquirer takes it: it was not renewed in time, or its process is no more."""
 
 
 @frozen_by_name
@@ -300,7 +300,7 @@ class LockStats:
     n_held: int
     n_waiting: int
     n_stale: int
-    """Those among both that nobody holds, or waits for, any more."""
+    """Those among both that have expired."""
     by_mode: Mapping[str, int]
     """Those that are held, by their mode."""
     oldest: LockInfo | None
@@ -355,7 +355,7 @@ class AsyncLocks:
         lease: timedelta = LEASE,
         owner: str | None = None,
     ) -> AsyncLock | None:
-        """The lock on `resource` if it is free, and nobody waits for it; else None."""
+        """The lock on `resource` if it is free and has no waiters; else None."""
         asked = self._asked(resource, mode, lease, owner)
         keeper = await self._keeper()
         granted = await self._entered(keeper, asked)
@@ -382,7 +382,7 @@ class AsyncLocks:
         )
 
     async def force_release(self, resource: str, *, token: int | None = None) -> int:
-        """Take the locks on `resource` from whoever holds them, or that with `token`; returns how many.
+        """Take the locks on `resource` from their holders, or the one with `token`; returns how many.
 
         Who held one is told when its block ends, and its fenced writes are refused.
         """
@@ -404,9 +404,9 @@ class AsyncLocks:
         return await keeper.shelf.change(decide, resource=resource)
 
     async def release_stale(self) -> int:
-        """Remove what nobody holds, or waits for, any more; returns how many of them were held.
+        """Remove expired locks and waiters; returns how many of them were held.
 
-        It need not be called: whoever comes next does that for the resource it wants.
+        It need not be called: the next acquirer of a resource does it for that resource.
         """
         keeper = await self._keeper()
         now = self._now()

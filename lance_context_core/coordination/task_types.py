@@ -84,9 +84,9 @@ class Task:
     process: str | None = field(default=None, repr=False)
     """Which process is at it."""
     until: datetime | None = field(default=None, repr=False)
-    """When somebody else may begin it anew, unless it is heard of before."""
+    """When another worker may begin it anew, unless it is heard of before."""
     ticks: float | None = field(default=None, repr=False)
-    """The same by the time since the boot of its process' machine, which nobody sets."""
+    """The same by the time since the boot of its process' machine, which no clock change moves."""
 
 
 def require_transition(task: Task, status: TaskStatus) -> None:

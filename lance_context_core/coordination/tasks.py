@@ -284,7 +284,7 @@ class AsyncTaskBoard:
     async def claim(self, worker: str, *, lease: timedelta = TASK_LEASE) -> Task | None:
         """Begin the next task that is ready, as exactly one of all who ask; None if none is.
 
-        What somebody is at whose process is no more, or who was not heard of for his `lease`, is
+        A task in progress whose process has ended, or whose worker was not heard of for its `lease`, is
         ready again. See `heartbeat`.
         """
         return next(iter(await self.claim_many(worker, limit=1, lease=lease)), None)
@@ -342,7 +342,7 @@ class AsyncTaskBoard:
         return change
 
     async def heartbeat(self, id: str, *, attempt: int, lease: timedelta = TASK_LEASE) -> Task:
-        """Say that one is at a task still. Raises ConflictError if somebody else began it anew."""
+        """Say that one is at a task still. Raises ConflictError if another worker began it anew."""
         id, lease = check_name(id, "id"), lease_of(lease)
         attempt = check_count(attempt, "attempt")
 

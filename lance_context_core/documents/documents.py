@@ -62,7 +62,7 @@ _NO_MORE: Any = object()
 class AsyncDocuments:
     """Files that were read, and the passages in them; each file is written in one commit.
 
-    A store to which nobody added a file has none.
+    A store without an added file has none.
     """
 
     _documents: ScopedDocuments
@@ -130,7 +130,7 @@ class AsyncDocuments:
         """Add files one after the other, each in a commit of its own; returns what became of them.
 
         One file is in memory at a time, and `sources` may be a generator. A file that cannot be read
-        is told of, and the next one is gone on with; what else fails, such as the disk, is raised.
+        is reported in `failed`, and the next one follows; what else fails, such as the disk, is raised.
         After a crash the call may be repeated: what is there is not read again. `progress` is
         called after each file, and the generator runs in worker threads.
         """

@@ -70,7 +70,7 @@ class PieceChunker:
 
 @frozen
 class BlockChunker:
-    """Each block as it is: for texts that somebody has cut already."""
+    """Each block as it is: for texts that are already cut."""
 
     def split(self, document: ReadDocument) -> list[Passage]:
         """The blocks, however long they are; all of a text that has none."""

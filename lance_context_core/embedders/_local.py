@@ -40,7 +40,7 @@ class LocalEmbedder:
     """
 
     model = "wordllama-l2-supercat-256-lower"
-    """Not the bare name of the weights: whoever embeds with them as they are gets other vectors."""
+    """Not the bare name of the weights: other programs that use these weights get other vectors."""
     dimension = 256
 
     def __init__(self) -> None:

@@ -35,7 +35,7 @@ def parse(filter: FilterLike | None, *, columns: Columns) -> Filter | None:
     it spells: "a.b" is the key "a.b", or else "b" in the object under "a". `{"a": {"b": 1}}` is a
     path, too. `Field` names literal keys.
 
-    A value that is absent, or of another type than the operand, does not match. Hence `$ne`, `$nin`
+    A value that is absent, or of another type than the operand, does not match. Therefore `$ne`, `$nin`
     and `$not` do match absent values. Null, and a column's empty list, are absent values.
 
     `$eq`, or the value alone

@@ -182,7 +182,7 @@ class AsyncStatements:
     ) -> builtins.list[Contradiction]:
         """The pairs of statements that cannot both hold, of an entity or of all.
 
-        Each says which of them supersedes the other, and why, or that nobody can tell. Raises
+        Each says which of them supersedes the other, and why, or that it is undecided. Raises
         NotFoundError for an entity that is not there.
         """
         found, decisions = await self._read(subject_id, predicate, Moment())
@@ -209,7 +209,7 @@ class AsyncStatements:
         """Decide the contradictions that are open, of an entity or of all; returns those decided.
 
         A decision holds as long as both statements are there, and `undecide` takes it back.
-        `reason` is what is told of it; the policy's name, if it is not given.
+        `reason` is recorded with it; the policy's name, if it is not given.
         """
         if policy not in _POLICIES and not callable(policy):
             raise InvalidRequestError(
@@ -260,7 +260,7 @@ class AsyncStatements:
     async def outdated_sources(self) -> builtins.list[str]:
         """The records, documents and chunks of which all that they say is superseded.
 
-        For searches that shall leave these out: `filter=~Field("id").is_in(...)`.
+        For searches that leave these out: `filter=~Field("id").is_in(...)`.
         """
         told = await self.list(include_superseded=True)
         holding = {id for one in told if one.superseded_by is None for id in one.source_ids}

@@ -30,7 +30,7 @@ class AsyncGraph(AsyncWalks):
     """Entities, the relations between them, and where they are spoken of; satisfies `GraphStore` and `CypherCapable`.
 
     What a call writes is one commit. Of what has changed in time a read shows all, unless `at` or
-    `known_at` are given: what holds at that moment, and what was known then. A store to which nobody
+    `known_at` are given: what holds at that moment, and what was known then. A store to which no caller
     added an entity has none.
     """
 
@@ -263,7 +263,7 @@ class AsyncGraph(AsyncWalks):
         known by how it is written. Raises InvalidRequestError unless one of the three is given.
 
         `progress` is called after each text; what it raises, as cancelling does, ends the call, and
-        what was told of is kept.
+        what was reported is kept.
         """
         check_progress(progress)
         given = await extraction.sources(self._graph, texts, session_id, document_id)

@@ -154,7 +154,7 @@ class ModelEntityExtractor(Asking):
     raises what the model raises, ModelAnswerError for an answer of which nothing can be read, and
     TimeoutError after `timeout` seconds.
 
-    - `instructions`: what else the model shall know, such as which types there are.
+    - `instructions`: what else the model is told, such as which types there are.
     """
 
     @property

@@ -30,7 +30,7 @@ _LENGTH = r"\s*=\s*[\"']\s*([\d.]{1,12})\s*(?:px)?\s*[\"']"
 
 @frozen_by_name
 class ImageAnalysis:
-    """What somebody made out in a picture, a recording or a film."""
+    """What a person or model recognised in a picture, a recording or a film."""
 
     caption: str | None = None
     """What it shows."""

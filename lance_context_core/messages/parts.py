@@ -71,7 +71,7 @@ class MediaPart(BasePart):
     file_id: str | None = None
     """A model provider's name for a file that was uploaded to it."""
     media_type: str | None = None
-    """Such as `image/png`; absent if nobody said."""
+    """Such as `image/png`; absent if unknown."""
     name: str | None = None
     """The file's name or title."""
 

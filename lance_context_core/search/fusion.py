@@ -22,7 +22,7 @@ class Fusion(Protocol):
     """How the scores of two channels become one; any function of this shape will do.
 
     It gets the candidates of the vector and of the text channel by key, and returns a score in
-    [0, 1] for each key that shall stay a hit; a candidate that it leaves out is dropped.
+    [0, 1] for each key to keep; a candidate that it leaves out is dropped.
     """
 
     def __call__(

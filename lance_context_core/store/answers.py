@@ -166,7 +166,7 @@ class AsyncMoments(AsyncStores):
         only one side changed is taken; where both changed the same, each in its own way, `policy`
         decides: "newest" (the later update; ours at a tie; a change goes before a deletion),
         "ours", "theirs", or a function, which may be a coroutine's: it is given the `Conflict` and
-        returns what shall be there, or None. Records, sessions and collections take part; what is
+        returns the value to store, or None. Records, sessions and collections take part; what is
         added comes after all that is there. One commit a table. May be repeated after a crash, and
         later on: it then brings what is new since. With `dry_run` nothing is written. `progress`
         is called after each table.

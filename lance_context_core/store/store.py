@@ -110,7 +110,7 @@ class AsyncContextStore(AsyncAnswers, Opened):
           along only what nothing else supports: facts that other turns state too, summaries and
           jobs become what they were without the erased turns, on every branch, and proposals that
           saw these are discarded.
-        - `sole_writer`: nobody else writes to the store now, so that files which crashed writers
+        - `sole_writer`: no other process writes to the store now, so that files which crashed writers
           left may go too. Never with other writers: it removes what they are about to commit.
         - `dry_run`: change nothing that is read, and return the same counts.
         - `progress`: called after each table; by then no read shows what is erased.
@@ -149,7 +149,7 @@ class AsyncContextStore(AsyncAnswers, Opened):
         - "openai", "langchain": a file with a line for each conversation, as those write messages;
           nothing but what was said, and is shown.
 
-        Versions, branches and tags are not in it. `progress` is told of the rows that were written.
+        Versions, branches and tags are not in it. `progress` reports the rows that were written.
         What is written is of one moment for each table, and the
         file has its name once it is whole. Memory holds a few thousand rows and eight bytes for each.
         Raises AlreadyExistsError if the destination is there.
@@ -192,10 +192,10 @@ class AsyncContextStore(AsyncAnswers, Opened):
         """Copy the store to another directory or `s3://…`, with all versions, branches, tags and the audit.
 
         The copy is of one moment: others may read, and write what the journal takes, meanwhile;
-        without a journal nobody may write. In a directory it has its name once it is whole. On S3 an
+        without a journal no process may write. In a directory it has its name once it is whole. On S3 an
         object `copy.unfinished` is there until then; what a process that was killed has left there
         gives way to the next copy. `storage_options` are those of the destination, where they are
-        other than the store's. `progress` is told of the files. Raises InvalidRequestError for other
+        other than the store's. `progress` reports the files. Raises InvalidRequestError for other
         object stores, and in a scope; AlreadyExistsError if the destination is there.
         """
         return await copying.copy(
@@ -211,7 +211,7 @@ class AsyncContextStore(AsyncAnswers, Opened):
         keys of their own; the bytes of blobs, by their hashes; that indexes find what is there; and
         the journal, by its checksums. Of the files of tables there is no checksum. Without a journal a
         table that is missing as a whole is not noticed, and on an object store no missing version.
-        `progress` is told of the rows that were looked at. Raises InvalidRequestError
+        `progress` reports the rows that were checked. Raises InvalidRequestError
         in a scope, and ReadOnlyError at an earlier version.
         """
         return await verify.verify(self._whole(), progress=progress)
@@ -298,7 +298,7 @@ class AsyncContextStore(AsyncAnswers, Opened):
         return stats if hot is None else replace(stats, search_cache=hot.stats)
 
     async def flush(self) -> None:
-        """Fold what the journal holds into the tables: after it, whoever reads these sees all.
+        """Fold what the journal holds into the tables: after it, a reader of the tables sees everything.
 
         Nothing need be flushed to be kept, or to be read through a store: this is for programs that
         open the tables with LanceDB itself. Without a journal there is nothing to do.

@@ -250,7 +250,7 @@ class AsyncKeyValues:
     ) -> ItemsAppended:
         """Write items whose keys are known to be new, in one commit, without a look at what is there.
 
-        For keys that nobody can have used before, such as ids made this moment: it costs a third
+        For keys that cannot exist yet, such as ids made this moment: it costs a third
         of `add`. A key that is there is there twice then: `get` finds the later one, until it is
         deleted. `progress` is called as by `put`.
         """

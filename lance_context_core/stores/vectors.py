@@ -42,7 +42,7 @@ _Telling = Callable[[Progress], object] | None
 class AsyncVectors:
     """One collection of documents; satisfies `VectorStore`.
 
-    Its dimension is that of the first vector it is given. A collection that nobody wrote to reads
+    Its dimension is that of the first vector it is given. A collection without a write reads
     as empty.
     """
 

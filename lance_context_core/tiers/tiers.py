@@ -447,7 +447,7 @@ class AsyncTieredMemory:
 
         What is shown counts as accessed, after it was ranked, in one commit for all accesses within
         the policy's `access_interval`. What is less similar than the policy asks of its tier is no
-        hit; what nobody has looked at for long is a later one. No model is called.
+        hit; a record without recent access is a later one. No model is called.
         """
         check_ranking(ranking, top_k)
         meant = {tier_of(one) for one in tiers}

@@ -54,9 +54,9 @@ class Authority(StrEnum):
 
 @frozen_by_name
 class WriteGrant:
-    """That somebody may write, change and remove what is canonical: made by `tiers.grant()`.
+    """The permission to write, change and remove what is canonical: made by `tiers.grant()`.
 
-    It says who meant to, and keeps nobody out who has the store's files.
+    It records the intention; it does not protect the store's files.
     """
 
     scope: Scope
@@ -105,7 +105,7 @@ class TierConfig:
     session_ttl: timedelta | None = None
     """After which what is not canonical ends, with all that stands in for it; None is never."""
     half_life: timedelta = timedelta(hours=69.3)
-    """In which the recency of what nobody looks at becomes half."""
+    """In which the recency of an unused record becomes half."""
     weights: Weights = field(default_factory=Weights)
     temporal_boost: float = 0.0
     """In [0, 1]: what recency weighs more where a question has words such as `latest` or `today`."""
@@ -162,7 +162,7 @@ class TierEntry(Owned):
     authority: Authority
     created_at: datetime
     last_accessed_at: datetime
-    """When it was added, if nobody has found it since."""
+    """When it was added, if no search has found it since."""
     access_count: int = 0
     session_id: str | None = None
     role: str | None = None

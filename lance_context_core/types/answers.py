@@ -187,7 +187,7 @@ class Progress:
 
     The call waits for `progress`. It is called in the task that awaits, so that it may set an
     event or put into a queue of that loop; for a blocking call, in a worker thread, so that it may
-    ask the store. What it raises ends the call, as cancelling does: what was told of is done, and
+    ask the store. What it raises ends the call, as cancelling does: what was reported is done, and
     nothing else is begun.
     """
 

@@ -22,7 +22,7 @@ class Described(Known):
 @own_first
 @frozen_by_name
 class Entity(Described):
-    """Somebody or something that relations lead to and from."""
+    """A person or thing that relations lead to and from."""
 
     id: str | None = None
     """None has it made of type and name: what is called alike, whatever its case, is the same."""
@@ -84,7 +84,7 @@ class Statement(Known):
     one_of_many: bool = False
     """Whether there may be several of this at a time, such as friends: then none contradicts."""
     confidence: float | None = None
-    """In [0, 1]; None if nobody said."""
+    """In [0, 1]; None if unknown."""
     superseded_by: str | None = None
     """The id of the statement that has taken its place; what is written is told by the store alone."""
     reason: str | None = None
@@ -101,9 +101,9 @@ class Contradiction:
     later: Statement
     """Valid from later, or, where that does not tell, recorded later."""
     stays: str | None
-    """The id of the one that supersedes the other; None while nobody can tell."""
+    """The id of the one that supersedes the other; None while it is undecided."""
     reason: str
-    """Why it does, or why nobody can tell."""
+    """Why it does, or why it is undecided."""
 
     @property
     def is_settled(self) -> bool:

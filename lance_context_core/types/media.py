@@ -41,7 +41,7 @@ class Blob(Bytes):
     """Bytes that the store keeps: a file, a picture, whatever is no text; they are not in here."""
 
     content_type: str
-    """The media type, as whoever put it first called it."""
+    """The media type, as the first `put` named it."""
     expires_at: datetime | None = None
     """From then on it is not there, unless it is pinned or something names it; absent means never."""
     is_pinned: bool = False

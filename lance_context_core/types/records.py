@@ -83,7 +83,7 @@ class ContextRecord(Written):
     run_id: str | None = None
     """The run of the agent in which it came about, where that is told."""
     role: str | None = None
-    """What the speaker is to the conversation, such as `user`; absent for what nobody said."""
+    """What the speaker is to the conversation, such as `user`; absent if unknown."""
     name: str | None = None
     """Who spoke, where that is known by name."""
     text: str | None = None

@@ -11,7 +11,7 @@ class JournalPolicy:
     """What the journal of a store in a directory takes, and for how long it keeps it.
 
     A fold is one commit to a table, whatever it brings, and each commit adds to every later manifest:
-    so folds are to bring many rows. What waits is laid over each read, which costs by the row.
+    so folds are to bring many rows. What waits is merged into each read, which costs by the row.
     """
 
     rows: int = 512

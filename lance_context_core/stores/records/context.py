@@ -190,7 +190,7 @@ class AsyncContext(ContextHandle):
     ) -> dict[str, Any]:
         """Change fields of one record; what is not named, or None, stays.
 
-        `clear` names the fields that shall be as if they had never been given. A hidden record is
+        `clear` names the fields that become absent. A hidden record is
         changed if it is included: so it may be brought back, as with `include_retired=True,
         lifecycle_status="active", clear=["retired_at"]`. An `embedding` that was deferred is
         attached here; one that is cleared is made anew by the store's embedder, if it has one and

@@ -1,4 +1,4 @@
-"""OpenTelemetry: a span and a duration for each call of a store, where somebody wants them.
+"""OpenTelemetry: a span and a duration for each call of a store, where they are wanted.
 
 The names are those of OpenTelemetry's conventions for generative AI: `search_memory`, `create_memory`,
 `retrieval`, and so on. Before `instrument` is called nothing is told, and nothing costs anything.
