@@ -32,7 +32,7 @@ class Outcome:
     ids: tuple[str, ...] = ()
     """The ids of the records that it is made of."""
     notes: tuple[str, ...] = ()
-    """What was changed in it, such as `result_added` or `reasoning_left_out`."""
+    """What was changed in it, such as `result_added`, `reasoning_left_out` or `image_named`."""
 
 
 @frozen_by_name
@@ -44,7 +44,8 @@ class Report:
     n_not_considered: int = 0
     """How many messages of the session are so far back that they were not looked at."""
     notes: tuple[str, ...] = ()
-    """What went wrong on the way and did no harm, such as `summary: it raised TimeoutError`."""
+    """What went wrong on the way and did no harm, such as `summary: it raised TimeoutError`; and the
+    pictures, sounds and files that the provider does not take where they stand, named in words."""
 
     def ids(self, *verdicts: Verdict) -> tuple[str, ...]:
         """The ids of the records to which this happened, each once, in order."""

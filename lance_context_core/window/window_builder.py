@@ -20,6 +20,7 @@ from lance_context_core.window.counting import (
 )
 from lance_context_core.window.params import asked
 from lance_context_core.window.providers import DialectName, dialect
+from lance_context_core.window.providers.common import told_of
 from lance_context_core.window.sections import HistorySection, Offer, Section, Snippet
 from lance_context_core.window.sources import Sources, ending_of
 from lance_context_core.window.truncation import block_of, places, quoted
@@ -134,7 +135,7 @@ class WindowBuilder:
             offset=self.n_not_considered,
             cuts=cuts,
             min_turns=0 if section is None else section.min_turns,
-            provider=dialect(self.dialect).provider,
+            dialect=dialect(self.dialect),
             measure=self.measure,
         )
 
@@ -301,6 +302,7 @@ class WindowBuilder:
                 "window: append a message, or pass it as messages"
             )
         self._tell_covered(talk)
+        self._tell_named()
         sizes = tuple(map(self.measure.message, messages))
         names = [one.name for one in self.sections]
         names += [talk.name] if talk.name not in names else []
@@ -331,6 +333,18 @@ class WindowBuilder:
             else one
             for one in self.filled[talk.name].outcomes
         ]
+
+    def _tell_named(self) -> None:
+        """Say which media are sent as words alone."""
+        to = dialect(self.dialect)
+        for name, filled in self.filled.items():
+            for message in filled.messages:
+                where = f" of message {message.id}" if message.id else ""
+                self.notes += [
+                    f"{name}: the {told_of(part)}{where} is named in words: "
+                    f"{to.name} does not take it there"
+                    for part in to.named_only(message)
+                ]
 
     def _of(self, name: str) -> list[Message]:
         return self.filled[name].messages
