@@ -9,6 +9,8 @@ from typing import Any, Literal
 from lance_context_core._util.frozen import frozen_by_name, own_first
 from lance_context_core.messages import Message
 from lance_context_core.types import ChannelScore
+from lance_context_core.window.counting import Budget
+from lance_context_core.window.overflow import shorter_room
 from lance_context_core.window.providers import DialectName, dialect
 from lance_context_core.window.providers.common import Violation
 
@@ -135,6 +137,15 @@ class Window:
     def validate(self) -> list[Violation]:
         """The provider's rules that the rendered window breaks: none."""
         return dialect(self.dialect).validate(self.render())
+
+    def smaller_budget(self, error: BaseException) -> Budget | None:
+        """A budget for the next window, after the provider refused this one as too long.
+
+        None if the error says something else, such as a rate limit. The budget is by so much smaller
+        as the error says that the request was too long, else by a quarter.
+        """
+        room = shorter_room(self.tokens, error)
+        return None if room is None else Budget(total=room, margin=0)
 
     def cite(self, answer: str) -> Cited:
         """What the marks in an answer stand for, and which of them stand for nothing."""
