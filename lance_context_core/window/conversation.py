@@ -60,6 +60,15 @@ def fitted(group: Group, provider: str | None, *, keeps: bool) -> Group | None:
     return replace(group, messages=tuple(messages), notes=tuple(dict.fromkeys(notes)))
 
 
+def _is_bound(group: Group) -> bool:
+    """Whether what may be sent of it depends on what came before it."""
+    return any(
+        isinstance(part, ReasoningPart) or is_opaque(part)
+        for message in group.messages
+        for part in message.parts
+    )
+
+
 def _kept(part: Part, message: Message, provider: str | None, *, keeps: bool) -> Part | None:
     if isinstance(part, ToolCallPart) and any(name in part.extra for name in _SIGNATURES):
         if provider == "gemini":
@@ -292,7 +301,7 @@ class Conversation:
 
     def _form(self, index: int, *, keeps: bool) -> _Shown | None:
         """The group as the provider may be sent it; None if nothing is left of it."""
-        keeps = keeps or index > self._last_user
+        keeps = keeps or index > self._last_user or not _is_bound(self.groups[index])
         if (index, keeps) not in self._sizes:
             group = fitted(self.groups[index], self.dialect.provider, keeps=keeps)
             self._sizes[index, keeps] = (
