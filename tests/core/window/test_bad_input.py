@@ -134,8 +134,8 @@ def test_a_counter_that_raises_is_named(store):
         (lambda: 9.5, "budget=9.5"),
     ],
     ids=[
-        "0",
-        "-1",
+        "nothing",
+        "less than nothing",
         "a budget of 0",
         "all is reserved",
         "the margin takes it",
