@@ -15,7 +15,7 @@ from lance_context_core.messages import (
 )
 from lance_context_core.window.counting import Measure
 from lance_context_core.window.groups import Group, groups_of, replaced
-from lance_context_core.window.providers.common import is_opaque
+from lance_context_core.window.providers.common import Dialect, is_opaque
 from lance_context_core.window.truncation import first_shown
 from lance_context_core.window.window import Outcome, Verdict
 
@@ -58,6 +58,15 @@ def fitted(group: Group, provider: str | None, *, keeps: bool) -> Group | None:
     if not messages:
         return None
     return replace(group, messages=tuple(messages), notes=tuple(dict.fromkeys(notes)))
+
+
+def _is_bound(group: Group) -> bool:
+    """Whether what may be sent of it depends on what came before it."""
+    return any(
+        isinstance(part, ReasoningPart) or is_opaque(part)
+        for message in group.messages
+        for part in message.parts
+    )
 
 
 def _kept(part: Part, message: Message, provider: str | None, *, keeps: bool) -> Part | None:
@@ -157,7 +166,7 @@ class Conversation:
     """The messages of the session at which it may be cut."""
     is_from_start: bool
     min_turns: int
-    provider: str | None
+    dialect: Dialect
     measure: Measure
     rejected: Sequence[Outcome] = ()
     cut: int = 0
@@ -180,7 +189,7 @@ class Conversation:
         offset: int,
         cuts: Sequence[int],
         min_turns: int,
-        provider: str | None,
+        dialect: Dialect,
         measure: Measure,
     ) -> "Conversation":
         """The conversation that the end of a session is, from `offset` on, with what is said now."""
@@ -207,7 +216,7 @@ class Conversation:
             cuts=cuts,
             is_from_start=offset == 0,
             min_turns=min_turns,
-            provider=provider,
+            dialect=dialect,
             measure=measure,
             rejected=rejected,
         )
@@ -292,9 +301,9 @@ class Conversation:
 
     def _form(self, index: int, *, keeps: bool) -> _Shown | None:
         """The group as the provider may be sent it; None if nothing is left of it."""
-        keeps = keeps or index > self._last_user
+        keeps = keeps or index > self._last_user or not _is_bound(self.groups[index])
         if (index, keeps) not in self._sizes:
-            group = fitted(self.groups[index], self.provider, keeps=keeps)
+            group = fitted(self.groups[index], self.dialect.provider, keeps=keeps)
             self._sizes[index, keeps] = (
                 None if group is None else _Shown(group, self.measure.messages(group.messages))
             )
@@ -323,15 +332,19 @@ class Conversation:
                 messages += form.group.messages
                 is_short = "result_stubbed" in form.group.notes
                 verdict: Verdict = "stubbed" if is_short else "kept"
-                outcomes.append(
-                    self._outcome(verdict, "fits", form.tokens, group.ids, form.group.notes)
-                )
+                notes = (*form.group.notes, *self._named(form.group))
+                outcomes.append(self._outcome(verdict, "fits", form.tokens, group.ids, notes))
             elif index in chosen:
                 outcomes.append(self._outcome("dropped", "other_provider", 0, group.ids))
             else:
                 reason = "before_the_cut" if index < start else "over_budget"
                 outcomes.append(self._outcome("dropped", reason, 0, group.ids))
         return Told(messages, [*outcomes, *self.rejected])
+
+    def _named(self, group: Group) -> tuple[str, ...]:
+        """Which kinds of media of a group are sent as words alone, such as `image_named`."""
+        named = (one for message in group.messages for one in self.dialect.named_only(message))
+        return tuple(dict.fromkeys(f"{one.type}_named" for one in named))
 
     def _outcome(
         self,

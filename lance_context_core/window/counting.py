@@ -20,6 +20,7 @@ from lance_context_core._util.lru import remembered
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.messages import Message, Part, iter_parts
 from lance_context_core.messages import parts as kinds
+from lance_context_core.window.providers.common import speaker_name
 
 IMAGE_TOKENS = 1_000
 """What a picture is taken for: more than most models charge for one of usual size."""
@@ -138,8 +139,9 @@ class Measure:
 
     def message(self, message: Message) -> int:
         """The tokens of all that a model is sent of a message, with its framing."""
-        name = self.text(message.name) if message.name else 0
-        return MESSAGE_TOKENS + name + self.parts(message.parts)
+        name = speaker_name(message)
+        named = 0 if name is None else self.text(f"{name}:")
+        return MESSAGE_TOKENS + named + self.parts(message.parts)
 
     def messages(self, messages: Iterable[Message]) -> int:
         """The tokens of several messages."""

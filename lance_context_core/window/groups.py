@@ -78,6 +78,11 @@ class _Call:
     """By the index of the call: the result, and the message that held it."""
     notes: list[str] = field(default_factory=list)
 
+    def name_of(self, index: int) -> str:
+        """The tool that was called: as the call says, or else its result."""
+        told = self.results[index][0].name if index in self.results else None
+        return self.calls[index].name or told or NAMELESS
+
     def open_index(self, result: ToolResultPart) -> int | None:
         """Which of its calls the result answers, and has no answer yet."""
         for index, call in enumerate(self.calls):
@@ -244,27 +249,26 @@ def _closed(made: _Call, *, is_last: bool) -> Group:
     """The group: the call, and one message a result, in the order of the calls."""
     is_open = is_last and len(made.results) < len(made.calls)
     notes = list(made.notes)
-    renamed = iter(made.call_ids)
-    parts = tuple(
-        replace(part, call_id=next(renamed), name=part.name or NAMELESS)
-        if isinstance(part, ToolCallPart)
-        else part
-        for part in made.message.parts
+    names = [made.name_of(index) for index in range(len(made.calls))]
+    renamed = (
+        replace(call, call_id=id, name=name)
+        for call, id, name in zip(made.calls, made.call_ids, names, strict=True)
+    )
+    parts: tuple[Part, ...] = tuple(
+        next(renamed) if isinstance(part, ToolCallPart) else part for part in made.message.parts
     )
     said = replaced(made.message, role="assistant", parts=_with_calls_last(parts))
     messages = [*made.before, said]
-    for index, call in enumerate(made.calls):
+    for index in range(len(made.calls)):
         if index in made.results:
             result, message = made.results[index]
-            told = replace(
-                result, call_id=made.call_ids[index], name=call.name or result.name or NAMELESS
-            )
+            told = replace(result, call_id=made.call_ids[index], name=names[index])
             messages.append(replaced(message, role="tool", name=None, parts=(told,)))
         elif not is_open:
             notes.append("result_added")
             stub = ToolResultPart(
                 call_id=made.call_ids[index],
-                name=call.name or NAMELESS,
+                name=names[index],
                 content=(TextPart(text=NO_RESULT),),
                 is_error=True,
             )

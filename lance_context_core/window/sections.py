@@ -20,6 +20,7 @@ from lance_context_core._util.frozen import frozen_by_name, own_first
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.messages import Message
 from lance_context_core.search.options import SearchOptions
+from lance_context_core.types import ContextRecord
 from lance_context_core.window.sources import Sources
 from lance_context_core.window.window import Quoted
 
@@ -49,6 +50,9 @@ class Offer:
     """Best first; those that are chosen are quoted together, as data, in one message."""
     messages: Sequence[Message] = ()
     """Or messages, as they are, all of them or none."""
+    later: Sequence[Snippet] = ()
+    """Items of a section in the prefix that are newer than the cut of the history: they stand in the
+    tail, so that the prefix stays as it is until the next cut."""
     notes: tuple[str, ...] = ()
     """What the report shall tell."""
 
@@ -151,12 +155,18 @@ class PinnedSection(Section):
 
 @frozen_by_name
 class ProfileSection(Section):
-    """What is known of the user: the memories that were added last, the oldest of them first."""
+    """What is known of the user: the memories that were added last, the oldest of them first.
+
+    In the prefix are those that were there before the first message that the history shows, so that
+    the prefix changes only when the history is cut anew; those that were added since stand in the tail.
+    In the prefix they take at most its `share`, and without one what is left.
+    """
 
     limit: int = 50
     share: float | None = 0.1
     placement: Placement = "prefix"
     priority: int = 70
+    follows_history: bool = True
 
     def __post_init__(self) -> None:
         Section.__post_init__(self)
@@ -164,9 +174,15 @@ class ProfileSection(Section):
 
     async def offer(self, sources: Sources) -> Offer:
         """The user's memories, the newest first."""
+        since = await sources.cut_at() if self.placement == "prefix" else None
         found = await sources.memories(self.limit)
-        items = [item_of(one, order=-rank) for rank, one in enumerate(found)]
-        return Offer(items=items)
+        if since is None:
+            return Offer(items=_newest_first(found))
+        later = [one for one in found if one.created_at >= since]
+        before = found[len(later) :]
+        if later and len(found) == self.limit:
+            before = await sources.memories(self.limit, before=since)
+        return Offer(items=_newest_first(before), later=_newest_first(later))
 
 
 @frozen_by_name
@@ -334,6 +350,11 @@ def _check_counts(section: Section, *names: str) -> None:
             continue
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
             raise InvalidRequestError(f"{name}={shown(value)}: give a number, 0 or more")
+
+
+def _newest_first(found: Sequence[ContextRecord]) -> list[Snippet]:
+    """Items of records of which the newest comes first, to be quoted the oldest first."""
+    return [item_of(one, order=-rank) for rank, one in enumerate(found)]
 
 
 def _in_order(items: Sequence[Snippet]) -> list[Snippet]:

@@ -6,7 +6,6 @@ from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.codecs.records import from_row
@@ -28,15 +27,13 @@ from lance_context_core.stores.memory import AsyncMemory
 from lance_context_core.stores.records.scoped import WITHOUT_BLOB, Records
 from lance_context_core.stores.vectors import AsyncVectors
 from lance_context_core.types import ContextRecord, Document, SearchHit
-from lance_context_core.window.truncation import is_enough
+from lance_context_core.window.truncation import is_enough, size_of, sizes_of
 
 # The end of a session: read from the newest message backwards, as far as a budget might reach.
 #
 # What was read is kept among the hot scopes, and what is said since is laid behind it: a conversation that
 # goes on is not read again for each of its windows.
 
-_FRAMING_BYTES = 16
-"""What a message is taken for beside its text."""
 _ROW_BYTES = 600
 """What a row takes in memory beside its texts, about."""
 _FLEETING = ("expires_at", "retired_at")
@@ -59,7 +56,7 @@ class Ending:
     state: Position = NEVER
     """What of the table is in it."""
     sizes: tuple[int, ...]
-    """The bytes of each message's text, and a few more for what is around it, in order."""
+    """What each message is taken for, by `size_of`, in order."""
     last_user: int | None
     """Which message of the session is the last that a user says, if it is among these."""
     _plain: dict[int, Row] = field(default_factory=dict)
@@ -106,7 +103,7 @@ class Ending:
             found = replace(
                 found,
                 added=(*found.added, row),
-                sizes=(*found.sizes, len((row["text"] or "").encode()) + _FRAMING_BYTES),
+                sizes=(*found.sizes, size_of(row["text"])),
                 last_user=place if _is_user(row["role"], row["parts"]) else found.last_user,
             )
         return found
@@ -169,15 +166,13 @@ async def _read(table: Table, where: sql.Clause, *, room: int, block: int) -> En
 
 
 def _of(rows: pa.Table, first: int, state: Position) -> Ending:
-    lengths = pc.fill_null(pc.binary_length(rows["text"]), 0)
     roles = rows["role"].to_pylist()
     user = None
     for index in range(len(roles) - 1, -1, -1):
         if roles[index] == "user" and _is_user("user", rows["parts"][index].as_py()):
             user = first + index
             break
-    sizes = tuple(int(one) + _FRAMING_BYTES for one in lengths.to_pylist())
-    return Ending(rows=rows, first=first, state=state, sizes=sizes, last_user=user)
+    return Ending(rows=rows, first=first, state=state, sizes=sizes_of(rows["text"]), last_user=user)
 
 
 def _is_user(role: str, parts: str | None) -> bool:
@@ -277,9 +272,16 @@ class Sources:
             raise NotFoundError(f"there are no records {missing}: pin what is there")
         return [found[id] for id in ids]
 
-    async def memories(self, limit: int) -> list[ContextRecord]:
-        """The user's memories, the newest first."""
-        return await AsyncMemory(self._records).latest(user_id=self.user_id, limit=limit)
+    async def cut_at(self) -> datetime | None:
+        """When the first message was said that the history shows; None if it shows none."""
+        shown = await self.messages(self.cut, self.cut + 1)
+        return shown[0].created_at if shown else None
+
+    async def memories(self, limit: int, *, before: datetime | None = None) -> list[ContextRecord]:
+        """The user's memories, the newest first; those that were added `before` a moment, if given."""
+        filter = None if before is None else {"created_at": {"$lt": before.isoformat()}}
+        memory = AsyncMemory(self._records)
+        return await memory.latest(user_id=self.user_id, limit=limit, filter=filter)
 
     async def recall(
         self, limit: int, *, options: SearchOptions | None = None

@@ -11,6 +11,9 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import accumulate
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.window.groups import Group
 
@@ -36,6 +39,25 @@ class Places:
     def offset(self) -> int:
         """The message from which on the session has to be read."""
         return self.starts[self.nearest]
+
+
+_PIECES = r"[A-Za-z]{1,9}|[0-9]{1,3}|[!-/:-@\[-`{-~]{1,2}|[^\x00-\x7f]"
+"""What is about a token. Bytes are not: English has five of them a token, Chinese and code two or three."""
+_PIECE = re.compile(_PIECES)
+_FRAMING_BYTES = 16
+"""What a message is taken for beside its text."""
+
+
+def size_of(text: str | None) -> int:
+    """What a message of that text is taken for, in bytes, of which there are `BYTES_A_TOKEN`."""
+    pieces = sum(1 for _ in _PIECE.finditer(text or ""))
+    return pieces * BYTES_A_TOKEN + _FRAMING_BYTES
+
+
+def sizes_of(texts: pa.ChunkedArray) -> tuple[int, ...]:
+    """`size_of` each of these texts."""
+    pieces = pc.fill_null(pc.count_substring_regex(texts, _PIECES), 0).to_pylist()
+    return tuple(int(one) * BYTES_A_TOKEN + _FRAMING_BYTES for one in pieces)
 
 
 def block_of(room: int) -> int:

@@ -9,6 +9,8 @@ from typing import Any, Literal
 from lance_context_core._util.frozen import frozen_by_name, own_first
 from lance_context_core.messages import Message
 from lance_context_core.types import ChannelScore
+from lance_context_core.window.counting import Budget
+from lance_context_core.window.overflow import shorter_room
 from lance_context_core.window.providers import DialectName, dialect
 from lance_context_core.window.providers.common import Violation
 
@@ -32,7 +34,7 @@ class Outcome:
     ids: tuple[str, ...] = ()
     """The ids of the records that it is made of."""
     notes: tuple[str, ...] = ()
-    """What was changed in it, such as `result_added` or `reasoning_left_out`."""
+    """What was changed in it, such as `result_added`, `reasoning_left_out` or `image_named`."""
 
 
 @frozen_by_name
@@ -44,7 +46,8 @@ class Report:
     n_not_considered: int = 0
     """How many messages of the session are so far back that they were not looked at."""
     notes: tuple[str, ...] = ()
-    """What went wrong on the way and did no harm, such as `summary: it raised TimeoutError`."""
+    """What went wrong on the way and did no harm, such as `summary: it raised TimeoutError`; and the
+    pictures, sounds and files that the provider does not take where they stand, named in words."""
 
     def ids(self, *verdicts: Verdict) -> tuple[str, ...]:
         """The ids of the records to which this happened, each once, in order."""
@@ -134,6 +137,15 @@ class Window:
     def validate(self) -> list[Violation]:
         """The provider's rules that the rendered window breaks: none."""
         return dialect(self.dialect).validate(self.render())
+
+    def smaller_budget(self, error: BaseException) -> Budget | None:
+        """A budget for the next window, after the provider refused this one as too long.
+
+        None if the error says something else, such as a rate limit. The budget is by so much smaller
+        as the error says that the request was too long, else by a quarter.
+        """
+        room = shorter_room(self.tokens, error)
+        return None if room is None else Budget(total=room, margin=0)
 
     def cite(self, answer: str) -> Cited:
         """What the marks in an answer stand for, and which of them stand for nothing."""

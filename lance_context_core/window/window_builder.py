@@ -20,6 +20,7 @@ from lance_context_core.window.counting import (
 )
 from lance_context_core.window.params import asked
 from lance_context_core.window.providers import DialectName, dialect
+from lance_context_core.window.providers.common import told_of
 from lance_context_core.window.sections import HistorySection, Offer, Section, Snippet
 from lance_context_core.window.sources import Sources, ending_of
 from lance_context_core.window.truncation import block_of, places, quoted
@@ -55,6 +56,8 @@ class _Filled:
     messages: list[Message] = field(default_factory=list)
     outcomes: list[Outcome] = field(default_factory=list)
     tokens: int = 0
+    tail: list[Message] = field(default_factory=list)
+    """Messages of a section of the prefix that stand in the tail."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -134,7 +137,7 @@ class WindowBuilder:
             offset=self.n_not_considered,
             cuts=cuts,
             min_turns=0 if section is None else section.min_turns,
-            provider=dialect(self.dialect).provider,
+            dialect=dialect(self.dialect),
             measure=self.measure,
         )
 
@@ -178,7 +181,8 @@ class WindowBuilder:
             if not isinstance(one, HistorySection)
             and (one.placement == "prefix" and not one.follows_history) == (placement == "prefix")
         ]
-        return sorted(placed, key=lambda one: -one.priority)
+        # Marks in the prefix must not depend on what stands behind it.
+        return sorted(placed, key=lambda one: (one.placement != "prefix", -one.priority))
 
     # What
 
@@ -196,7 +200,13 @@ class WindowBuilder:
         if offer.messages:
             self._fill_messages(section, offer.messages, allotted, filled)
         if offer.items:
-            self._fill_items(section, offer.items, allotted - filled.tokens, filled)
+            room = allotted - filled.tokens
+            if section.placement == "prefix" and section.follows_history:
+                # What the history leaves is more in one turn, and less in the next.
+                room = min(room, section.wants(self.room) or room)
+            self._fill_items(section, offer.items, room, filled, filled.messages)
+        if offer.later:
+            self._fill_items(section, offer.later, allotted - filled.tokens, filled, filled.tail)
         self._took(section.name)
 
     def _fill_messages(
@@ -219,7 +229,12 @@ class WindowBuilder:
             filled.tokens += size
 
     def _fill_items(
-        self, section: Section, items: Sequence[Snippet], allotted: int, filled: _Filled
+        self,
+        section: Section,
+        items: Sequence[Snippet],
+        allotted: int,
+        filled: _Filled,
+        into: list[Message],
     ) -> None:
         """Take the best items that fit, passing over what is too long; quote them in their order."""
         sizes = [self.measure.text(quoted_line(one, "m000") + "\n") for one in items]
@@ -253,7 +268,7 @@ class WindowBuilder:
                 )
             )
         if taken and message is not None:
-            filled.messages.append(message)
+            into.append(message)
             filled.tokens += size
             if section.cited:
                 for item in self._ordered(items, taken):
@@ -289,8 +304,12 @@ class WindowBuilder:
         tail = [
             message
             for section in self.sections
-            if section.placement != "prefix" and not isinstance(section, HistorySection)
-            for message in self._of(section.name)
+            if not isinstance(section, HistorySection)
+            for message in (
+                self.filled[section.name].tail
+                if section.placement == "prefix"
+                else self._of(section.name)
+            )
         ]
         n_waiting = talk.n_waiting(said)
         stable, waiting = said[: len(said) - n_waiting], said[len(said) - n_waiting :]
@@ -301,6 +320,7 @@ class WindowBuilder:
                 "window: append a message, or pass it as messages"
             )
         self._tell_covered(talk)
+        self._tell_named()
         sizes = tuple(map(self.measure.message, messages))
         names = [one.name for one in self.sections]
         names += [talk.name] if talk.name not in names else []
@@ -331,6 +351,18 @@ class WindowBuilder:
             else one
             for one in self.filled[talk.name].outcomes
         ]
+
+    def _tell_named(self) -> None:
+        """Say which media are sent as words alone."""
+        to = dialect(self.dialect)
+        for name, filled in self.filled.items():
+            for message in (*filled.messages, *filled.tail):
+                where = f" of message {message.id}" if message.id else ""
+                self.notes += [
+                    f"{name}: the {told_of(part)}{where} is named in words: "
+                    f"{to.name} does not take it there"
+                    for part in to.named_only(message)
+                ]
 
     def _of(self, name: str) -> list[Message]:
         return self.filled[name].messages

@@ -8,9 +8,10 @@ from dataclasses import field
 from enum import StrEnum
 
 from lance_context_core._util.frozen import frozen
+from lance_context_core.errors import InvalidRequestError
 from lance_context_core.messages import Message
 from lance_context_core.protocols import HistoryProvider
-from lance_context_core.window.compaction.plans import CompactionStrategy, Plan, Summariser
+from lance_context_core.window.compaction.plans import CompactionStrategy, Plan, Summariser, whole
 from lance_context_core.window.compaction.strategies import (
     CompactionPipeline,
     SelectiveToolCallCompactionStrategy,
@@ -18,6 +19,7 @@ from lance_context_core.window.compaction.strategies import (
     SummarizationCompaction,
     TokenBudgetComposedStrategy,
     ToolResultCompactionStrategy,
+    check_ratio,
 )
 
 
@@ -141,9 +143,18 @@ def for_context_window(
     """Old results are cut, old calls dropped, the rest summarised if there is a summariser.
 
     It acts once a conversation exceeds `trigger` of what the model takes beside its answer, and goes on
-    down to `target` of that.
+    down to `target` of that. Raises InvalidRequestError for numbers that leave no room.
     """
-    room = context_window - reserve_output
+    room = whole(context_window, "context_window", least=1) - whole(
+        reserve_output, "reserve_output"
+    )
+    if room < 1:
+        raise InvalidRequestError(
+            f"context_window={context_window} leaves no room: reserve_output={reserve_output} "
+            "takes it all"
+        )
+    check_ratio(trigger, "trigger")
+    check_ratio(target, "target")
     strategies: list[CompactionStrategy] = [
         ToolResultCompactionStrategy(1_500),
         SelectiveToolCallCompactionStrategy(5),

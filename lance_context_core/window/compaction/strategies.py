@@ -259,7 +259,7 @@ class TokenBudgetComposedStrategy(Strategy):
         if not self._strategies:
             raise InvalidRequestError("strategies is empty: give at least one")
         self._budget = whole(token_budget, "token_budget", least=1)
-        _check_ratio(target_ratio, "target_ratio")
+        check_ratio(target_ratio, "target_ratio")
         self._target = int(token_budget * target_ratio)
 
     @classmethod
@@ -281,7 +281,7 @@ class TokenBudgetComposedStrategy(Strategy):
         if context_window is None:
             context_window = context_window_of(model)
         window = whole(context_window, "context_window", least=1)
-        _check_ratio(trigger_ratio, "trigger_ratio")
+        check_ratio(trigger_ratio, "trigger_ratio")
         return cls(strategies, max(1, int(window * trigger_ratio)), target_ratio=target_ratio)
 
     async def plan(self, plan: Plan) -> Plan:
@@ -317,6 +317,7 @@ def checked(strategies: object) -> list[CompactionStrategy]:
     return found
 
 
-def _check_ratio(ratio: object, name: str) -> None:
+def check_ratio(ratio: object, name: str) -> None:
+    """Raise InvalidRequestError unless it is a number above 0, up to 1."""
     if isinstance(ratio, bool) or not isinstance(ratio, int | float) or not 0 < ratio <= 1:
         raise InvalidRequestError(f"{name}={shown(ratio)}: give a number above 0, up to 1")

@@ -1,11 +1,12 @@
 """Anthropic's Messages: users and the assistant by turns, results at the head of the user's."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from lance_context_core.messages import (
+    FilePart,
     ImagePart,
+    MediaPart,
     Message,
     Part,
     ReasoningPart,
@@ -13,21 +14,27 @@ from lance_context_core.messages import (
     ToolResultPart,
     UnknownPart,
 )
+from lance_context_core.messages.parts import iter_parts
+from lance_context_core.window.providers import rules
 from lance_context_core.window.providers.common import (
+    BEGINNING,
+    NAMES,
+    Named,
     Violation,
     arguments,
-    data_of,
+    escaped,
     speaker,
+    spoken,
     texts,
     words,
 )
+from lance_context_core.window.providers.media import PDF, PICTURES, Place, Source, source_of
+from lance_context_core.window.providers.rules import ANTHROPIC_IDS
 
 MAX_BREAKPOINTS = 4
-_IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
-_NOT_IN_AN_ID = re.compile(r"[^a-zA-Z0-9_-]")
 
 
-class Anthropic:
+class Anthropic(Named):
     """The system beside the messages, which begin with a user's; the same roles are merged."""
 
     name = "anthropic"
@@ -43,17 +50,74 @@ class Anthropic:
         for index, message in enumerate(messages):
             role = speaker(message)
             if role == "system":
-                blocks = [{"type": "text", "text": text}] if (text := texts(message.parts)) else []
+                text = texts(spoken(message))
+                blocks = [{"type": "text", "text": text}] if text else []
                 # In between it would be the system's for all turns: it is the user's side there.
                 into = _turn(turns, "user") if turns else system
             else:
-                blocks = [block for part in message.parts for block in _blocks(part)]
+                turn: Place = "assistant" if role == "assistant" else "user"
+                blocks = [block for part in spoken(message) for block in self._blocks(part, turn)]
                 into = _turn(turns, "assistant" if role == "assistant" else "user")
             into += blocks
             if index in marked and into and into[-1]["type"] not in _UNMARKED:
                 into[-1] = {**into[-1], "cache_control": {"type": "ephemeral"}}
-        sent = [turn for turn in turns if turn["content"]]
-        return {**({"system": system} if system else {}), "messages": _merged(sent)}
+        sent = _merged([turn for turn in turns if turn["content"]])
+        if (sent and sent[0]["role"] != "user") or (messages and not sent):
+            sent.insert(0, {"role": "user", "content": [{"type": "text", "text": BEGINNING}]})
+        return {**({"system": system} if system else {}), "messages": sent}
+
+    def _blocks(self, part: Part, place: Place) -> list[dict[str, Any]]:
+        match part:
+            case ToolCallPart():
+                return [
+                    {
+                        "type": "tool_use",
+                        "id": _id(part.call_id),
+                        "name": escaped(part.name, NAMES),
+                        "input": arguments(part),
+                    }
+                ]
+            case ToolResultPart():
+                inner: Place = "failed" if part.is_error else "result"
+                content = [
+                    block
+                    for one in iter_parts(part.content)
+                    if not isinstance(one, ToolResultPart)
+                    for block in self._content(one, inner)
+                ]
+                result: dict[str, Any] = {"type": "tool_result", "tool_use_id": _id(part.call_id)}
+                if content:
+                    result["content"] = content
+                return [{**result, "is_error": True} if part.is_error else result]
+            case ReasoningPart():
+                if part.signature:
+                    thought = {"thinking": part.text, "signature": part.signature}
+                    return [{"type": "thinking", **thought}]
+                return []
+            case UnknownPart() if part.type in ("redacted_thinking", "thinking", "compaction"):
+                return [{"type": part.type, **part.payload}]
+        return self._content(part, place)
+
+    def _content(self, part: Part, place: Place) -> list[dict[str, Any]]:
+        if isinstance(part, MediaPart) and (block := self._sent(part, place)):
+            return [block]
+        text = words(part) or ""
+        if place == "assistant":
+            text = text.rstrip()  # What the model goes on from must not end in spaces.
+        return [{"type": "text", "text": text}] if text.strip() else []
+
+    def _sent(self, part: MediaPart, place: Place) -> dict[str, Any] | None:
+        if place not in ("user", "result"):
+            return None
+        from_ = source_of(part)
+        if isinstance(part, ImagePart):
+            source = _source(from_, PICTURES, at=(None, *PICTURES))
+            return None if source is None else {"type": "image", "source": source}
+        if isinstance(part, FilePart):
+            source = _source(from_, (PDF,), at=(PDF,)) or _text_source(from_)
+            title = {"title": part.name[:255]} if part.name else {}
+            return None if source is None else {"type": "document", "source": source, **title}
+        return None
 
     def validate(self, request: Mapping[str, Any]) -> list[Violation]:
         """A user's turn first, roles by turns, results of all calls at the head of the next turn."""
@@ -71,8 +135,6 @@ class Anthropic:
             kinds = [block.get("type") for block in blocks]
             if not blocks:
                 broken.append(Violation(rule="empty_content", index=index))
-            if any(b.get("type") == "text" and not str(b.get("text")).strip() for b in blocks):
-                broken.append(Violation(rule="empty_text", index=index))
             if message.get("role") not in ("user", "assistant"):
                 broken.append(Violation(rule="unknown_role", index=index))
             answers = [block.get("tool_use_id") for block in blocks if block in _results(blocks)]
@@ -104,10 +166,29 @@ class Anthropic:
                 broken.append(Violation(rule="assistant_twice", index=index))
         if n_marks > MAX_BREAKPOINTS:
             broken.append(Violation(rule="too_many_breakpoints", index=-1, detail=f"{n_marks}"))
-        return broken
+        return broken + rules.anthropic(request)
 
 
 _UNMARKED = ("thinking", "redacted_thinking")
+
+
+def _source(
+    from_: Source, types: Sequence[str], *, at: Sequence[str | None]
+) -> dict[str, Any] | None:
+    """Bytes of one of these types, a URL of one of the types `at`, or a file that was uploaded."""
+    if from_.data and from_.media_type in types:
+        return {"type": "base64", "media_type": from_.media_type, "data": from_.base64}
+    if from_.is_at("https") and from_.media_type in at:
+        return {"type": "url", "url": from_.url}
+    return {"type": "file", "file_id": from_.file_id} if from_.is_file_of("file_") else None
+
+
+def _text_source(from_: Source) -> dict[str, Any] | None:
+    """A file that is plain text, as that."""
+    if from_.media_type != "text/plain":
+        return None
+    text = (from_.data or b"").decode("utf-8", "replace")
+    return {"type": "text", "media_type": "text/plain", "data": text} if text.strip() else None
 
 
 def _results(blocks: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -133,45 +214,6 @@ def _merged(turns: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return merged
 
 
-def _blocks(part: Part) -> list[dict[str, Any]]:
-    match part:
-        case ToolCallPart():
-            return [
-                {
-                    "type": "tool_use",
-                    "id": _id(part.call_id),
-                    "name": part.name,
-                    "input": arguments(part),
-                }
-            ]
-        case ToolResultPart():
-            content = [block for inner in part.content for block in _content(inner)]
-            result: dict[str, Any] = {"type": "tool_result", "tool_use_id": _id(part.call_id)}
-            if content:
-                result["content"] = content
-            return [{**result, "is_error": True} if part.is_error else result]
-        case ReasoningPart():
-            if part.signature:
-                return [{"type": "thinking", "thinking": part.text, "signature": part.signature}]
-            return []
-        case UnknownPart() if part.type in ("redacted_thinking", "thinking", "compaction"):
-            return [{"type": part.type, **part.payload}]
-    return _content(part)
-
-
-def _content(part: Part) -> list[dict[str, Any]]:
-    if isinstance(part, ToolResultPart):
-        return [block for inner in part.content for block in _content(inner)]
-    if isinstance(part, ImagePart):
-        if part.url is not None:
-            return [{"type": "image", "source": {"type": "url", "url": part.url}}]
-        if part.data is not None and part.media_type in _IMAGES:
-            source = {"type": "base64", "media_type": part.media_type, "data": data_of(part)}
-            return [{"type": "image", "source": source}]
-    text = words(part)
-    return [{"type": "text", "text": text}] if text and text.strip() else []
-
-
 def _id(id: str | None) -> str:
     """An id in the letters that are allowed; the same one for a call and its results."""
-    return _NOT_IN_AN_ID.sub(lambda found: f"_{ord(found[0]):x}_", id or "")
+    return escaped(id or "", ANTHROPIC_IDS)

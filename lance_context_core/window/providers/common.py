@@ -1,15 +1,17 @@
 """What the dialects share: what a dialect is, a broken rule, and parts that have no form of their own."""
 
-import base64
+import hashlib
+import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 from lance_context_core._util.checks import dumps
 from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.messages import (
     DataPart,
-    ImagePart,
     MediaPart,
     Message,
     Part,
@@ -18,9 +20,14 @@ from lance_context_core.messages import (
     ToolResultPart,
     UnknownPart,
 )
+from lance_context_core.messages.parts import iter_parts
+from lance_context_core.window.providers.media import Place, placed
 
 ANSWERED = "[done]"
 """What an empty result is sent as: some providers refuse nothing at all."""
+
+BEGINNING = "[The conversation begins here.]"
+"""What a user says first where nobody else does: some providers want one to begin."""
 
 
 @frozen_by_name
@@ -54,6 +61,16 @@ class Dialect(Protocol):
     def validate(self, request: Mapping[str, Any]) -> list[Violation]:
         """The rules that such a request breaks; a call that waits for results may stand at its end."""
 
+    def tool_name(self, name: str) -> str:
+        """The name under which a tool is sent: the same one, unless the provider refuses it.
+
+        Two tools never have one name. Name your tools so in the request, and find them by it in the
+        answer.
+        """
+
+    def named_only(self, message: Message) -> tuple[MediaPart, ...]:
+        """The pictures, sounds, films and files of a message that are sent as words, not as themselves."""
+
 
 def speaker(message: Message) -> str:
     """`system`, `assistant`, `tool` or `user`: whatever else there is has said something to the model."""
@@ -66,7 +83,90 @@ def speaker(message: Message) -> str:
     return "user"
 
 
-class Uncached(ABC):
+# Who speaks. Where a provider has no field for a name, or refuses this one, it stands before the text.
+
+_ROLES = {
+    "system": ("system", "developer"),
+    "assistant": ("assistant", "ai", "model"),
+    "user": ("user", "human"),
+}
+"""What says no more than whose side it is."""
+
+
+def speaker_name(message: Message) -> str | None:
+    """Who says a message, where the role does not tell; a role of no provider's is a name, too."""
+    if (side := speaker(message)) == "tool":
+        return None
+    name = " ".join((message.name or message.role).split())
+    return None if not name or name.casefold() in _ROLES[side] else name
+
+
+def spoken(message: Message) -> tuple[Part, ...]:
+    """The parts of a message, of which the first that says something begins with who says it."""
+    name = speaker_name(message)
+    if name is None:
+        return message.parts
+    for index, part in enumerate(message.parts):
+        if isinstance(part, ToolResultPart) or not (words(part) or "").strip():
+            continue
+        if isinstance(part, TextPart):
+            told: tuple[Part, ...] = (TextPart(text=f"{name}: {part.text}", extra=part.extra),)
+        else:
+            told = (TextPart(text=f"{name}:"), part)
+        return (*message.parts[:index], *told, *message.parts[index + 1 :])
+    return message.parts
+
+
+# The names of tools and the ids of calls, in the letters that a provider takes. Nothing is remembered:
+# what a name is sent as depends on the name alone, so that a cached prefix stays the same.
+
+NAMES = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+"""What OpenAI and Anthropic take as the name of a tool."""
+
+_ESCAPED = re.compile(r"_x[0-9a-f]{10}$")
+_LIMIT = 40
+"""Of what is escaped: no provider takes less."""
+
+
+def escaped(text: str, fine: re.Pattern[str]) -> str:
+    """The text where it is `fine`; else its letters, and a digest by which it differs from all others."""
+    if fine.fullmatch(text) and not _ESCAPED.search(text):
+        return text
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=5).hexdigest()
+    letters = re.sub(r"[^a-zA-Z0-9_-]", "_", text)
+    if letters and not letters[0].isalpha():
+        letters = f"_{letters}"
+    return f"{letters[: _LIMIT - len(digest) - 2]}_x{digest}"
+
+
+class Named(ABC):
+    """What all dialects share: the names of tools, and which media are sent as words."""
+
+    def tool_name(self, name: str) -> str:
+        """See `Dialect.tool_name`."""
+        return escaped(name, NAMES)
+
+    def named_only(self, message: Message) -> tuple[MediaPart, ...]:
+        """See `Dialect.named_only`."""
+        side = speaker(message)
+        turn: Place = "assistant" if side == "assistant" else "user"
+        return tuple(
+            part
+            for part, place in placed(message, "system" if side == "system" else turn)
+            if isinstance(part, MediaPart) and self._sent(_head(part), place) is None
+        )
+
+    @abstractmethod
+    def _sent(self, part: MediaPart, place: Place) -> dict[str, Any] | None:
+        """What a picture, sound, film or file is sent as at a place; None if it can only be named."""
+
+
+def _head(part: MediaPart) -> MediaPart:
+    """The part with no more of its bytes than tell of what type they are."""
+    return part if part.data is None else replace(part, data=part.data[:64])
+
+
+class Uncached(Named):
     """A dialect without marks of what is to be cached: the provider finds that by itself."""
 
     def render(
@@ -97,6 +197,12 @@ def words(part: Part) -> str | None:
         case UnknownPart():
             return None if is_opaque(part) else dumps({"type": part.type, **part.payload})
     return None
+
+
+def told_of(part: MediaPart) -> str:
+    """A picture, sound, film or file in a few words, for a report."""
+    called = part.name or getattr(part, "caption", None) or part.media_type or ""
+    return f"{part.type} {called[:60]}".strip()
 
 
 def texts(parts: Iterable[Part]) -> str:
@@ -136,43 +242,56 @@ def answers(message: Message) -> list[tuple[str | None, str]]:
 
 
 def content(
-    parts: Sequence[Part], *, text: str, picture: Callable[[str], dict[str, Any]]
+    parts: Sequence[Part], *, text: str, media: Callable[[MediaPart], dict[str, Any] | None]
 ) -> str | list[dict[str, Any]]:
-    """What is said as a text; where there are pictures, as a list.
+    """What is said as a text; where there are media that are sent, as a list.
 
-    In it are what `picture` makes of a URL, and texts under the type `text`.
+    In it are what `media` makes of these, and texts under the type `text`.
     """
-    if not any(image_url(part) for part in parts):
-        return texts(parts)
+    told = [part for part in iter_parts(parts) if not isinstance(part, ToolResultPart)]
+    sent = [media(part) if isinstance(part, MediaPart) else None for part in told]
+    if not any(sent):
+        return texts(told)
     found: list[dict[str, Any]] = []
-    for part in parts:
-        if url := image_url(part):
-            found.append(picture(url))
-        elif told := words(part):
-            found.append({"type": text, "text": told})
+    for part, block in zip(told, sent, strict=True):
+        if block is not None:
+            found.append(block)
+        elif (said := words(part)) and said.strip():
+            found.append({"type": text, "text": said})
     return found
 
 
+def begun(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """What is sent of messages of which nothing is left that the provider takes."""
+    return [{"role": "user", "content": BEGINNING}] if messages else []
+
+
 def arguments_text(call: ToolCallPart) -> str:
-    """The arguments as the text of JSON, or as the raw text that they are."""
-    return call.arguments if isinstance(call.arguments, str) else dumps(call.arguments)
+    """The arguments as the text of a JSON object."""
+    return dumps(arguments(call))
 
 
 def arguments(call: ToolCallPart) -> dict[str, Any]:
-    """The arguments by name; raw text that is none stands under `input`."""
-    if isinstance(call.arguments, str):
-        return {"input": call.arguments} if call.arguments else {}
-    return dict(call.arguments)
+    """The arguments by name; raw text that is no JSON object stands under `input`."""
+    if not isinstance(call.arguments, str):
+        return dict(call.arguments)
+    if not call.arguments.strip():
+        return {}
+    found = as_object(call.arguments)
+    return {"input": call.arguments} if found is None else found
 
 
-def data_of(part: MediaPart) -> str | None:
-    """The bytes in base64, where it has them."""
-    return None if part.data is None else base64.b64encode(part.data).decode()
+def as_object(text: object) -> dict[str, Any] | None:
+    """The JSON object that a text is; None if it is none."""
+    try:
+        found = json.loads(str(text), parse_constant=_no_json)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
 
 
-def image_url(part: Part) -> str | None:
-    """The URL of a picture, where it has one."""
-    return part.to_url() if isinstance(part, ImagePart) else None
+def _no_json(name: str) -> None:
+    raise ValueError(name)
 
 
 # A role and a text a message, for whatever takes no more: calls and results are told in words.
@@ -188,7 +307,9 @@ class Plain(Uncached):
         """The messages: `{"role": …, "content": …}`."""
         rendered = []
         for message in messages:
-            lines = [texts(part for part in message.parts if part not in results(message))]
+            lines = [
+                texts(part for part in spoken(message) if not isinstance(part, ToolResultPart))
+            ]
             lines += [
                 f"[call {call.call_id}] {call.name}({_text(call.arguments)})"
                 for call in calls(message)
@@ -199,7 +320,14 @@ class Plain(Uncached):
             text = "\n".join(line for line in lines if line)
             if text:
                 rendered.append({"role": speaker(message), "content": text})
-        return {"messages": rendered}
+        return {"messages": rendered or begun(messages)}
+
+    def tool_name(self, name: str) -> str:
+        """The name itself: in words any will do."""
+        return name
+
+    def _sent(self, part: MediaPart, place: Place) -> None:
+        del part, place
 
     def validate(self, request: Mapping[str, Any]) -> list[Violation]:
         """No message is empty, and there is one."""

@@ -11,11 +11,16 @@ from lance_context_core.messages import (
     ToolCallPart,
     ToolResultPart,
 )
-from lance_context_core.window.providers import common
+from lance_context_core.window.providers import common, rules
 from lance_context_core.window.providers.common import Uncached, Violation
+from lance_context_core.window.providers.media import Place, source_of
+from lance_context_core.window.providers.rules import GEMINI_MEDIA, GEMINI_NAMES
 
 UNSIGNED = "skip_thought_signature_validator"
 """What stands for the signature of a call that another model made: the API knows it."""
+
+_FILES = "https://generativelanguage.googleapis.com/v1beta/"
+"""Before the name of an uploaded file it makes its address."""
 
 
 class Gemini(Uncached):
@@ -31,19 +36,64 @@ class Gemini(Uncached):
         for message in messages:
             role = common.speaker(message)
             if role == "system":
-                told = [{"text": text}] if (text := common.texts(message.parts)) else []
+                text = common.texts(common.spoken(message))
+                told = [{"text": text}] if text else []
                 if contents:
                     _of(contents, "user").extend(told)
                 else:
                     system += told
-            elif parts := [one for part in message.parts for one in _parts(part)]:
+                continue
+            turn: Place = "assistant" if role == "assistant" else "user"
+            if parts := [one for part in common.spoken(message) for one in self._parts(part, turn)]:
                 # A call of one message and a call of the next are two steps, not parallel ones.
                 _of(contents, "model" if role == "assistant" else "user").extend(parts)
+        if (contents and contents[0]["role"] != "user") or (messages and not contents):
+            contents.insert(0, {"role": "user", "parts": [{"text": common.BEGINNING}]})
         _sign(contents)
         return {
             **({"systemInstruction": {"parts": system}} if system else {}),
             "contents": contents,
         }
+
+    def tool_name(self, name: str) -> str:
+        """See `Dialect.tool_name`."""
+        return common.escaped(name, GEMINI_NAMES)
+
+    def _parts(self, part: Part, place: Place) -> list[dict[str, Any]]:
+        match part:
+            case ToolCallPart():
+                made = {"name": self.tool_name(part.name), "args": common.arguments(part)}
+                call: dict[str, Any] = {"functionCall": made}
+                signature = part.extra.get("thought_signature") or part.extra.get(
+                    "thoughtSignature"
+                )
+                return [{**call, "thoughtSignature": signature} if signature else call]
+            case ToolResultPart():
+                key = "error" if part.is_error else "output"
+                response = {key: common.texts(part.content)}
+                name = self.tool_name(part.name or "")
+                return [{"functionResponse": {"name": name, "response": response}}]
+            case ReasoningPart():
+                if not part.signature:
+                    return []
+                return [{"text": part.text, "thought": True, "thoughtSignature": part.signature}]
+            case MediaPart() if (sent := self._sent(part, place)) is not None:
+                return [sent]
+        text = common.words(part)
+        return [{"text": text}] if text and text.strip() else []
+
+    def _sent(self, part: MediaPart, place: Place) -> dict[str, Any] | None:
+        source = source_of(part)
+        if place != "user" or source.media_type not in GEMINI_MEDIA:
+            return None
+        if source.data:
+            return {"inlineData": {"mimeType": source.media_type, "data": source.base64}}
+        uri = source.url if source.is_at("https", "gs") else None
+        if source.is_file_of("files/", _FILES):
+            uri = _FILES + str(source.file_id).removeprefix(_FILES)
+        if uri is None:
+            return None
+        return {"fileData": {"mimeType": source.media_type, "fileUri": uri}}
 
     def validate(self, request: Mapping[str, Any]) -> list[Violation]:
         """A user first, roles by turns, as many responses as calls right after them, signatures."""
@@ -66,13 +116,18 @@ class Gemini(Uncached):
                 broken.append(Violation(rule="result_without_call", index=index))
             elif len(answers) > len(waiting) or (len(answers) < len(waiting) and not may_wait):
                 broken.append(Violation(rule="responses_differ_from_calls", index=index))
+            elif unknown := set(answers) - set(waiting):
+                detail = f"{sorted(unknown)}"
+                broken.append(
+                    Violation(rule="responses_differ_from_calls", index=index, detail=detail)
+                )
             made = [part for part in parts if "functionCall" in part]
             if made and content.get("role") != "model":
                 broken.append(Violation(rule="call_of_a_user", index=index))
             if made and index > last_user and not made[0].get("thoughtSignature"):
                 broken.append(Violation(rule="call_without_signature", index=index))
             waiting = [part["functionCall"]["name"] for part in made]
-        return broken
+        return broken + rules.gemini(request)
 
 
 def _of(contents: list[dict[str, Any]], role: str) -> list[dict[str, Any]]:
@@ -94,28 +149,3 @@ def _sign(contents: list[dict[str, Any]]) -> None:
         made = [part for part in content["parts"] if "functionCall" in part]
         if made and not made[0].get("thoughtSignature"):
             made[0]["thoughtSignature"] = UNSIGNED
-
-
-def _parts(part: Part) -> list[dict[str, Any]]:
-    match part:
-        case ToolCallPart():
-            call: dict[str, Any] = {
-                "functionCall": {"name": part.name, "args": common.arguments(part)}
-            }
-            signature = part.extra.get("thought_signature") or part.extra.get("thoughtSignature")
-            return [{**call, "thoughtSignature": signature} if signature else call]
-        case ToolResultPart():
-            key = "error" if part.is_error else "output"
-            response = {"name": part.name or "", "response": {key: common.texts(part.content)}}
-            return [{"functionResponse": response}]
-        case ReasoningPart():
-            if not part.signature:
-                return []
-            return [{"text": part.text, "thought": True, "thoughtSignature": part.signature}]
-        case MediaPart() if part.media_type:
-            if part.data is not None:
-                return [{"inlineData": {"mimeType": part.media_type, "data": common.data_of(part)}}]
-            uri = part.url or part.file_id
-            return [{"fileData": {"mimeType": part.media_type, "fileUri": uri}}]
-    text = common.words(part)
-    return [{"text": text}] if text and text.strip() else []

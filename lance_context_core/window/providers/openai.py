@@ -3,18 +3,38 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lance_context_core.messages import Message, ReasoningPart, ToolCallPart, UnknownPart
+from lance_context_core.messages import (
+    AudioPart,
+    FilePart,
+    ImagePart,
+    MediaPart,
+    Message,
+    Part,
+    ReasoningPart,
+    ToolCallPart,
+    UnknownPart,
+)
+from lance_context_core.window.providers import rules
 from lance_context_core.window.providers.common import (
+    ANSWERED,
+    NAMES,
     Uncached,
     Violation,
     answers,
     arguments_text,
+    begun,
     calls,
     content,
+    escaped,
+    results,
     speaker,
+    speaker_name,
+    spoken,
     texts,
     words,
 )
+from lance_context_core.window.providers.media import PDF, PICTURES, Place, Source, source_of
+from lance_context_core.window.providers.rules import OPENAI_IDS, SOUNDS, SPEAKERS
 
 
 class OpenAIChat(Uncached):
@@ -27,8 +47,50 @@ class OpenAIChat(Uncached):
         """The `messages`."""
         rendered: list[dict[str, Any]] = []
         for message in messages:
-            rendered += _answers(message) if speaker(message) == "tool" else _said(message)
-        return {"messages": rendered}
+            rendered += _answers(message) if speaker(message) == "tool" else self._said(message)
+        return {"messages": rendered or begun(messages)}
+
+    def _said(self, message: Message) -> list[dict[str, Any]]:
+        """What somebody says or calls, as one message; as none where that is nothing."""
+        one: dict[str, Any] = {"role": speaker(message)}
+        name, parts = speaker_name(message), message.parts
+        if name and SPEAKERS.fullmatch(name):
+            one["name"] = name
+        else:
+            parts = spoken(message)
+        if one["role"] == "user":
+            one["content"] = content(
+                parts, text="text", media=lambda part: self._sent(part, "user")
+            )
+        else:
+            one["content"] = texts(parts) or None
+        if made := calls(message):
+            one["tool_calls"] = [
+                {
+                    "id": _id(call.call_id),
+                    "type": "function",
+                    "function": {
+                        "name": escaped(call.name, NAMES),
+                        "arguments": arguments_text(call),
+                    },
+                }
+                for call in made
+            ]
+        return [one] if one["content"] or made else []
+
+    def _sent(self, part: MediaPart, place: Place) -> dict[str, Any] | None:
+        if place != "user":
+            return None
+        source = source_of(part)
+        if isinstance(part, ImagePart):
+            url = _picture_url(source)
+            return None if url is None else {"type": "image_url", "image_url": {"url": url}}
+        if isinstance(part, AudioPart) and source.data and source.media_type in SOUNDS:
+            sound = {"data": source.base64, "format": SOUNDS[source.media_type]}
+            return {"type": "input_audio", "input_audio": sound}
+        if isinstance(part, FilePart) and (file := _file(part, source)):
+            return {"type": "file", "file": file}
+        return None
 
     def validate(self, request: Mapping[str, Any]) -> list[Violation]:
         """Every call answered by the `tool` messages right after it, no result without its call."""
@@ -54,34 +116,33 @@ class OpenAIChat(Uncached):
             seen |= set(waiting)
             if not message.get("content") and not message.get("tool_calls"):
                 broken.append(Violation(rule="empty_content", index=index))
-        return broken
+        return broken + rules.openai_chat(request)
 
 
 def _answers(message: Message) -> list[dict[str, Any]]:
-    return [{"role": "tool", "tool_call_id": id, "content": text} for id, text in answers(message)]
+    return [
+        {"role": "tool", "tool_call_id": _id(id), "content": text} for id, text in answers(message)
+    ]
 
 
-def _said(message: Message) -> list[dict[str, Any]]:
-    """What somebody says or calls, as one message; as none where that is nothing."""
-    one: dict[str, Any] = {"role": speaker(message)}
-    if one["role"] == "user":
-        one["content"] = content(message.parts, text="text", picture=_picture)
-    else:
-        one["content"] = texts(message.parts) or None
-    if made := calls(message):
-        one["tool_calls"] = [
-            {
-                "id": call.call_id,
-                "type": "function",
-                "function": {"name": call.name, "arguments": arguments_text(call)},
-            }
-            for call in made
-        ]
-    return [one] if one["content"] or made else []
+def _picture_url(source: Source) -> str | None:
+    """Where a picture of a type that is taken is, or its bytes as a URL."""
+    if source.media_type not in (PICTURES if source.data else (None, *PICTURES)):
+        return None
+    if source.data:
+        return source.data_url
+    return source.url if source.is_at("https", "http") else None
 
 
-def _picture(url: str) -> dict[str, Any]:
-    return {"type": "image_url", "image_url": {"url": url}}
+def _file(part: MediaPart, source: Source) -> dict[str, Any] | None:
+    """A PDF with its bytes, or a file that was uploaded."""
+    if source.data and source.media_type == PDF:
+        return {"filename": part.name or "document.pdf", "file_data": source.data_url}
+    return {"file_id": source.file_id} if source.is_file_of("file-") else None
+
+
+def _id(id: str | None) -> str:
+    return escaped(id or "", OPENAI_IDS)
 
 
 # OpenAI's Responses: one list of items, in which calls and results are found by their ids.
@@ -100,18 +161,39 @@ class OpenAIResponses(Uncached):
             role = speaker(message)
             if role == "tool":
                 items += [
-                    {"type": "function_call_output", "call_id": id, "output": text}
-                    for id, text in answers(message)
+                    {
+                        "type": "function_call_output",
+                        "call_id": _id(one.call_id),
+                        "output": self._content(one.content) or ANSWERED,
+                    }
+                    for one in results(message)
                 ]
             elif role == "assistant":
                 items += _said_item(message)
-            elif role == "user" and (
-                said := content(message.parts, text="input_text", picture=_picture_item)
-            ):
+            elif role == "user" and (said := self._content(spoken(message))):
                 items.append({"role": "user", "content": said})
-            elif role == "system" and (text := texts(message.parts)):
+            elif role == "system" and (text := texts(spoken(message))):
                 items.append({"role": "developer", "content": text})
-        return {"input": _followed(items)}
+        return {"input": _followed(items) or begun(messages)}
+
+    def _content(self, parts: Sequence[Part]) -> str | list[dict[str, Any]]:
+        return content(parts, text="input_text", media=lambda part: self._sent(part, "user"))
+
+    def _sent(self, part: MediaPart, place: Place) -> dict[str, Any] | None:
+        if place in ("assistant", "system"):
+            return None
+        source = source_of(part)
+        if isinstance(part, ImagePart):
+            if source.is_file_of("file-"):
+                return {"type": "input_image", "file_id": source.file_id}
+            url = _picture_url(source)
+            return None if url is None else {"type": "input_image", "image_url": url}
+        if isinstance(part, FilePart):
+            if source.media_type == PDF and source.is_at("https", "http"):
+                return {"type": "input_file", "file_url": source.url}
+            file = _file(part, source)
+            return None if file is None else {"type": "input_file", **file}
+        return None
 
     def validate(self, request: Mapping[str, Any]) -> list[Violation]:
         """Calls and outputs in pairs; reasoning before the model's item that it belongs to."""
@@ -142,13 +224,13 @@ class OpenAIResponses(Uncached):
             for id, index in made.items()
             if id not in answered and index < end
         ]
-        return broken
+        return broken + rules.openai_responses(request)
 
 
 def _said_item(message: Message) -> list[dict[str, Any]]:
     """The items of what the model said, in order."""
     items: list[dict[str, Any]] = []
-    for part in message.parts:
+    for part in spoken(message):
         if isinstance(part, ReasoningPart):
             item: dict[str, Any] = {"type": "reasoning", "summary": []}
             if part.text:
@@ -165,18 +247,14 @@ def _said_item(message: Message) -> list[dict[str, Any]]:
             items.append(
                 {
                     "type": "function_call",
-                    "call_id": part.call_id,
-                    "name": part.name,
+                    "call_id": _id(part.call_id),
+                    "name": escaped(part.name, NAMES),
                     "arguments": arguments_text(part),
                 }
             )
-        elif told := words(part):
+        elif (told := words(part)) and told.strip():
             items.append({"role": "assistant", "content": told})
     return items
-
-
-def _picture_item(url: str) -> dict[str, Any]:
-    return {"type": "input_image", "image_url": url}
 
 
 def _followed(items: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -4,6 +4,7 @@ from contextlib import suppress
 
 import pytest
 from core.window.histories import histories, numbered
+from core.window.refusals import refusals
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -65,6 +66,7 @@ def test_a_window_keeps_to_its_budget_and_its_providers_rules(
     assert window.tokens <= room
     assert window.messages
     assert window.validate() == []
+    assert refusals(dialect, window.render()) == []
     assert sum(one.tokens for one in window.report.outcomes) == window.tokens
     assert sum(window.tokens_by_section.values()) == window.tokens
     # Every message is accounted for, and the newest turn of the user is there.
@@ -88,6 +90,7 @@ def test_what_waits_for_results_is_kept_at_the_end(empty, dialect, messages, roo
     assert [type(one) for one in parts] == [ToolCallPart, ToolCallPart, ToolResultPart]
     assert [one.call_id for one in parts] == ["z1", "z2", "z1"]
     assert window.validate() == []
+    assert refusals(dialect, window.render()) == []
 
 
 @given(dialect=dialects, messages=histories(), room=rooms)

@@ -1,5 +1,6 @@
 """Histories that break every rule, summarisers that fail, counters that lie: a valid window, or one clear error."""
 
+import re
 import zlib
 
 import pytest
@@ -18,6 +19,7 @@ from lance_context_core.window import (
     PinnedSection,
     SummarySection,
     SystemSection,
+    for_context_window,
     groups,
     groups_of,
     sources,
@@ -118,6 +120,59 @@ def test_a_counter_that_raises_is_named(store):
 
 
 # Budgets
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        (lambda: 0, "total=0 leaves no room"),
+        (lambda: -1, "total=-1"),
+        (lambda: Budget(total=0), "total=0 leaves no room"),
+        (lambda: Budget(total=100, reserve_output=100), "reserve_output=100"),
+        (lambda: Budget(total=1), "total=1 leaves no room"),
+        (lambda: None, "budget=None"),
+        (lambda: 9.5, "budget=9.5"),
+    ],
+    ids=[
+        "nothing",
+        "less than nothing",
+        "a budget of 0",
+        "all is reserved",
+        "the margin takes it",
+        "none",
+        "a fraction",
+    ],
+)
+def test_a_budget_of_nothing_is_one_clear_error(store, given, named):
+    with pytest.raises(InvalidRequestError, match=re.escape(named)):
+        store.assemble(session_id="s", budget=given(), messages=[Message.user("tea")])
+
+
+def test_a_budget_below_the_instructions_names_what_they_take(store):
+    sections = [SystemSection(text="You pour tea. " * 50), HistorySection()]
+    said = [Message.user("tea")]
+    with pytest.raises(BudgetError, match=r"system [0-9]+") as error:
+        store.assemble(session_id="s", budget=50, messages=said, sections=sections)
+    enough = Budget(total=error.value.minimum, margin=0)
+    window = store.assemble(session_id="s", budget=enough, messages=said, sections=sections)
+    assert window.tokens == error.value.minimum
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"context_window": 0}, "context_window=0"),
+        ({"context_window": -5}, "context_window=-5"),
+        ({"context_window": 100, "reserve_output": 100}, "reserve_output=100"),
+        ({"context_window": 100, "reserve_output": -1}, "reserve_output=-1"),
+        ({"context_window": 100, "trigger": 0}, "trigger=0"),
+        ({"context_window": 100, "target": -0.5}, "target=-0.5"),
+    ],
+    ids=["nothing", "less", "all is reserved", "less is reserved", "no trigger", "no target"],
+)
+def test_a_context_window_of_nothing_is_one_clear_error(given, named):
+    with pytest.raises(InvalidRequestError, match=re.escape(named)):
+        for_context_window(**given)
 
 
 @pytest.mark.parametrize("dialect", sorted(DIALECTS))

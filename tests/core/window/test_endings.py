@@ -241,3 +241,28 @@ def test_any_span_of_an_end_is_that_of_the_session_whatever_was_asked_before(
         for one, other in asked:
             start, stop = sorted(first + round(share * len(rows)) for share in (one, other))
             assert ending.messages(start, stop) == session[start:stop]
+
+
+def test_of_thirty_thousand_messages_the_first_window_reads_and_decodes_a_few(
+    tmp_path, monkeypatch
+):
+    with ContextStore.open(tmp_path, maintenance=None) as store:
+        roles = ("user", "assistant")
+        talk = [
+            Message.of(roles[n % 2], f"turn {n} of tea" + " leaf" * 12, id=f"t{n}")
+            for n in range(30_000)
+        ]
+        for first in range(0, 30_000, 5_000):
+            store.history.append_many("", talk[first : first + 5_000], session_id="s")
+    n_rows, n_decoded = [], []
+    read, decoded = sources._of, sources.message_of
+    monkeypatch.setattr(
+        sources, "_of", lambda rows, *given: n_rows.append(rows.num_rows) or read(rows, *given)
+    )
+    monkeypatch.setattr(sources, "message_of", lambda row: n_decoded.append(1) or decoded(row))
+    with ContextStore.open(tmp_path, maintenance=None) as store:
+        window = store.assemble(session_id="s", budget=4_000)
+    assert window.messages[-1].id == "t29999"
+    assert window.report.n_not_considered + len(n_decoded) == 30_000
+    assert sum(n_rows) <= 2_048
+    assert len(n_decoded) <= 1_024

@@ -180,6 +180,25 @@ G_USER = {"role": "user", "parts": [{"text": "a"}]}
 G_CALL = {"role": "model", "parts": [{"functionCall": {"name": "f"}, "thoughtSignature": "s"}]}
 G_OUT = {"role": "user", "parts": [{"functionResponse": {"name": "f", "response": {}}}]}
 
+
+def calling(id="c", **function):
+    call = CALL["tool_calls"][0]
+    return {
+        **CALL,
+        "tool_calls": [{**call, "id": id, "function": {**call["function"], **function}}],
+    }
+
+
+def using(**block):
+    return {**USE, "content": [{**USE["content"][0], **block}]}
+
+
+def picture(url):
+    return {"type": "image_url", "image_url": {"url": url}}
+
+
+SHOWN = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA=="}}
+
 BROKEN = {
     "openai_chat": [
         ("call_without_result", chat(USER, CALL, USER)),
@@ -188,6 +207,18 @@ BROKEN = {
         ("duplicate_call_id", chat(USER, CALL, RESULT, CALL, RESULT)),
         ("empty_content", chat(USER, {"role": "user", "content": ""})),
         ("no_messages", chat()),
+        ("bad_tool_name", chat(USER, calling(name="look up"), RESULT)),
+        ("bad_tool_name", chat(USER, calling(name="n" * 65), RESULT)),
+        ("bad_call_id", chat(USER, calling(id="c" * 41), {**RESULT, "tool_call_id": "c" * 41})),
+        ("arguments_are_no_object", chat(USER, calling(arguments="[1]"), RESULT)),
+        ("arguments_are_no_object", chat(USER, calling(arguments="tea"), RESULT)),
+        ("bad_speaker_name", chat({**USER, "name": "Ann Lee"})),
+        ("empty_text", chat({"role": "user", "content": [{**TEXT, "text": " "}]})),
+        ("media_out_of_place", chat(USER, {"role": "assistant", "content": [picture("a")]})),
+        ("bad_picture", chat({"role": "user", "content": [picture("file:///a.png")]})),
+        ("bad_picture", chat({"role": "user", "content": [picture("data:image/tiff;base64,AA==")]})),
+        ("bad_sound", chat({"role": "user", "content": [{"type": "input_audio", "input_audio": {"format": "ogg"}}]})),
+        ("bad_file", chat({"role": "user", "content": [{"type": "file", "file": {}}]})),
     ],
     "openai_responses": [
         ("call_without_result", {"input": [USER, F_CALL, USER]}),
@@ -196,6 +227,11 @@ BROKEN = {
         ("duplicate_call_id", {"input": [USER, F_CALL, F_CALL, F_OUT]}),
         ("reasoning_without_item", {"input": [USER, {"type": "reasoning"}, USER]}),
         ("no_messages", {"input": []}),
+        ("bad_tool_name", {"input": [USER, {**F_CALL, "name": "look up"}, F_OUT]}),
+        ("bad_call_id", {"input": [USER, {**F_CALL, "call_id": "c" * 41}, {**F_OUT, "call_id": "c" * 41}]}),
+        ("bad_speaker_name", {"input": [{**USER, "name": "Ann"}]}),
+        ("empty_content", {"input": [USER, F_CALL, {**F_OUT, "output": ""}]}),
+        ("media_out_of_place", {"input": [{**SAID, "content": [{"type": "input_image", "image_url": "https://x.y/a"}]}]}),
     ],
     "anthropic": [
         ("first_is_not_user", {"messages": [SAID, USER]}),
@@ -210,6 +246,16 @@ BROKEN = {
         ("unknown_role", {"messages": [USER, {"role": "system", "content": "a"}]}),
         ("too_many_breakpoints", {"messages": [{**USER, "content": [{**TEXT, "cache_control": {}}] * 5}]}),
         ("no_messages", {"messages": []}),
+        ("no_messages", {"system": [TEXT], "messages": []}),
+        ("bad_tool_name", {"messages": [USER, using(name="look up"), USED]}),
+        ("bad_call_id", {"messages": [USER, using(id="c!"), {**USED, "content": [{**USED["content"][0], "tool_use_id": "c!"}]}]}),
+        ("arguments_are_no_object", {"messages": [USER, using(input=[1]), USED]}),
+        ("media_out_of_place", {"messages": [USER, {"role": "assistant", "content": [SHOWN]}]}),
+        ("media_out_of_place", {"messages": [USER, USE, {**USED, "content": [{**USED["content"][0], "is_error": True, "content": [SHOWN]}]}]}),
+        ("bad_image_type", {"messages": [{"role": "user", "content": [{**SHOWN, "source": {**SHOWN["source"], "media_type": "image/tiff"}}]}]}),
+        ("bad_base64", {"messages": [{"role": "user", "content": [{**SHOWN, "source": {**SHOWN["source"], "data": "?"}}]}]}),
+        ("bad_address", {"messages": [{"role": "user", "content": [{**SHOWN, "source": {"type": "url", "url": "http://x.y/a"}}]}]}),
+        ("ends_in_spaces", {"messages": [USER, {"role": "assistant", "content": [{**TEXT, "text": "So "}]}]}),
     ],
     "gemini": [
         ("first_is_not_user", {"contents": [G_CALL, G_OUT]}),
@@ -219,6 +265,12 @@ BROKEN = {
         ("call_without_signature", {"contents": [G_USER, {**G_CALL, "parts": [{"functionCall": {"name": "f"}}]}]}),
         ("call_of_a_user", {"contents": [{**G_CALL, "role": "user"}]}),
         ("no_messages", {"contents": []}),
+        ("bad_tool_name", {"contents": [G_USER, {**G_CALL, "parts": [{"functionCall": {"name": "2nd"}, "thoughtSignature": "s"}]}]}),
+        ("arguments_are_no_object", {"contents": [G_USER, {**G_CALL, "parts": [{"functionCall": {"name": "f", "args": "a"}}]}]}),
+        ("empty_text", {"contents": [{"role": "user", "parts": [{"text": " "}]}]}),
+        ("bad_media_type", {"contents": [{"role": "user", "parts": [{"inlineData": {"mimeType": "image/gif", "data": "AA=="}}]}]}),
+        ("bad_address", {"contents": [{"role": "user", "parts": [{"fileData": {"mimeType": "image/png", "fileUri": "s3://a"}}]}]}),
+        ("media_out_of_place", {"contents": [G_USER, {"role": "model", "parts": [{"inlineData": {"mimeType": "image/png", "data": "AA=="}}]}]}),
     ],
     "plain": [("no_messages", chat()), ("empty_content", chat({"role": "user", "content": " "}))],
 }  # fmt: skip
@@ -227,9 +279,9 @@ BROKEN = {
 @pytest.mark.parametrize(
     ("name", "rule", "request_"),
     [
-        pytest.param(name, rule, request, id=f"{name}-{rule}")
+        pytest.param(name, rule, request, id=f"{name}-{number}-{rule}")
         for name, cases in BROKEN.items()
-        for rule, request in cases
+        for number, (rule, request) in enumerate(cases)
     ],
 )
 def test_a_broken_rule_has_a_name(name, rule, request_):
@@ -262,4 +314,7 @@ def test_ids_that_anthropic_refuses_are_made_alike_in_calls_and_results():
         Message(role="tool", parts=(ToolResultPart(call_id="call d!", content="r"),)),
     ]
     sent = rendered("anthropic", messages)["messages"]
-    assert sent[1]["content"][0]["id"] == sent[2]["content"][0]["tool_use_id"] == "call_20_d_21_"
+    id = sent[1]["content"][0]["id"]
+    assert id == sent[2]["content"][0]["tool_use_id"]
+    assert id.startswith("call_d__")
+    assert id.isascii()
