@@ -1,5 +1,6 @@
 """Who makes the knowledge: rules, a model, or both; none of them is ever called by a search."""
 
+import inspect
 from dataclasses import field, replace
 
 from lance_context_core._util.checks import check_name, shown
@@ -52,6 +53,7 @@ class Builders:
         _check("extractor", extractor, "extract")
         _check("consolidator", consolidator, "decide")
         _check("summariser", summariser, "summarise")
+        _check_carries(summariser)
         paraphraser, name = self.paraphraser, self.paraphraser_name
         if isinstance(model, LanguageModel):
             extractor = extractor or ModelExtractor(model)
@@ -82,3 +84,16 @@ def _check(name: str, given: object, method: str) -> None:
     is_named = isinstance(getattr(given, "name", None), str)
     if not is_named or not callable(getattr(given, method, None)):
         raise InvalidRequestError(f"{name} is {shown(given)}: it needs a name and {method}(…)")
+
+
+def _check_carries(summariser: SessionSummariser | None) -> None:
+    """Raise InvalidRequestError for one that cannot be given the summary so far."""
+    if summariser is None:
+        return
+    try:
+        inspect.signature(summariser.summarise).bind([], None)
+    except (TypeError, ValueError) as error:
+        raise InvalidRequestError(
+            f"summariser is {shown(summariser)}: summarise takes the new turns and, second, the "
+            "summary so far or None"
+        ) from error

@@ -12,6 +12,7 @@ import pyarrow as pa
 from lance_context_core._util.calls import called
 from lance_context_core._util.checks import shown
 from lance_context_core._util.frozen import frozen
+from lance_context_core.codecs.records import key_of
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import RECORD_FIELDS
 from lance_context_core.jobs import commits
@@ -19,19 +20,19 @@ from lance_context_core.jobs.commits import Held, Outcome, implied
 from lance_context_core.jobs.queue import Decide
 from lance_context_core.jobs.types import KIND as JOB
 from lance_context_core.jobs.types import Job, job_id, owner_of, scheduled, spend, tokens_of
-from lance_context_core.knowledge import params, turns
+from lance_context_core.knowledge import params, summaries, turns
 from lance_context_core.knowledge.builders import Builders
 from lance_context_core.knowledge.chunks import chunks
 from lance_context_core.knowledge.consolidation import Known
 from lance_context_core.knowledge.evidence_text import fault_of
 from lance_context_core.knowledge.policies import Decided, checked, neighbourhoods
 from lance_context_core.knowledge.protocols import AsyncParaphraser, Extractor, Paraphraser
-from lance_context_core.knowledge.summaries import picked, text_of
 from lance_context_core.knowledge.turns import Conversation
 from lance_context_core.knowledge.types import Extraction, FactCandidate, SpokenTurn, Summary
 from lance_context_core.scope import SCOPE_PARTS
 from lance_context_core.search.options import ALONE
 from lance_context_core.storage import sql
+from lance_context_core.storage.lance.schema import KEY
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.types import ContextRecord
 
@@ -147,6 +148,8 @@ AWAY = "was archived before its turns were read"
 """What the error says of a job that waits for its session to come back."""
 MOST_TURNS = 200
 """Of one job."""
+_BEFORE = 8
+"""Messages before the new ones: what these answer."""
 _MOST_NEIGHBOURS = 5
 """Of a new fact."""
 
@@ -208,15 +211,17 @@ class Distiller:
         """Read the turns and find what they state; what becomes of it is decided when it is written."""
         owner = owner_of(job)
         conversation = Conversation(owner, job.session_id or "")
-        heard = await turns.read(self.spoken, conversation)
         wanted = set(job.input_ids)
+        heard = await turns.read_around(self.spoken, conversation, wanted, before=_BEFORE)
         new = [one for one in heard if one.id in wanted]
         if len(new) < len(wanted):
             await self._refuse_archived(conversation, wanted - {one.id for one in new})
         finding = await find(self.makers.extractor, self.makers.paraphraser, new)
         facts = self._facts(job, conversation, new, finding.candidates)
         decided = await self._decided(conversation, facts)
-        told = await self._summary(heard)
+        is_told = self.makers.summariser is not None
+        before = await self._last_summary(conversation) if is_told else None
+        told = await self._summary(new, before)
         usage = finding.usage + decided.usage + Counter(told.usage)
         faults = finding.faults + decided.faults + Counter(told.faults)
         now = self.made.now()
@@ -231,7 +236,8 @@ class Distiller:
         own = [piece for turn, piece in pieces if turn.id in wanted]
 
         async def decide() -> Outcome:
-            done = await self._decide(job, conversation, own, facts, decided, told.text)
+            done = await self._decide(conversation, own, facts, decided)
+            await self._summarise(job, conversation, done, new, told.text, before)
             counts = finding.decisions + Counter(done.result["decisions"])
             result = {**done.result, "decisions": dict(counts), "faults": dict(faults)}
             return replace(done, previous=previous, usage=dict(usage), result=result)
@@ -243,13 +249,8 @@ class Distiller:
     ) -> ContextRecord | None:
         """The summary of a session as it is now, or of some of its turns; None if nothing was said."""
         heard = await turns.read(self.spoken, conversation)
-        chosen = picked([one for one in heard if only is None or one.id in only])
-        if not chosen:
-            return None
-        found = [params.evidence_of(turn, *span, job_id) for turn, span in chosen]
-        return params.summary(
-            conversation, text_of(chosen), found, job_id=job_id, now=self.made.now()
-        )
+        found = summaries.said_in(one for one in heard if only is None or one.id in only)
+        return self._summary_of(conversation, found, job_id)
 
     # Helpers
 
@@ -258,12 +259,10 @@ class Distiller:
 
         To find nothing in them would be said of turns that nobody has read.
         """
-        session_id = conversation.session_id
-        for one in await turns.session_records(self.spoken, session_id, conversation, hidden=True):
-            if one.id in missing and one.retired_reason == turns.ARCHIVED:
-                raise InvalidRequestError(
-                    f"session {session_id!r} {AWAY}: unarchive it, and the job is due again"
-                )
+        if await turns.archived_among(self.spoken, conversation, missing):
+            raise InvalidRequestError(
+                f"session {conversation.session_id!r} {AWAY}: unarchive it, and the job is due again"
+            )
 
     def _facts(
         self,
@@ -320,40 +319,93 @@ class Distiller:
             said.append(checked(told, new_ids, known_ids))
         return Decided.of(said)
 
-    async def _summary(self, heard: Sequence[SpokenTurn]) -> Summary:
+    async def _summary(self, new: Sequence[SpokenTurn], before: Held | None) -> Summary:
+        """What the summariser says of the last summary and of what was said since."""
         if self.makers.summariser is None:
             return Summary()
-        told = self.makers.summariser.summarise(heard)
+        told = self.makers.summariser.summarise(new, None if before is None else before.record.text)
         return await told if inspect.isawaitable(told) else told
+
+    async def _last_summary(self, conversation: Conversation) -> Held | None:
+        """The summary that a session has, hidden or not."""
+        id = params.summary_id(conversation.session_id)
+        key = key_of(conversation.owner, params.CONTEXT, "id", id)
+        found = await commits.held(self.made, sql.in_list(KEY, [key]))
+        return found[0] if found else None
+
+    async def _summarise(
+        self,
+        job: Job,
+        conversation: Conversation,
+        done: Outcome,
+        new: Sequence[SpokenTurn],
+        told: str | None,
+        seen: Held | None,
+    ) -> None:
+        """Carry the summary forward: by its own sentences and those of the new turns."""
+        last = await self._last_summary(conversation)
+        found = await self._carried(conversation, last, new)
+        made = self._summary_of(conversation, found, job.id)
+        if made is None:
+            return
+        done.result["summary"] = made.id
+        if told is not None and (last and last.row) == (seen and seen.row):
+            # Else it knows nothing of what others have summarised meanwhile.
+            made = replace(made, text=told)
+        if last is None:
+            done.added.append(made)
+        elif not params.is_protected(last.record):
+            done.changed.append((last, replace(made, created_at=last.record.created_at)))
+
+    async def _carried(
+        self, conversation: Conversation, last: Held | None, new: Sequence[SpokenTurn]
+    ) -> list[summaries.Sentence]:
+        """The sentences of the last summary and of new turns, in the order in which they were said."""
+        found = summaries.said_in(new)
+        evidence = () if last is None else params.evidence(last.record)
+        mine = {one.id for one in new}
+        if last is None or last.record.retired_at is not None or not mine:
+            return found
+        others = {one.source_id for one in evidence} - mine
+        named = {*others, new[0].id} if others else ()
+        before: list[SpokenTurn] = []
+        behind: list[SpokenTurn] = []
+        is_behind = False
+        for one in await turns.read_named(self.spoken, conversation, named):
+            is_behind = is_behind or one.id == new[0].id
+            if one.id not in mine:
+                (behind if is_behind else before).append(one)
+        quoted = summaries.quoted_in
+        return [*quoted(evidence, before), *found, *quoted(evidence, behind)]
+
+    def _summary_of(
+        self, conversation: Conversation, found: Sequence[summaries.Sentence], job_id: str
+    ) -> ContextRecord | None:
+        """The summary of sentences; None if there are none."""
+        if not (chosen := summaries.picked(found)):
+            return None
+        evidence = [params.evidence_of(turn, *span, job_id) for turn, span in chosen]
+        text = summaries.text_of(chosen)
+        return params.summary(conversation, text, evidence, job_id=job_id, now=self.made.now())
 
     async def _decide(
         self,
-        job: Job,
         conversation: Conversation,
         pieces: Sequence[ContextRecord],
         facts: Sequence[ContextRecord],
         decided: Decided,
-        told: str | None,
     ) -> Outcome:
         known = Known.of(await self._around(conversation, facts, decided.targets()))
         for one in facts:
             decided.apply(known, one)
         added, changed = known.changes()
-        made = await self.summarised(conversation, job.id)
-        if made is not None and told is not None:
-            made = replace(made, text=told)
-        there = await self._there(conversation, [*pieces, *([] if made is None else [made])])
+        there = await self._there(conversation, pieces)
         new = [one for one in pieces if one.id not in there]
         changed += [
             (there[one.id], one)
             for one in pieces
             if one.id in there and there[one.id].record.retired_reason == params.UNDONE
         ]
-        if made is not None:
-            if (before := there.get(made.id)) is None:
-                added.append(made)
-            elif not params.is_protected(before.record):
-                changed.append((before, replace(made, created_at=before.record.created_at)))
         counts = {name: n for name, n in known.decisions.items() if n}
         return Outcome(
             added=[*new, *added],
@@ -365,7 +417,7 @@ class Distiller:
                 "merged": known.merged,
                 "superseded": known.superseded,
                 "conflicts": known.conflicts,
-                "summary": None if made is None else made.id,
+                "summary": None,
             },
         )
 

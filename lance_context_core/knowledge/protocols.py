@@ -57,8 +57,13 @@ class SessionSummariser(Protocol):
         """What it is, with its version."""
         ...
 
-    def summarise(self, turns: Sequence[SpokenTurn]) -> Summary | Awaitable[Summary]:
-        """The summary of a session, as far as it was said. It is asked once for a job."""
+    def summarise(
+        self, turns: Sequence[SpokenTurn], before: str | None
+    ) -> Summary | Awaitable[Summary]:
+        """The summary of a session, as far as it was said. It is asked once for a job.
+
+        `before` is the summary of what was said before these turns; None if there is none.
+        """
         ...
 
 
