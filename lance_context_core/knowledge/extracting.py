@@ -17,14 +17,13 @@ from lance_context_core.knowledge.evidence_text import fault_of
 from lance_context_core.knowledge.prompts import ProfileSchema, wanted
 from lance_context_core.knowledge.rules import is_heard
 from lance_context_core.knowledge.types import Extraction, FactCandidate, SpokenTurn
-from lance_context_core.models import (
+from lance_context_core.models.answers import problem_of, read_answer
+from lance_context_core.models.asking import (
     Completion,
     LanguageModel,
     ModelRequest,
     ask,
     check_asking,
-    problem_of,
-    read_answer,
 )
 
 TIMEOUT = 120.0

@@ -8,7 +8,7 @@ from lance_context_core.knowledge import prompts
 from lance_context_core.knowledge.evidence_text import fault_of
 from lance_context_core.knowledge.extracting import TIMEOUT, asked
 from lance_context_core.knowledge.types import SpokenTurn, Summary
-from lance_context_core.models import LanguageModel, check_asking
+from lance_context_core.models.asking import LanguageModel, check_asking
 
 _SPEAKERS = ("user", "assistant")
 _CHARACTERS_A_WORD = 12

@@ -17,7 +17,8 @@ from lance_context_core._util.frozen import frozen
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.knowledge.types import SpokenTurn
 from lance_context_core.messages import Message
-from lance_context_core.models import ModelRequest, problem_of
+from lance_context_core.models.answers import problem_of
+from lance_context_core.models.asking import ModelRequest
 
 _TEXT: Mapping[str, Any] = {"type": "string"}
 _MAYBE: Mapping[str, Any] = {"type": ["string", "null"]}
