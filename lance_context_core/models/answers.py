@@ -127,9 +127,9 @@ def _is_number(one: Any) -> bool:
 MOST_CHARACTERS = 200_000
 """Of an answer: what is longer is a loop."""
 
-REPAIRS = ("reasoning", "fenced", "prose", "trailing_comma", "bare_list")
+REPAIRS = ("reasoning", "fenced", "prose", "trailing_comma", "bare_list", "number")
 """What is mended: thoughts before the answer, a fence of Markdown, words around it, commas before a
-closing bracket, and a list in place of the object that has it alone."""
+closing bracket, a list in place of the object that has it alone, and numbers that are texts."""
 
 FAULTS = ("empty", "refusal", "too_long", "truncated", "not_json", "wrong_schema")
 """What no answer can be had of."""
@@ -143,6 +143,7 @@ _REFUSES = re.compile(
     re.IGNORECASE,
 )
 _BRACKET = re.compile(r"[{\[]")
+_NUMBER = re.compile(r"\s*-?\d{1,15}(?:\.\d{1,15})?\s*")
 _MOST_BRACKETS = 100
 """Where JSON may begin: so many places are tried."""
 _DECODER = json.JSONDecoder(strict=False)
@@ -172,30 +173,45 @@ def read_answer(completion: Completion, schema: Mapping[str, Any]) -> Answer:
     found = [*_found(text)]
     if not found:
         raise _nothing_in(text)
-    return _fitting(found, schema)
+    answer = _fitting(found, schema)
+    if answer.repairs and not _fullness(answer.data) and _is_cut_short(text):
+        # What is empty may have been an example of the one that has no end.
+        raise _nothing_in(text)
+    return answer
 
 
 def _found(text: str) -> Iterator[Answer]:
-    """Whatever JSON is in a text, the most likely first."""
+    """Whatever JSON is in a text."""
     if (data := _decoded(text)) is not None:
         yield Answer(data=data)
         return
     repairs: tuple[str, ...] = ()
     if thought := _THOUGHT.match(text):
         repairs, text = ("reasoning",), text[thought.end() :].strip()
-    if fence := _FENCE.search(text):
-        outside = (text[: fence.start()] + text[fence.end() :]).strip()
-        repairs += ("fenced", *(("prose",) if outside else ()))
-        text = fence[1].strip()
+    outside = _FENCE.sub(" ", text).strip()
+    fenced = (*repairs, "fenced", *(("prose",) if outside else ()))
+    n_found = 0
+    for fence in _FENCE.finditer(text):
+        for one in _among(fence[1].strip(), fenced):
+            n_found += 1
+            yield one
+    if not n_found or _BRACKET.search(outside):
+        yield from _among(outside if n_found else text, repairs)
+
+
+def _among(text: str, repairs: tuple[str, ...]) -> list[Answer]:
+    """The JSON that a text is, else what of it stands among the words."""
     for mended, more in ((text, ()), (_TRAILING_COMMA.sub(r"\1", text), ("trailing_comma",))):
         if (data := _decoded(mended)) is not None:
-            yield Answer(data=data, repairs=repairs + more)
-            return
-        among = tuple(one for one in REPAIRS if one in (*repairs, "prose", *more))
-        inner = [Answer(data=data, repairs=among) for data in _inner(mended)]
-        yield from inner
-        if inner:
-            return
+            return [Answer(data=data, repairs=_in_order(*repairs, *more))]
+        if inner := [*_inner(mended)]:
+            among = _in_order(*repairs, "prose", *more)
+            return [Answer(data=data, repairs=among) for data in inner]
+    return []
+
+
+def _in_order(*repairs: str) -> tuple[str, ...]:
+    return tuple(one for one in REPAIRS if one in repairs)
 
 
 def _inner(text: str) -> Iterator[Any]:
@@ -231,6 +247,12 @@ def _ends_within(text: str, start: int) -> bool:
     return False
 
 
+def _is_cut_short(text: str) -> bool:
+    """Whether there is JSON that goes on where the text ends."""
+    brackets = islice(_BRACKET.finditer(text), _MOST_BRACKETS)
+    return any(_ends_within(text, one.start()) for one in brackets)
+
+
 def _decoded(text: str) -> Any:
     """The object or list that a text is; None if it is something else."""
     try:
@@ -241,18 +263,54 @@ def _decoded(text: str) -> Any:
 
 
 def _fitting(found: list[Answer], schema: Mapping[str, Any]) -> Answer:
-    """The first that fits the schema."""
-    problems = []
+    """The fullest that fits the schema; of several the first."""
+    problems, fitting = [], []
     for one in found:
         for answer in (one, *_wrapped(one, schema)):
-            problem = problem_of(answer.data, schema) or _unkeepable(answer.data)
-            if problem is None:
-                return answer
-            problems.append(problem)
+            data = as_numbers(answer.data, schema)
+            problem = problem_of(data, schema) or _unkeepable(data)
+            if problem is not None:
+                problems.append(problem)
+                continue
+            more = () if data == answer.data else ("number",)
+            fitting.append(Answer(data=data, repairs=_in_order(*answer.repairs, *more)))
+            break
+    if fitting:
+        return max(fitting, key=lambda one: _fullness(one.data))
     raise ModelAnswerError(
         f"the model's answer is not of the shape that was asked for: {problems[0]}",
         fault="wrong_schema",
     )
+
+
+def _fullness(data: Any) -> int:
+    """How many values an answer has."""
+    if isinstance(data, Mapping):
+        return sum(map(_fullness, data.values()))
+    return sum(map(_fullness, data)) if isinstance(data, list) else 1
+
+
+def as_numbers(value: Any, schema: Any) -> Any:
+    """The value with numbers in place of the texts that say them, where a schema asks for numbers."""
+    if not isinstance(schema, Mapping):
+        return value
+    if isinstance(value, str):
+        return _as_number(value, schema)
+    if isinstance(value, Mapping):
+        properties = schema.get("properties", {})
+        return {name: as_numbers(one, properties.get(name)) for name, one in value.items()}
+    if isinstance(value, list):
+        return [as_numbers(one, schema.get("items")) for one in value]
+    return value
+
+
+def _as_number(text: str, schema: Mapping[str, Any]) -> Any:
+    wanted = schema.get("type")
+    names = {wanted} if isinstance(wanted, str) else {*(wanted or ())}
+    if "string" in names or not names & {"integer", "number"} or not _NUMBER.fullmatch(text):
+        return text
+    number = float(text)
+    return int(number) if number.is_integer() else number
 
 
 def _wrapped(one: Answer, schema: Mapping[str, Any]) -> Iterator[Answer]:
@@ -272,9 +330,7 @@ def _unkeepable(data: Any) -> str | None:
 
 def _nothing_in(text: str) -> ModelAnswerError:
     # Of the text nothing is told but its beginning: it may hold what the user said.
-    if any(
-        _ends_within(text, one.start()) for one in islice(_BRACKET.finditer(text), _MOST_BRACKETS)
-    ):
+    if _is_cut_short(text):
         return ModelAnswerError(
             f"the model's answer ends before its JSON does, after {len(text):,} characters",
             fault="truncated",
