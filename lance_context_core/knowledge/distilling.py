@@ -2,8 +2,9 @@
 
 import inspect
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -13,22 +14,46 @@ from lance_context_core._util.calls import called
 from lance_context_core._util.checks import shown
 from lance_context_core._util.frozen import frozen
 from lance_context_core.codecs.records import key_of
-from lance_context_core.errors import InvalidRequestError
+from lance_context_core.errors import InvalidRequestError, ModelAnswerError
 from lance_context_core.filters import RECORD_FIELDS
 from lance_context_core.jobs import commits
 from lance_context_core.jobs.commits import Held, Outcome, implied
 from lance_context_core.jobs.queue import Decide
 from lance_context_core.jobs.types import KIND as JOB
-from lance_context_core.jobs.types import Job, job_id, owner_of, scheduled, spend, tokens_of
+from lance_context_core.jobs.types import (
+    USAGE,
+    Job,
+    JobState,
+    job_id,
+    note_usage,
+    owner_of,
+    scheduled,
+    spend,
+    tokens_of,
+)
 from lance_context_core.knowledge import params, summaries, turns
 from lance_context_core.knowledge.builders import Builders
 from lance_context_core.knowledge.chunks import chunks
 from lance_context_core.knowledge.consolidation import Known
 from lance_context_core.knowledge.evidence_text import fault_of
 from lance_context_core.knowledge.policies import Decided, checked, neighbourhoods
-from lance_context_core.knowledge.protocols import AsyncParaphraser, Extractor, Paraphraser
+from lance_context_core.knowledge.protocols import (
+    AsyncParaphraser,
+    Extractor,
+    ExtractorInContext,
+    Paraphraser,
+)
+from lance_context_core.knowledge.rules import is_heard
 from lance_context_core.knowledge.turns import Conversation
-from lance_context_core.knowledge.types import Extraction, FactCandidate, SpokenTurn, Summary
+from lance_context_core.knowledge.types import (
+    Consolidation,
+    Counted,
+    Extraction,
+    FactCandidate,
+    SpokenTurn,
+    Summary,
+    Surroundings,
+)
 from lance_context_core.scope import SCOPE_PARTS
 from lance_context_core.search.options import ALONE
 from lance_context_core.storage import sql
@@ -49,7 +74,6 @@ class Finding:
     candidates: Sequence[FactCandidate]
     faults: Counter[str]
     """By their names: what was refused, or mended."""
-    usage: Counter[str]
     n_kept_as_said: int = 0
     """Of how many the model's words were refused, and the turn's own kept."""
 
@@ -57,7 +81,8 @@ class Finding:
     def decisions(self) -> Counter[str]:
         """How many candidates were rejected, mended, and left in their own words."""
         mended = sum(n for name, n in self.faults.items() if name.startswith(MENDED))
-        rejected = self.faults.total() - mended - self.n_kept_as_said
+        unread = self.faults[UNREAD]
+        rejected = self.faults.total() - mended - unread - self.n_kept_as_said
         return Counter(rejected=rejected, mended=mended, refused=self.n_kept_as_said)
 
 
@@ -65,23 +90,28 @@ async def find(
     extractor: Extractor,
     paraphraser: Paraphraser | AsyncParaphraser | None,
     turns: Sequence[SpokenTurn],
+    around: Surroundings,
 ) -> Finding:
     """The facts that these turns state. Raises what the extractor and the model raise."""
-    finding = _proven(await _extraction(extractor, turns), turns)
+    finding = _proven(await _extraction(extractor, turns, around), turns)
     if paraphraser is None or not finding.candidates:
         return finding
     sentences = [one.text for one in finding.candidates]
     n_characters = sum(map(len, sentences))
     usage = Counter(calls=1, characters=n_characters, tokens=tokens_of(n_characters))
     spend(calls=1, tokens=usage["tokens"])
+    note_usage(usage)
     said, faults = _said_otherwise(finding.candidates, await called(paraphraser, sentences))
-    return Finding(said, finding.faults + faults, finding.usage + usage, faults.total())
+    return Finding(said, finding.faults + faults, faults.total())
 
 
-async def _extraction(extractor: Extractor, turns: Sequence[SpokenTurn]) -> Extraction:
-    found: Any = extractor.extract(turns)
-    if inspect.isawaitable(found):
-        found = await found
+async def _extraction(
+    extractor: Extractor, turns: Sequence[SpokenTurn], around: Surroundings
+) -> Extraction:
+    if isinstance(extractor, ExtractorInContext):
+        found = await _counted(partial(extractor.extract_within, turns, around))
+    else:
+        found = await _counted(partial(extractor.extract, turns))
     if isinstance(found, Extraction):
         return found
     if isinstance(found, str) or not isinstance(found, Sequence):
@@ -89,6 +119,16 @@ async def _extraction(extractor: Extractor, turns: Sequence[SpokenTurn]) -> Extr
             f"extractor {extractor.name!r} returned {shown(found)}: it has to return FactCandidates"
         )
     return Extraction(candidates=found)
+
+
+async def _counted(ask: Callable[[], Any]) -> Any:
+    """What a part answers; what it says that it took is noted, unless it has noted that itself."""
+    before = dict(USAGE.get() or {})
+    answer = ask()
+    answer = await answer if inspect.isawaitable(answer) else answer
+    if isinstance(answer, Counted) and before == dict(USAGE.get() or {}):
+        note_usage(answer.usage)
+    return answer
 
 
 def _proven(found: Extraction, given: Sequence[SpokenTurn]) -> Finding:
@@ -101,7 +141,7 @@ def _proven(found: Extraction, given: Sequence[SpokenTurn]) -> Finding:
             proven.append(one)
         else:
             faults[fault] += 1
-    return Finding(proven, faults, Counter(found.usage))
+    return Finding(proven, faults)
 
 
 def _fault(one: FactCandidate, text: str | None) -> str | None:
@@ -111,7 +151,7 @@ def _fault(one: FactCandidate, text: str | None) -> str | None:
         return "not_said"
     if not one.text.strip():
         return "empty"
-    if one.slot is not None and not one.value:
+    if one.slot is not None and not one.value and one.polarity == "states":
         return "slot_without_value"
     if one.valid_from is not None and one.valid_from.tzinfo is None:
         return "no_date"
@@ -144,6 +184,13 @@ def _said_otherwise(
 
 
 EXTRACT = "extract"
+_LEFT, _REFUSED = "left", "refused"
+"""In the result of a job that goes on: the turns that wait, and those that no answer could be read of."""
+UNREAD = "language"
+"""The fault of a turn that an extractor cannot read: nothing of it was refused."""
+_NOTHING = Surroundings()
+_MOST_KNOWN, _MOST_ASKED = 8, 1_000
+"""Facts that an extractor is shown, and characters of the turns by which these are looked for."""
 AWAY = "was archived before its turns were read"
 """What the error says of a job that waits for its session to come back."""
 MOST_TURNS = 200
@@ -208,21 +255,25 @@ class Distiller:
         )
 
     async def run(self, job: Job) -> Decide:
-        """Read the turns and find what they state; what becomes of it is decided when it is written."""
-        owner = owner_of(job)
-        conversation = Conversation(owner, job.session_id or "")
-        wanted = set(job.input_ids)
+        """Read turns and find what they state; what becomes of it is decided when it is written.
+
+        Where an extractor works in batches, this is the first of those that are left: what it states is
+        written before the next one is read.
+        """
+        conversation = Conversation(owner_of(job), job.session_id or "")
+        wanted = {*job.result.get(_LEFT, job.input_ids)}
         heard = await turns.read_around(self.spoken, conversation, wanted, before=_BEFORE)
-        new = [one for one in heard if one.id in wanted]
-        if len(new) < len(wanted):
-            await self._refuse_archived(conversation, wanted - {one.id for one in new})
-        finding = await find(self.makers.extractor, self.makers.paraphraser, new)
+        left = [one for one in heard if one.id in wanted]
+        if len(left) < len(wanted):
+            await self._refuse_archived(conversation, wanted - {one.id for one in left})
+        new, finding, waiting = await self._first_found(job, conversation, heard, left)
         facts = self._facts(job, conversation, new, finding.candidates)
         decided = await self._decided(conversation, facts)
         is_told = self.makers.summariser is not None
         before = await self._last_summary(conversation) if is_told else None
         told = await self._summary(new, before)
-        usage = finding.usage + decided.usage + Counter(told.usage)
+        usage = Counter(USAGE.get() or ())
+        usage.subtract(job.usage)
         faults = finding.faults + decided.faults + Counter(told.faults)
         now = self.made.now()
         pieces = [
@@ -233,14 +284,18 @@ class Distiller:
         ]
         # Of the chunks before the first new one only the keys are needed, and perhaps they come later.
         previous = {after.id: commits.key(before) for (_, before), (_, after) in pairwise(pieces)}
-        own = [piece for turn, piece in pieces if turn.id in wanted]
+        mine = {one.id for one in new}
+        own = [piece for turn, piece in pieces if turn.id in mine]
 
         async def decide() -> Outcome:
             done = await self._decide(conversation, own, facts, decided)
             await self._summarise(job, conversation, done, new, told.text, before)
             counts = finding.decisions + Counter(done.result["decisions"])
             result = {**done.result, "decisions": dict(counts), "faults": dict(faults)}
-            return replace(done, previous=previous, usage=dict(usage), result=result)
+            result = {**_together(job.result, result), **waiting}
+            state: JobState = "running" if waiting else "succeeded"
+            done = replace(done, previous=previous, usage=dict(+usage), result=result)
+            return replace(done, state=state)
 
         return decide
 
@@ -253,6 +308,61 @@ class Distiller:
         return self._summary_of(conversation, found, job_id)
 
     # Helpers
+
+    async def _first_found(
+        self,
+        job: Job,
+        conversation: Conversation,
+        heard: Sequence[SpokenTurn],
+        left: Sequence[SpokenTurn],
+    ) -> tuple[Sequence[SpokenTurn], Finding, dict[str, Any]]:
+        """The first batch of what is left that says something, what it says, and what waits.
+
+        A batch of which a model says nothing that can be read waits, behind the others, for the next
+        attempt. Raises what the model raises, and ModelAnswerError once only such batches are left.
+        """
+        makers = self.makers
+        extractor = makers.extractor
+        batches: list[Sequence[SpokenTurn]] = [left]
+        if is_parted := isinstance(extractor, ExtractorInContext):
+            batches = [*extractor.batches(left)] or batches
+        refused = _refused(job)
+        problem = job.result.get(_REFUSED, {}).get("error", "")
+        for batch in batches:
+            if any(one.id in refused for one in batch):
+                continue
+            around = await self._around_batch(conversation, heard, batch) if is_parted else _NOTHING
+            try:
+                finding = await find(extractor, makers.paraphraser, batch, around)
+            except ModelAnswerError as error:
+                if len(batches) == 1:
+                    raise
+                problem = str(error)
+                refused |= {one.id for one in batch}
+                continue
+            waiting = [one.id for other in batches if other is not batch for one in other]
+            if not waiting:
+                return batch, finding, {}
+            told = {"ids": sorted(refused), "error": problem, "fence": job.fence}
+            return batch, finding, {_LEFT: waiting, _REFUSED: told}
+        raise ModelAnswerError(problem)
+
+    async def _around_batch(
+        self, conversation: Conversation, heard: Sequence[SpokenTurn], batch: Sequence[SpokenTurn]
+    ) -> Surroundings:
+        """What was said before a batch, and which facts of its owner are near to what it says."""
+        before = heard[: next(n for n, one in enumerate(heard) if one is batch[0])]
+        question = "\n".join(one.text for one in batch if is_heard(one))[-_MOST_ASKED:]
+        if not question.strip():
+            return Surroundings(before=before)
+        hits = await self.made.search(
+            question,
+            sql.equals("kind", params.FACT),
+            turns.owned_by(conversation.owner),
+            room=ALONE,
+            limit=_MOST_KNOWN,
+        )
+        return Surroundings(before=before, known=[one.record for one in hits])
 
     async def _refuse_archived(self, conversation: Conversation, missing: Collection[str]) -> None:
         """Raise InvalidRequestError if any of these turns is only hidden with its session.
@@ -277,6 +387,8 @@ class Distiller:
         facts = []
         now = self.made.now()
         for one in found:
+            if one.polarity != "states":
+                continue  # It is no value: of what ends nothing is stated.
             place = (one.source_id, one.start, one.end, one.slot, one.kind)
             facts.append(
                 params.fact(
@@ -312,10 +424,16 @@ class Distiller:
             known |= {each.id: each for each in found}
             near[one.id] = [each.id for each in found]
         said = []
+        consolidator = self.makers.consolidator
         for new_ids, known_ids in neighbourhoods(near):
             new = [mine[id] for id in new_ids]
-            answer = self.makers.consolidator.decide(new, [known[id] for id in known_ids])
-            told = await answer if inspect.isawaitable(answer) else answer
+            try:
+                told = await _counted(
+                    partial(consolidator.decide, new, [known[id] for id in known_ids])
+                )
+            except ModelAnswerError as error:
+                # To find the facts again would cost as much again: these are added, as of no decision.
+                told = Consolidation(faults={error.fault: 1})
             said.append(checked(told, new_ids, known_ids))
         return Decided.of(said)
 
@@ -323,8 +441,12 @@ class Distiller:
         """What the summariser says of the last summary and of what was said since."""
         if self.makers.summariser is None:
             return Summary()
-        told = self.makers.summariser.summarise(new, None if before is None else before.record.text)
-        return await told if inspect.isawaitable(told) else told
+        last = None if before is None else before.record.text
+        try:
+            told: Summary = await _counted(partial(self.makers.summariser.summarise, new, last))
+        except ModelAnswerError as error:
+            return Summary(faults={error.fault: 1})
+        return told
 
     async def _last_summary(self, conversation: Conversation) -> Held | None:
         """The summary that a session has, hidden or not."""
@@ -455,3 +577,20 @@ def _beside(facts: Sequence[ContextRecord]) -> dict[str, Any]:
     if words:
         either.append({"fact.slot": None, "fact.words": {"$in": words}})
     return {"fact.subject": {"$in": sorted({one["subject"] for one in found})}, "$or": either}
+
+
+def _refused(job: Job) -> set[str]:
+    """The turns of which no answer could be read in this attempt."""
+    told = job.result.get(_REFUSED, {})
+    return {*told["ids"]} if told.get("fence") == job.fence else set()
+
+
+def _together(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
+    """What came of the parts of a job that are done."""
+    found = dict(now)
+    for name, one in before.items():
+        if isinstance(one, list) and name in now:
+            found[name] = [*one, *now[name]]
+        elif isinstance(one, Mapping) and name in now:
+            found[name] = dict(Counter(one) + Counter(now[name]))
+    return found

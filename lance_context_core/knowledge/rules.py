@@ -143,7 +143,12 @@ def _own_rule(name: str, pattern: str) -> re.Pattern[str]:
 def is_heard(turn: SpokenTurn) -> bool:
     """Whether a turn is a person's, and no echo of what was recalled."""
     is_person = turn.role == "user" or (turn.role == "assistant" and turn.name is not None)
-    return is_person and not any(turn.metadata.get(key) for key in _ECHOES)
+    return is_person and not is_echo(turn)
+
+
+def is_echo(turn: SpokenTurn) -> bool:
+    """Whether a turn repeats what was recalled."""
+    return any(turn.metadata.get(key) for key in _ECHOES)
 
 
 def _of_turn(turn: SpokenTurn, own: Sequence[Rule]) -> Iterator[FactCandidate]:
