@@ -9,6 +9,7 @@ from lance_context_core.models.asking import (
     Said,
     ask,
 )
+from lance_context_core.models.services import AnthropicModel, OpenAIModel
 
 __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     # What a model is
@@ -16,6 +17,8 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "ModelRequest",
     "Completion",
     "FunctionModel",
+    "OpenAIModel",
+    "AnthropicModel",
     "Said",
     # Asking one
     "ask",

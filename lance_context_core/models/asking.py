@@ -144,7 +144,7 @@ def check_model(value: object, where: str) -> LanguageModel:
     if not isinstance(value, LanguageModel) or not callable(value.complete):
         raise InvalidRequestError(
             f"{where} is {shown(value)}: it needs a name and complete(request); make one of a "
-            "function with FunctionModel, or of a framework's model with its adapter's"
+            "function with FunctionModel, or pass what model= of knowledge.using makes one of"
         )
     check_name(value.name, f"{where}.name")
     return value
