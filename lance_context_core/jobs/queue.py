@@ -19,6 +19,7 @@ from lance_context_core.errors import (
     ConflictError,
     InvalidRequestError,
     ModelAnswerError,
+    ModelError,
     NotFoundError,
 )
 from lance_context_core.filters import RECORD_FIELDS
@@ -57,6 +58,8 @@ RENEWAL = LEASE / 5
 """So often who is at a job says that it is; several may fail before the lease ends."""
 MAX_ATTEMPTS = 5
 _FIRST_PAUSE = timedelta(seconds=30)
+_LONGEST_PAUSE = 7
+"""So often it is doubled: to some more than an hour."""
 
 _JOBS = sql.equals("kind", KIND)
 
@@ -228,14 +231,9 @@ class Queue:
                 await self._end(taken, usage=dict(usage), **as_before)
                 raise
             except Exception as error:  # noqa: BLE001 - whatever fails is told by the job
-                is_final = taken.attempts >= MAX_ATTEMPTS or (
-                    # Of what a model answers the same question may have another answer.
-                    isinstance(error, InvalidRequestError)
-                    and not isinstance(error, ModelAnswerError)
-                )
-                if is_final:
+                if _is_final(taken, error):
                     return await self._failed(taken, error, usage=dict(usage))
-                due = now + _FIRST_PAUSE * 2 ** (taken.attempts - 1)
+                due = now + _FIRST_PAUSE * 2 ** min(taken.attempts - 1, _LONGEST_PAUSE)
                 later = {"scheduled_at": due, "usage": dict(usage)}
                 return await self._failed(taken, error, state="scheduled", **later)
             finally:
@@ -413,6 +411,15 @@ def begun(job: Job, now: datetime) -> Job:
 def _is_lost(taken: Job, current: Job) -> bool:
     """Whether who has taken a job has it no more, as it stands now."""
     return current.fence != taken.fence or current.state != "running"
+
+
+def _is_final(taken: Job, error: Exception) -> bool:
+    """Whether a job that ended so is not to be tried again by itself."""
+    if isinstance(error, ModelError):
+        return False  # Its service is away, and once it is back nobody else would know of the job.
+    # The same question may have another answer.
+    is_refused = isinstance(error, InvalidRequestError) and not isinstance(error, ModelAnswerError)
+    return is_refused or taken.attempts >= MAX_ATTEMPTS
 
 
 def _is_due(job: Job, now: datetime) -> bool:

@@ -1,6 +1,8 @@
 """Models over HTTP answer badly in every way, and nothing that was said is lost."""
 
 import json
+from datetime import timedelta
+from itertools import pairwise
 
 import pytest
 from core.knowledge import answering
@@ -69,6 +71,19 @@ def test_of_a_service_that_answers_badly_nothing_is_lost_and_the_job_heals_with_
     assert (job.state, facts(store)) == ("succeeded", ["Ada keeps bees."])
     assert job.usage["calls"] >= n_asked
     assert job.usage["input_tokens"] >= 70
+
+
+def test_a_job_waits_for_a_service_however_long_it_is_away(store, memory, service, model):
+    service.answers = [500] * 9
+    service.usual = GOOD
+    asking = memory.using(extractor=ModelExtractor(model))
+    job = memory.jobs.get(asking.add(SAID, session_id="s").job_id)
+    waits = []
+    while job.state == "scheduled":
+        waits.append(job.scheduled_at)
+        (job,) = asking.jobs.run_due(job.scheduled_at)
+    assert (job.state, facts(store), len(waits)) == ("succeeded", ["Ada keeps bees."], 9)
+    assert max(after - before for before, after in pairwise(waits)) < timedelta(hours=2)
 
 
 MENDED = [
