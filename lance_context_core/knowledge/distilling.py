@@ -1,8 +1,7 @@
 """The job that makes chunks, facts and a summary of some turns of one session, in one commit."""
 
-import inspect
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -10,8 +9,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from lance_context_core._util.calls import called
-from lance_context_core._util.checks import shown
 from lance_context_core._util.frozen import frozen
 from lance_context_core.codecs.records import key_of
 from lance_context_core.errors import InvalidRequestError, ModelAnswerError
@@ -25,30 +22,22 @@ from lance_context_core.jobs.types import (
     Job,
     JobState,
     job_id,
-    note_usage,
     owner_of,
     scheduled,
-    spend,
-    tokens_of,
 )
 from lance_context_core.knowledge import params, summaries, turns
 from lance_context_core.knowledge.builders import Builders
 from lance_context_core.knowledge.chunks import chunks
 from lance_context_core.knowledge.consolidation import Known
-from lance_context_core.knowledge.evidence_text import fault_of
+from lance_context_core.knowledge.finding import Finding, counted, find
 from lance_context_core.knowledge.policies import Decided, checked, neighbourhoods
 from lance_context_core.knowledge.protocols import (
-    AsyncParaphraser,
-    Extractor,
     ExtractorInContext,
-    Paraphraser,
 )
 from lance_context_core.knowledge.rules import is_heard
 from lance_context_core.knowledge.turns import Conversation
 from lance_context_core.knowledge.types import (
     Consolidation,
-    Counted,
-    Extraction,
     FactCandidate,
     SpokenTurn,
     Summary,
@@ -61,133 +50,9 @@ from lance_context_core.storage.lance.schema import KEY
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.types import ContextRecord
 
-# The facts of some turns, by an extractor and in a model's words: those alone that the turns prove.
-
-MENDED = "mended_"
-"""How the names of those faults begin whose candidates are taken nonetheless."""
-
-
-@frozen
-class Finding:
-    """What an extractor found, without what nothing proves."""
-
-    candidates: Sequence[FactCandidate]
-    faults: Counter[str]
-    """By their names: what was refused, or mended."""
-    n_kept_as_said: int = 0
-    """Of how many the model's words were refused, and the turn's own kept."""
-
-    @property
-    def decisions(self) -> Counter[str]:
-        """How many candidates were rejected, mended, and left in their own words."""
-        mended = sum(n for name, n in self.faults.items() if name.startswith(MENDED))
-        unread = self.faults[UNREAD]
-        rejected = self.faults.total() - mended - unread - self.n_kept_as_said
-        return Counter(rejected=rejected, mended=mended, refused=self.n_kept_as_said)
-
-
-async def find(
-    extractor: Extractor,
-    paraphraser: Paraphraser | AsyncParaphraser | None,
-    turns: Sequence[SpokenTurn],
-    around: Surroundings,
-) -> Finding:
-    """The facts that these turns state. Raises what the extractor and the model raise."""
-    finding = _proven(await _extraction(extractor, turns, around), turns)
-    if paraphraser is None or not finding.candidates:
-        return finding
-    sentences = [one.text for one in finding.candidates]
-    n_characters = sum(map(len, sentences))
-    usage = Counter(calls=1, characters=n_characters, tokens=tokens_of(n_characters))
-    spend(calls=1, tokens=usage["tokens"])
-    note_usage(usage)
-    said, faults = _said_otherwise(finding.candidates, await called(paraphraser, sentences))
-    return Finding(said, finding.faults + faults, faults.total())
-
-
-async def _extraction(
-    extractor: Extractor, turns: Sequence[SpokenTurn], around: Surroundings
-) -> Extraction:
-    if isinstance(extractor, ExtractorInContext):
-        found = await _counted(partial(extractor.extract_within, turns, around))
-    else:
-        found = await _counted(partial(extractor.extract, turns))
-    if isinstance(found, Extraction):
-        return found
-    if isinstance(found, str) or not isinstance(found, Sequence):
-        raise InvalidRequestError(
-            f"extractor {extractor.name!r} returned {shown(found)}: it has to return FactCandidates"
-        )
-    return Extraction(candidates=found)
-
-
-async def _counted(ask: Callable[[], Any]) -> Any:
-    """What a part answers; what it says that it took is noted, unless it has noted that itself."""
-    before = dict(USAGE.get() or {})
-    answer = ask()
-    answer = await answer if inspect.isawaitable(answer) else answer
-    if isinstance(answer, Counted) and before == dict(USAGE.get() or {}):
-        note_usage(answer.usage)
-    return answer
-
-
-def _proven(found: Extraction, given: Sequence[SpokenTurn]) -> Finding:
-    """The candidates whose evidence stands in the turns that were given."""
-    texts = {one.id: one.text for one in given}
-    proven: list[FactCandidate] = []
-    faults = Counter(found.faults)
-    for one in found.candidates:
-        if (fault := _fault(one, texts.get(one.source_id))) is None:
-            proven.append(one)
-        else:
-            faults[fault] += 1
-    return Finding(proven, faults)
-
-
-def _fault(one: FactCandidate, text: str | None) -> str | None:
-    if text is None:
-        return "unknown_turn"
-    if not 0 <= one.start < one.end <= len(text):
-        return "not_said"
-    if not one.text.strip():
-        return "empty"
-    if one.slot is not None and not one.value and one.polarity == "states":
-        return "slot_without_value"
-    if one.valid_from is not None and one.valid_from.tzinfo is None:
-        return "no_date"
-    return None
-
-
-def _said_otherwise(
-    found: Sequence[FactCandidate], answer: Any
-) -> tuple[list[FactCandidate], Counter[str]]:
-    """The candidates in a model's words, where these are words; and what is wrong with the others.
-
-    Raises InvalidRequestError for an answer that is not one sentence for each.
-    """
-    if isinstance(answer, str) or not isinstance(answer, Sequence) or len(answer) != len(found):
-        what = type(answer).__name__
-        raise InvalidRequestError(
-            f"the model answered {len(found)} sentences with {what}"
-            f"{f' of {len(answer)}' if isinstance(answer, list | tuple) else ''}: "
-            "it has to return one text for each, in order"
-        )
-    faults: Counter[str] = Counter()
-    said: list[FactCandidate] = []
-    for one, text in zip(found, answer, strict=True):
-        if (fault := fault_of(text, most=3 * len(one.text) + 100)) is None:
-            said.append(replace(one, text=text.strip()))
-        else:
-            faults[fault] += 1
-            said.append(one)
-    return said, faults
-
-
 EXTRACT = "extract"
 _LEFT, _REFUSED = "left", "refused"
 """In the result of a job that goes on: the turns that wait, and those that no answer could be read of."""
-UNREAD = "language"
-"""The fault of a turn that an extractor cannot read: nothing of it was refused."""
 _NOTHING = Surroundings()
 _MOST_KNOWN, _MOST_ASKED = 8, 1_000
 """Facts that an extractor is shown, and characters of the turns by which these are looked for."""
@@ -428,7 +293,7 @@ class Distiller:
         for new_ids, known_ids in neighbourhoods(near):
             new = [mine[id] for id in new_ids]
             try:
-                told = await _counted(
+                told = await counted(
                     partial(consolidator.decide, new, [known[id] for id in known_ids])
                 )
             except ModelAnswerError as error:
@@ -443,7 +308,7 @@ class Distiller:
             return Summary()
         last = None if before is None else before.record.text
         try:
-            told: Summary = await _counted(partial(self.makers.summariser.summarise, new, last))
+            told: Summary = await counted(partial(self.makers.summariser.summarise, new, last))
         except ModelAnswerError as error:
             return Summary(faults={error.fault: 1})
         return told
