@@ -216,6 +216,8 @@ class Distiller:
         self, conversation: Conversation, heard: Sequence[SpokenTurn], batch: Sequence[SpokenTurn]
     ) -> Surroundings:
         """What was said before a batch, and which facts of its owner are near to what it says."""
+        if not batch:
+            return _NOTHING
         before = heard[: next(n for n, one in enumerate(heard) if one is batch[0])]
         question = "\n".join(one.text for one in batch if is_heard(one))[-_MOST_ASKED:]
         if not question.strip():
@@ -442,6 +444,13 @@ def _beside(facts: Sequence[ContextRecord]) -> dict[str, Any]:
     if words:
         either.append({"fact.slot": None, "fact.words": {"$in": words}})
     return {"fact.subject": {"$in": sorted({one["subject"] for one in found})}, "$or": either}
+
+
+def read_by(job: Job) -> set[str]:
+    """The turns that a job has made knowledge of; of one that is not done, those of the parts that are."""
+    if job.state != "succeeded" and _LEFT not in job.result:
+        return set()
+    return {*job.input_ids} - {*job.result.get(_LEFT, ())}
 
 
 def _refused(job: Job) -> set[str]:

@@ -220,3 +220,38 @@ def test_a_summary_or_a_decision_that_is_no_good_loses_no_fact(store, memory):
     assert facts(store) == ["I love bees.", "Ada keeps bees in Oslo."]
     assert added.faults.keys() == {"truncated"} or added.faults.keys() == {"empty"}
     assert memory.jobs.get(added.job_id).usage["calls"] == 5
+
+
+def test_turns_without_a_text_ask_no_model_and_leave_no_job_behind(memory):
+    with ScriptedModel() as model:
+        asking = by_model(memory, model)
+        asking.add(b"\x89PNG", content_type="image/png", session_id="s")
+        added = asking.add([said("Look!", role="assistant")], session_id="s")
+        more = asking.add(b"\x89PNG", content_type="image/png", session_id="s")
+    assert added.errors == more.errors == ()
+    assert {one.state for one in memory.jobs.list()} == {"succeeded"}
+
+
+def test_what_is_erased_goes_from_what_a_part_of_a_job_has_made_and_the_rest_goes_on(store, memory):
+    model, asked = answering([None, ConnectionError("away")])
+    asking = by_model(memory, model, batch_tokens=100)
+    added = asking.add([batch(n) for n in range(3)], session_id="s")
+    assert facts(store) == ["Answer 1."]
+    store.erase(ids=[added.ids[0], added.ids[1]], derived="rebuild")
+    kept = store.context("knowledge").list(include_retired=True)
+    assert "I like 0 kinds" not in "".join(one["text"] or "" for one in kept)
+    job = memory.jobs.get(added.job_id)
+    (done,) = asking.jobs.run_due(job.scheduled_at)
+    assert (done.state, len(asked)) == ("succeeded", 3)
+    assert facts(store) == ["Answer 3."]
+
+
+def test_what_the_parts_of_a_job_made_that_failed_in_the_end_can_be_undone(store, memory):
+    model, _ = answering([None, *["oops"] * 10])
+    asking = by_model(memory, model, batch_tokens=100)
+    added = asking.add([batch(n) for n in range(2)], session_id="s")
+    while (job := memory.jobs.get(added.job_id)).state == "scheduled":
+        asking.jobs.run_due(job.scheduled_at)
+    assert (job.state, job.attempts, facts(store)) == ("failed", 5, ["Answer 1."])
+    asking.undo(job.id)
+    assert facts(store) == []
