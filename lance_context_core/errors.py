@@ -19,6 +19,7 @@ ContextStoreError
 │   ├── DeadlockError                           everybody would wait for a lock of the next one
 │   └── StaleLockError                          a lock is held no more: a write that needs it is refused
 ├── EmbeddingError (RuntimeError)               the embedder failed or returned nonsense
+├── ModelError (RuntimeError)                   a language model's service is away, or refused to answer
 ├── RerankingError (RuntimeError)               the reranker failed, or gave no scores
 ├── StorageError (OSError)                      the disk or the object store refused
 │   └── StoreFormatError                        written by a newer release, or not a store of ours
@@ -43,6 +44,7 @@ __all__ = [  # noqa: RUF022 - in the order of the tree
     "FilterError",
     "UnreadableDocumentError",
     "ModelAnswerError",
+    "ModelError",
     "BudgetError",
     "NotFoundError",
     "AlreadyExistsError",
@@ -166,6 +168,10 @@ class StaleLockError(ConflictError):
 
 class EmbeddingError(ContextStoreError, RuntimeError):
     """The embedder failed, or returned something that is not one finite vector per text."""
+
+
+class ModelError(ContextStoreError, RuntimeError):
+    """The service of a language model did not answer, or not as such a service does."""
 
 
 class RerankingError(ContextStoreError, RuntimeError):

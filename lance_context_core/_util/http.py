@@ -33,6 +33,11 @@ _MAX_SHOWN = 300
 class ServiceError(Exception):
     """A service did not answer, or not with what was asked for; the message says what it said."""
 
+    def __init__(self, message: str, *, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        """That of the answer, if there was one and it is the fault."""
+
 
 class JsonService:
     """Posts JSON to the paths below one URL, from any number of threads.
@@ -75,7 +80,7 @@ class JsonService:
                     return self._read(answer)
                 problem = f"{self._given} answered {answer.status}: {_start_of(answer.content)}"
                 if answer.status not in _TRIED_AGAIN:
-                    raise ServiceError(problem)
+                    raise ServiceError(problem, status=answer.status)
                 asked = retry_after(answer.headers)
                 if asked is not None and asked > MAX_PAUSE_SECONDS:
                     raise ServiceError(f"{problem}; it asks to wait for {asked:.0f} seconds")

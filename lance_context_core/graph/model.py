@@ -12,7 +12,8 @@ from lance_context_core.codecs.graph import name_key
 from lance_context_core.knowledge.extracting import Asking, asked, moment_of, place_of
 from lance_context_core.knowledge.types import Counted
 from lance_context_core.messages import Message
-from lance_context_core.models import ModelRequest, problem_of
+from lance_context_core.models.answers import problem_of
+from lance_context_core.models.asking import ModelRequest
 from lance_context_core.types.sources import Stretch
 
 # What is read for a graph, what is found in it, and who finds it.

@@ -50,6 +50,7 @@ class Outcome:
     result: dict[str, Any] = field(default_factory=dict)
     usage: dict[str, int] = field(default_factory=dict)
     state: JobState = "succeeded"
+    """`running` if more is to be done, for which its handler is asked again."""
     jobs: dict[str, dict[str, Any]] = field(default_factory=dict)
     """What else becomes of other jobs, by their ids: values by the names of their fields."""
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import builtins
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import field, replace
@@ -14,7 +15,13 @@ from lance_context_core._util.checks import check_name, check_span, shown
 from lance_context_core._util.frozen import frozen
 from lance_context_core._util.logs import log
 from lance_context_core._util.retry import Attempts
-from lance_context_core.errors import ConflictError, InvalidRequestError, NotFoundError
+from lance_context_core.errors import (
+    ConflictError,
+    InvalidRequestError,
+    ModelAnswerError,
+    ModelError,
+    NotFoundError,
+)
 from lance_context_core.filters import RECORD_FIELDS
 from lance_context_core.jobs import commits
 from lance_context_core.jobs.commits import Held, Outcome, implied
@@ -22,6 +29,7 @@ from lance_context_core.jobs.types import (
     JOB_STATES,
     KIND,
     SPENDING,
+    USAGE,
     Job,
     JobBudget,
     JobState,
@@ -50,6 +58,8 @@ RENEWAL = LEASE / 5
 """So often who is at a job says that it is; several may fail before the lease ends."""
 MAX_ATTEMPTS = 5
 _FIRST_PAUSE = timedelta(seconds=30)
+_LONGEST_PAUSE = 7
+"""So often it is doubled: to some more than an hour."""
 
 _JOBS = sql.equals("kind", KIND)
 
@@ -208,37 +218,48 @@ class Queue:
         return await self.run(job.id, now)
 
     async def work(self, taken: Job, now: datetime) -> Job:
-        """Do a job that is taken; returns what became of it."""
-        try:
-            async with self._held_on_to(taken):
-                decide = await self._handlers[taken.kind](taken)
-        except (OverBudget, Stopped, asyncio.CancelledError):
-            # It did not fail: it is as it was before it was taken, and who runs it again goes on.
-            await self._end(taken, state="scheduled", attempts=taken.attempts - 1)
-            raise
-        except InvalidRequestError as error:
-            return await self._failed(taken, error)
-        except Exception as error:  # noqa: BLE001 - whatever fails is told by the job
-            if taken.attempts >= MAX_ATTEMPTS:
-                return await self._failed(taken, error)
-            due = now + _FIRST_PAUSE * 2 ** (taken.attempts - 1)
-            return await self._failed(taken, error, state="scheduled", scheduled_at=due)
-        return await self.finish(taken, decide)
+        """Do a job that is taken, one part after the other; returns what became of it."""
+        while True:
+            usage: Counter[str] = Counter(taken.usage)
+            token = USAGE.set(usage)
+            try:
+                async with self._held_on_to(taken):
+                    decide = await self._handlers[taken.kind](taken)
+            except (OverBudget, Stopped, asyncio.CancelledError):
+                # It did not fail: it is as it was before it was taken, and who runs it again goes on.
+                as_before = {"state": "scheduled", "attempts": taken.attempts - 1}
+                await self._end(taken, usage=dict(usage), **as_before)
+                raise
+            except Exception as error:  # noqa: BLE001 - whatever fails is told by the job
+                if _is_final(taken, error):
+                    return await self._failed(taken, error, usage=dict(usage))
+                due = now + _FIRST_PAUSE * 2 ** min(taken.attempts - 1, _LONGEST_PAUSE)
+                later = {"scheduled_at": due, "usage": dict(usage)}
+                return await self._failed(taken, error, state="scheduled", **later)
+            finally:
+                USAGE.reset(token)
+            done = await self.finish(taken, decide)
+            if _is_lost(taken, done):
+                return done
+            taken = done
 
     async def finish(self, job: Job, decide: Decide) -> Job:
-        """Write what a job made and that it succeeded, in one commit.
+        """Write what a job made, or a part of it, and that it succeeded or goes on, in one commit.
 
         Who has lost the job meanwhile, to a cancellation or to another worker, writes nothing.
         """
 
         async def put(before: Held, current: Job) -> bool:
             outcome = await decide()
+            usage = Counter(current.usage)
+            usage.update(outcome.usage)
+            is_on = outcome.state == "running"
             done = replace(
                 current,
                 state=outcome.state,
                 error=None,
-                lease_until=None,
-                usage=outcome.usage,
+                lease_until=self._records.now() + LEASE if is_on else None,
+                usage=dict(usage),
                 result=outcome.result,
             )
             changed = [*outcome.changed, (before, to_record(done, self._records.context))]
@@ -390,6 +411,15 @@ def begun(job: Job, now: datetime) -> Job:
 def _is_lost(taken: Job, current: Job) -> bool:
     """Whether who has taken a job has it no more, as it stands now."""
     return current.fence != taken.fence or current.state != "running"
+
+
+def _is_final(taken: Job, error: Exception) -> bool:
+    """Whether a job that ended so is not to be tried again by itself."""
+    if isinstance(error, ModelError):
+        return False  # Its service is away, and once it is back nobody else would know of the job.
+    # The same question may have another answer.
+    is_refused = isinstance(error, InvalidRequestError) and not isinstance(error, ModelAnswerError)
+    return is_refused or taken.attempts >= MAX_ATTEMPTS
 
 
 def _is_due(job: Job, now: datetime) -> bool:

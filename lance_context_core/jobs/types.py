@@ -1,6 +1,7 @@
 """A job, and the states that it goes through."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -197,6 +198,16 @@ def spend(*, calls: int, tokens: int) -> None:
     """Note what a job is about to ask of a model. Raises OverBudget if the run may not."""
     if (spending := SPENDING.get()) is not None:
         spending.spend(calls=calls, tokens=tokens)
+
+
+USAGE: ContextVar[Counter[str] | None] = ContextVar("lance_context_usage", default=None)
+"""What the job that is under way has taken so far, of calls that failed too."""
+
+
+def note_usage(more: Mapping[str, int]) -> None:
+    """Note what a job has taken of a model, whatever came of it."""
+    if (usage := USAGE.get()) is not None:
+        usage.update(more)
 
 
 def tokens_of(characters: int) -> int:

@@ -1,6 +1,9 @@
 """Who makes the knowledge: rules, a model, or both; none of them is ever called by a search."""
 
+import inspect
+from collections.abc import Callable
 from dataclasses import field, replace
+from typing import Any
 
 from lance_context_core._util.checks import check_name, shown
 from lance_context_core._util.frozen import frozen
@@ -16,9 +19,11 @@ from lance_context_core.knowledge.protocols import (
 )
 from lance_context_core.knowledge.rules import RuleExtractor
 from lance_context_core.models import LanguageModel
+from lance_context_core.models.frameworks import as_model, says_sentences
 
-Model = LanguageModel | Paraphraser | AsyncParaphraser
-"""A language model; or a function that says sentences in other words."""
+Model = LanguageModel | Callable[[str], Any] | Paraphraser | AsyncParaphraser
+"""A language model: one with a name and `complete`, a chat model of LangChain, an LLM of LlamaIndex, or a
+function of a prompt. A function whose parameter is called `sentences` says these in other words."""
 
 
 @frozen
@@ -52,16 +57,16 @@ class Builders:
         _check("extractor", extractor, "extract")
         _check("consolidator", consolidator, "decide")
         _check("summariser", summariser, "summarise")
+        _check_carries(summariser)
         paraphraser, name = self.paraphraser, self.paraphraser_name
-        if isinstance(model, LanguageModel):
-            extractor = extractor or ModelExtractor(model)
-            consolidator = consolidator or ModelConsolidator(model)
-        elif model is not None:
-            if not callable(model):
-                raise InvalidRequestError(
-                    f"model is {shown(model)}: pass a LanguageModel, or what can be called"
-                )
-            paraphraser, name = model, check_name(model_name, "model_name")
+        given: Any = model
+        if callable(given) and says_sentences(given):
+            paraphraser, name = given, check_name(model_name, "model_name")
+        elif given is not None:
+            called = check_name(model_name, "model_name")
+            asked = as_model(given, name=None if called == "model" else called)
+            extractor = extractor or ModelExtractor(asked)
+            consolidator = consolidator or ModelConsolidator(asked)
         return replace(
             self,
             extractor=extractor or self.extractor,
@@ -82,3 +87,16 @@ def _check(name: str, given: object, method: str) -> None:
     is_named = isinstance(getattr(given, "name", None), str)
     if not is_named or not callable(getattr(given, method, None)):
         raise InvalidRequestError(f"{name} is {shown(given)}: it needs a name and {method}(…)")
+
+
+def _check_carries(summariser: SessionSummariser | None) -> None:
+    """Raise InvalidRequestError for one that cannot be given the summary so far."""
+    if summariser is None:
+        return
+    try:
+        inspect.signature(summariser.summarise).bind([], None)
+    except (TypeError, ValueError) as error:
+        raise InvalidRequestError(
+            f"summariser is {shown(summariser)}: summarise takes the new turns and, second, the "
+            "summary so far or None"
+        ) from error

@@ -18,7 +18,7 @@ from lance_context_core.jobs.types import SUMMARISE, Job, from_record, owner_of,
 from lance_context_core.knowledge import params, slots, turns
 from lance_context_core.knowledge.builders import Builders
 from lance_context_core.knowledge.consolidation import Known
-from lance_context_core.knowledge.distilling import EXTRACT, Distiller
+from lance_context_core.knowledge.distilling import EXTRACT, Distiller, read_by
 from lance_context_core.knowledge.evidence_text import Place, place_of
 from lance_context_core.knowledge.proposals import PROPOSALS
 from lance_context_core.knowledge.turns import Conversation
@@ -215,10 +215,9 @@ class Remaining:
             id
             for job in jobs
             if job.kind == EXTRACT
-            and job.state == "succeeded"
             and job.undone_by is None
             and Conversation(owner_of(job), job.session_id or "") == conversation
-            for id in job.input_ids
+            for id in read_by(job)
         }
 
     def _job(self, key: str, job: Job) -> None:

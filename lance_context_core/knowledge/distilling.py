@@ -1,205 +1,67 @@
 """The job that makes chunks, facts and a summary of some turns of one session, in one commit."""
 
-import inspect
-import math
-import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
 
-from lance_context_core._util.calls import called
-from lance_context_core._util.checks import shown
 from lance_context_core._util.frozen import frozen
-from lance_context_core.errors import InvalidRequestError
+from lance_context_core.codecs.records import key_of
+from lance_context_core.errors import InvalidRequestError, ModelAnswerError
 from lance_context_core.filters import RECORD_FIELDS
 from lance_context_core.jobs import commits
 from lance_context_core.jobs.commits import Held, Outcome, implied
 from lance_context_core.jobs.queue import Decide
 from lance_context_core.jobs.types import KIND as JOB
-from lance_context_core.jobs.types import Job, job_id, owner_of, scheduled, spend, tokens_of
-from lance_context_core.knowledge import params, turns
+from lance_context_core.jobs.types import (
+    USAGE,
+    Job,
+    JobState,
+    job_id,
+    owner_of,
+    scheduled,
+)
+from lance_context_core.knowledge import params, summaries, turns
 from lance_context_core.knowledge.builders import Builders
-from lance_context_core.knowledge.chunks import Span, chunks, sentences
+from lance_context_core.knowledge.chunks import chunks
 from lance_context_core.knowledge.consolidation import Known
-from lance_context_core.knowledge.evidence_text import fault_of
+from lance_context_core.knowledge.finding import Finding, counted, find
 from lance_context_core.knowledge.policies import Decided, checked, neighbourhoods
-from lance_context_core.knowledge.protocols import AsyncParaphraser, Extractor, Paraphraser
+from lance_context_core.knowledge.protocols import (
+    ExtractorInContext,
+)
+from lance_context_core.knowledge.rules import is_heard
 from lance_context_core.knowledge.turns import Conversation
-from lance_context_core.knowledge.types import Extraction, FactCandidate, SpokenTurn, Summary
+from lance_context_core.knowledge.types import (
+    Consolidation,
+    FactCandidate,
+    SpokenTurn,
+    Summary,
+    Surroundings,
+)
 from lance_context_core.scope import SCOPE_PARTS
 from lance_context_core.search.options import ALONE
 from lance_context_core.storage import sql
+from lance_context_core.storage.lance.schema import KEY
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.types import ContextRecord
 
-# The facts of some turns, by an extractor and in a model's words: those alone that the turns prove.
-
-MENDED = "mended_"
-"""How the names of those faults begin whose candidates are taken nonetheless."""
-
-
-@frozen
-class Finding:
-    """What an extractor found, without what nothing proves."""
-
-    candidates: Sequence[FactCandidate]
-    faults: Counter[str]
-    """By their names: what was refused, or mended."""
-    usage: Counter[str]
-    n_kept_as_said: int = 0
-    """Of how many the model's words were refused, and the turn's own kept."""
-
-    @property
-    def decisions(self) -> Counter[str]:
-        """How many candidates were rejected, mended, and left in their own words."""
-        mended = sum(n for name, n in self.faults.items() if name.startswith(MENDED))
-        rejected = self.faults.total() - mended - self.n_kept_as_said
-        return Counter(rejected=rejected, mended=mended, refused=self.n_kept_as_said)
-
-
-async def find(
-    extractor: Extractor,
-    paraphraser: Paraphraser | AsyncParaphraser | None,
-    turns: Sequence[SpokenTurn],
-) -> Finding:
-    """The facts that these turns state. Raises what the extractor and the model raise."""
-    finding = _proven(await _extraction(extractor, turns), turns)
-    if paraphraser is None or not finding.candidates:
-        return finding
-    sentences = [one.text for one in finding.candidates]
-    n_characters = sum(map(len, sentences))
-    usage = Counter(calls=1, characters=n_characters, tokens=tokens_of(n_characters))
-    spend(calls=1, tokens=usage["tokens"])
-    said, faults = _said_otherwise(finding.candidates, await called(paraphraser, sentences))
-    return Finding(said, finding.faults + faults, finding.usage + usage, faults.total())
-
-
-async def _extraction(extractor: Extractor, turns: Sequence[SpokenTurn]) -> Extraction:
-    found: Any = extractor.extract(turns)
-    if inspect.isawaitable(found):
-        found = await found
-    if isinstance(found, Extraction):
-        return found
-    if isinstance(found, str) or not isinstance(found, Sequence):
-        raise InvalidRequestError(
-            f"extractor {extractor.name!r} returned {shown(found)}: it has to return FactCandidates"
-        )
-    return Extraction(candidates=found)
-
-
-def _proven(found: Extraction, given: Sequence[SpokenTurn]) -> Finding:
-    """The candidates whose evidence stands in the turns that were given."""
-    texts = {one.id: one.text for one in given}
-    proven: list[FactCandidate] = []
-    faults = Counter(found.faults)
-    for one in found.candidates:
-        if (fault := _fault(one, texts.get(one.source_id))) is None:
-            proven.append(one)
-        else:
-            faults[fault] += 1
-    return Finding(proven, faults, Counter(found.usage))
-
-
-def _fault(one: FactCandidate, text: str | None) -> str | None:
-    if text is None:
-        return "unknown_turn"
-    if not 0 <= one.start < one.end <= len(text):
-        return "not_said"
-    if not one.text.strip():
-        return "empty"
-    if one.slot is not None and not one.value:
-        return "slot_without_value"
-    if one.valid_from is not None and one.valid_from.tzinfo is None:
-        return "no_date"
-    return None
-
-
-def _said_otherwise(
-    found: Sequence[FactCandidate], answer: Any
-) -> tuple[list[FactCandidate], Counter[str]]:
-    """The candidates in a model's words, where these are words; and what is wrong with the others.
-
-    Raises InvalidRequestError for an answer that is not one sentence for each.
-    """
-    if isinstance(answer, str) or not isinstance(answer, Sequence) or len(answer) != len(found):
-        what = type(answer).__name__
-        raise InvalidRequestError(
-            f"the model answered {len(found)} sentences with {what}"
-            f"{f' of {len(answer)}' if isinstance(answer, list | tuple) else ''}: "
-            "it has to return one text for each, in order"
-        )
-    faults: Counter[str] = Counter()
-    said: list[FactCandidate] = []
-    for one, text in zip(found, answer, strict=True):
-        if (fault := fault_of(text, most=3 * len(one.text) + 100)) is None:
-            said.append(replace(one, text=text.strip()))
-        else:
-            faults[fault] += 1
-            said.append(one)
-    return said, faults
-
-
-# Extractive summaries: the sentences of a session that say most of what it is about, in their order.
-
-MOST_SENTENCES = 6
-MOST_CHARACTERS = 900
-_SHORT = 200
-"""Characters of a sentence beyond which more words count for less."""
-
-_WORD = re.compile(r"[^\W_]+")
-_NAME_OR_NUMBER = re.compile(r"(?<!^)\b(?!I\b)[A-Z][a-z]+|\d+")
-_SPEAKERS = ("user", "assistant")
-
-
-def picked(turns: Sequence[SpokenTurn]) -> list[tuple[SpokenTurn, Span]]:
-    """The sentences of a summary: by the weight of their words in the session, names and numbers more."""
-    found = [
-        (turn, span) for turn in turns if turn.role in _SPEAKERS for span in sentences(turn.text)
-    ]
-    words = [set(_words(turn.text[start:end])) for turn, (start, end) in found]
-    in_how_many = Counter(word for some in words for word in some)
-    scored = [
-        (-_score(turn.text[start:end], some, in_how_many, len(found)), index)
-        for index, ((turn, (start, end)), some) in enumerate(zip(found, words, strict=True))
-    ]
-    chosen: list[int] = []
-    n_characters = 0
-    for _, index in sorted(scored):
-        start, end = found[index][1]
-        if len(chosen) == MOST_SENTENCES:
-            break
-        if n_characters + end - start <= MOST_CHARACTERS:
-            chosen.append(index)
-            n_characters += end - start
-    return [found[index] for index in sorted(chosen)]
-
-
-def text_of(chosen: Sequence[tuple[SpokenTurn, Span]]) -> str:
-    """The text of a summary: each sentence with its speaker."""
-    return "\n".join(
-        f"{turn.name or turn.role}: {turn.text[start:end]}" for turn, (start, end) in chosen
-    )
-
-
-def _score(sentence: str, words: set[str], in_how_many: Counter[str], n: int) -> float:
-    weight = sum(math.log(1 + n / in_how_many[word]) for word in words if len(word) > 2)
-    weight += 2.0 * len(set(_NAME_OR_NUMBER.findall(sentence)))
-    return weight / math.sqrt(max(len(sentence), _SHORT) / _SHORT)
-
-
-def _words(text: str) -> list[str]:
-    return [word.lower() for word in _WORD.findall(text)]
-
-
 EXTRACT = "extract"
+_LEFT, _REFUSED = "left", "refused"
+"""In the result of a job that goes on: the turns that wait, and those that no answer could be read of."""
+_NOTHING = Surroundings()
+_MOST_KNOWN, _MOST_ASKED = 8, 1_000
+"""Facts that an extractor is shown, and characters of the turns by which these are looked for."""
 AWAY = "was archived before its turns were read"
 """What the error says of a job that waits for its session to come back."""
 MOST_TURNS = 200
 """Of one job."""
+_BEFORE = 8
+"""Messages before the new ones: what these answer."""
 _MOST_NEIGHBOURS = 5
 """Of a new fact."""
 
@@ -258,19 +120,25 @@ class Distiller:
         )
 
     async def run(self, job: Job) -> Decide:
-        """Read the turns and find what they state; what becomes of it is decided when it is written."""
-        owner = owner_of(job)
-        conversation = Conversation(owner, job.session_id or "")
-        heard = await turns.read(self.spoken, conversation)
-        wanted = set(job.input_ids)
-        new = [one for one in heard if one.id in wanted]
-        if len(new) < len(wanted):
-            await self._refuse_archived(conversation, wanted - {one.id for one in new})
-        finding = await find(self.makers.extractor, self.makers.paraphraser, new)
+        """Read turns and find what they state; what becomes of it is decided when it is written.
+
+        Where an extractor works in batches, this is the first of those that are left: what it states is
+        written before the next one is read.
+        """
+        conversation = Conversation(owner_of(job), job.session_id or "")
+        wanted = {*job.result.get(_LEFT, job.input_ids)}
+        heard = await turns.read_around(self.spoken, conversation, wanted, before=_BEFORE)
+        left = [one for one in heard if one.id in wanted]
+        if len(left) < len(wanted):
+            await self._refuse_archived(conversation, wanted - {one.id for one in left})
+        new, finding, waiting = await self._first_found(job, conversation, heard, left)
         facts = self._facts(job, conversation, new, finding.candidates)
         decided = await self._decided(conversation, facts)
-        told = await self._summary(heard)
-        usage = finding.usage + decided.usage + Counter(told.usage)
+        is_told = self.makers.summariser is not None
+        before = await self._last_summary(conversation) if is_told else None
+        told = await self._summary(new, before)
+        usage = Counter(USAGE.get() or ())
+        usage.subtract(job.usage)
         faults = finding.faults + decided.faults + Counter(told.faults)
         now = self.made.now()
         pieces = [
@@ -281,13 +149,18 @@ class Distiller:
         ]
         # Of the chunks before the first new one only the keys are needed, and perhaps they come later.
         previous = {after.id: commits.key(before) for (_, before), (_, after) in pairwise(pieces)}
-        own = [piece for turn, piece in pieces if turn.id in wanted]
+        mine = {one.id for one in new}
+        own = [piece for turn, piece in pieces if turn.id in mine]
 
         async def decide() -> Outcome:
-            done = await self._decide(job, conversation, own, facts, decided, told.text)
+            done = await self._decide(conversation, own, facts, decided)
+            await self._summarise(job, conversation, done, new, told.text, before)
             counts = finding.decisions + Counter(done.result["decisions"])
             result = {**done.result, "decisions": dict(counts), "faults": dict(faults)}
-            return replace(done, previous=previous, usage=dict(usage), result=result)
+            result = {**_together(job.result, result), **waiting}
+            state: JobState = "running" if waiting else "succeeded"
+            done = replace(done, previous=previous, usage=dict(+usage), result=result)
+            return replace(done, state=state)
 
         return decide
 
@@ -296,27 +169,77 @@ class Distiller:
     ) -> ContextRecord | None:
         """The summary of a session as it is now, or of some of its turns; None if nothing was said."""
         heard = await turns.read(self.spoken, conversation)
-        chosen = picked([one for one in heard if only is None or one.id in only])
-        if not chosen:
-            return None
-        found = [params.evidence_of(turn, *span, job_id) for turn, span in chosen]
-        return params.summary(
-            conversation, text_of(chosen), found, job_id=job_id, now=self.made.now()
-        )
+        found = summaries.said_in(one for one in heard if only is None or one.id in only)
+        return self._summary_of(conversation, found, job_id)
 
     # Helpers
+
+    async def _first_found(
+        self,
+        job: Job,
+        conversation: Conversation,
+        heard: Sequence[SpokenTurn],
+        left: Sequence[SpokenTurn],
+    ) -> tuple[Sequence[SpokenTurn], Finding, dict[str, Any]]:
+        """The first batch of what is left that says something, what it says, and what waits.
+
+        A batch of which a model says nothing that can be read waits, behind the others, for the next
+        attempt. Raises what the model raises, and ModelAnswerError once only such batches are left.
+        """
+        makers = self.makers
+        extractor = makers.extractor
+        batches: list[Sequence[SpokenTurn]] = [left]
+        if is_parted := isinstance(extractor, ExtractorInContext):
+            batches = [*extractor.batches(left)] or batches
+        refused = _refused(job)
+        problem = job.result.get(_REFUSED, {}).get("error", "")
+        for batch in batches:
+            if any(one.id in refused for one in batch):
+                continue
+            around = await self._around_batch(conversation, heard, batch) if is_parted else _NOTHING
+            try:
+                finding = await find(extractor, makers.paraphraser, batch, around)
+            except ModelAnswerError as error:
+                if len(batches) == 1:
+                    raise
+                problem = str(error)
+                refused |= {one.id for one in batch}
+                continue
+            waiting = [one.id for other in batches if other is not batch for one in other]
+            if not waiting:
+                return batch, finding, {}
+            told = {"ids": sorted(refused), "error": problem, "fence": job.fence}
+            return batch, finding, {_LEFT: waiting, _REFUSED: told}
+        raise ModelAnswerError(problem)
+
+    async def _around_batch(
+        self, conversation: Conversation, heard: Sequence[SpokenTurn], batch: Sequence[SpokenTurn]
+    ) -> Surroundings:
+        """What was said before a batch, and which facts of its owner are near to what it says."""
+        if not batch:
+            return _NOTHING
+        before = heard[: next(n for n, one in enumerate(heard) if one is batch[0])]
+        question = "\n".join(one.text for one in batch if is_heard(one))[-_MOST_ASKED:]
+        if not question.strip():
+            return Surroundings(before=before)
+        hits = await self.made.search(
+            question,
+            sql.equals("kind", params.FACT),
+            turns.owned_by(conversation.owner),
+            room=ALONE,
+            limit=_MOST_KNOWN,
+        )
+        return Surroundings(before=before, known=[one.record for one in hits])
 
     async def _refuse_archived(self, conversation: Conversation, missing: Collection[str]) -> None:
         """Raise InvalidRequestError if any of these turns is only hidden with its session.
 
         To find nothing in them would be said of turns that nobody has read.
         """
-        session_id = conversation.session_id
-        for one in await turns.session_records(self.spoken, session_id, conversation, hidden=True):
-            if one.id in missing and one.retired_reason == turns.ARCHIVED:
-                raise InvalidRequestError(
-                    f"session {session_id!r} {AWAY}: unarchive it, and the job is due again"
-                )
+        if await turns.archived_among(self.spoken, conversation, missing):
+            raise InvalidRequestError(
+                f"session {conversation.session_id!r} {AWAY}: unarchive it, and the job is due again"
+            )
 
     def _facts(
         self,
@@ -331,6 +254,8 @@ class Distiller:
         facts = []
         now = self.made.now()
         for one in found:
+            if one.polarity != "states":
+                continue  # It is no value: of what ends nothing is stated.
             place = (one.source_id, one.start, one.end, one.slot, one.kind)
             facts.append(
                 params.fact(
@@ -366,47 +291,110 @@ class Distiller:
             known |= {each.id: each for each in found}
             near[one.id] = [each.id for each in found]
         said = []
+        consolidator = self.makers.consolidator
         for new_ids, known_ids in neighbourhoods(near):
             new = [mine[id] for id in new_ids]
-            answer = self.makers.consolidator.decide(new, [known[id] for id in known_ids])
-            told = await answer if inspect.isawaitable(answer) else answer
+            try:
+                told = await counted(
+                    partial(consolidator.decide, new, [known[id] for id in known_ids])
+                )
+            except ModelAnswerError as error:
+                # To find the facts again would cost as much again: these are added, as of no decision.
+                told = Consolidation(faults={error.fault: 1})
             said.append(checked(told, new_ids, known_ids))
         return Decided.of(said)
 
-    async def _summary(self, heard: Sequence[SpokenTurn]) -> Summary:
+    async def _summary(self, new: Sequence[SpokenTurn], before: Held | None) -> Summary:
+        """What the summariser says of the last summary and of what was said since."""
         if self.makers.summariser is None:
             return Summary()
-        told = self.makers.summariser.summarise(heard)
-        return await told if inspect.isawaitable(told) else told
+        last = None if before is None else before.record.text
+        try:
+            told: Summary = await counted(partial(self.makers.summariser.summarise, new, last))
+        except ModelAnswerError as error:
+            return Summary(faults={error.fault: 1})
+        return told
+
+    async def _last_summary(self, conversation: Conversation) -> Held | None:
+        """The summary that a session has, hidden or not."""
+        id = params.summary_id(conversation.session_id)
+        key = key_of(conversation.owner, params.CONTEXT, "id", id)
+        found = await commits.held(self.made, sql.in_list(KEY, [key]))
+        return found[0] if found else None
+
+    async def _summarise(
+        self,
+        job: Job,
+        conversation: Conversation,
+        done: Outcome,
+        new: Sequence[SpokenTurn],
+        told: str | None,
+        seen: Held | None,
+    ) -> None:
+        """Carry the summary forward: by its own sentences and those of the new turns."""
+        last = await self._last_summary(conversation)
+        found = await self._carried(conversation, last, new)
+        made = self._summary_of(conversation, found, job.id)
+        if made is None:
+            return
+        done.result["summary"] = made.id
+        if told is not None and (last and last.row) == (seen and seen.row):
+            # Else it knows nothing of what others have summarised meanwhile.
+            made = replace(made, text=told)
+        if last is None:
+            done.added.append(made)
+        elif not params.is_protected(last.record):
+            done.changed.append((last, replace(made, created_at=last.record.created_at)))
+
+    async def _carried(
+        self, conversation: Conversation, last: Held | None, new: Sequence[SpokenTurn]
+    ) -> list[summaries.Sentence]:
+        """The sentences of the last summary and of new turns, in the order in which they were said."""
+        found = summaries.said_in(new)
+        evidence = () if last is None else params.evidence(last.record)
+        mine = {one.id for one in new}
+        if last is None or last.record.retired_at is not None or not mine:
+            return found
+        others = {one.source_id for one in evidence} - mine
+        named = {*others, new[0].id} if others else ()
+        before: list[SpokenTurn] = []
+        behind: list[SpokenTurn] = []
+        is_behind = False
+        for one in await turns.read_named(self.spoken, conversation, named):
+            is_behind = is_behind or one.id == new[0].id
+            if one.id not in mine:
+                (behind if is_behind else before).append(one)
+        quoted = summaries.quoted_in
+        return [*quoted(evidence, before), *found, *quoted(evidence, behind)]
+
+    def _summary_of(
+        self, conversation: Conversation, found: Sequence[summaries.Sentence], job_id: str
+    ) -> ContextRecord | None:
+        """The summary of sentences; None if there are none."""
+        if not (chosen := summaries.picked(found)):
+            return None
+        evidence = [params.evidence_of(turn, *span, job_id) for turn, span in chosen]
+        text = summaries.text_of(chosen)
+        return params.summary(conversation, text, evidence, job_id=job_id, now=self.made.now())
 
     async def _decide(
         self,
-        job: Job,
         conversation: Conversation,
         pieces: Sequence[ContextRecord],
         facts: Sequence[ContextRecord],
         decided: Decided,
-        told: str | None,
     ) -> Outcome:
         known = Known.of(await self._around(conversation, facts, decided.targets()))
         for one in facts:
             decided.apply(known, one)
         added, changed = known.changes()
-        made = await self.summarised(conversation, job.id)
-        if made is not None and told is not None:
-            made = replace(made, text=told)
-        there = await self._there(conversation, [*pieces, *([] if made is None else [made])])
+        there = await self._there(conversation, pieces)
         new = [one for one in pieces if one.id not in there]
         changed += [
             (there[one.id], one)
             for one in pieces
             if one.id in there and there[one.id].record.retired_reason == params.UNDONE
         ]
-        if made is not None:
-            if (before := there.get(made.id)) is None:
-                added.append(made)
-            elif not params.is_protected(before.record):
-                changed.append((before, replace(made, created_at=before.record.created_at)))
         counts = {name: n for name, n in known.decisions.items() if n}
         return Outcome(
             added=[*new, *added],
@@ -418,7 +406,7 @@ class Distiller:
                 "merged": known.merged,
                 "superseded": known.superseded,
                 "conflicts": known.conflicts,
-                "summary": None if made is None else made.id,
+                "summary": None,
             },
         )
 
@@ -456,3 +444,27 @@ def _beside(facts: Sequence[ContextRecord]) -> dict[str, Any]:
     if words:
         either.append({"fact.slot": None, "fact.words": {"$in": words}})
     return {"fact.subject": {"$in": sorted({one["subject"] for one in found})}, "$or": either}
+
+
+def read_by(job: Job) -> set[str]:
+    """The turns that a job has made knowledge of; of one that is not done, those of the parts that are."""
+    if job.state != "succeeded" and _LEFT not in job.result:
+        return set()
+    return {*job.input_ids} - {*job.result.get(_LEFT, ())}
+
+
+def _refused(job: Job) -> set[str]:
+    """The turns of which no answer could be read in this attempt."""
+    told = job.result.get(_REFUSED, {})
+    return {*told["ids"]} if told.get("fence") == job.fence else set()
+
+
+def _together(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
+    """What came of the parts of a job that are done."""
+    found = dict(now)
+    for name, one in before.items():
+        if isinstance(one, list) and name in now:
+            found[name] = [*one, *now[name]]
+        elif isinstance(one, Mapping) and name in now:
+            found[name] = dict(Counter(one) + Counter(now[name]))
+    return found

@@ -4,27 +4,34 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from lance_context_core._util.checks import check_count, check_names
+from lance_context_core._util.checks import check_count, check_names, dumps
 from lance_context_core._util.frozen import frozen, frozen_by_name
-from lance_context_core.jobs.types import spend, tokens_of
+from lance_context_core.errors import ModelAnswerError
+from lance_context_core.jobs.types import note_usage, spend, tokens_of
 from lance_context_core.knowledge import prompts
-from lance_context_core.knowledge.chunks import Span
+from lance_context_core.knowledge.chunks import Span, sentences
 from lance_context_core.knowledge.evidence_text import fault_of
+from lance_context_core.knowledge.languages import language_of
 from lance_context_core.knowledge.prompts import ProfileSchema, wanted
-from lance_context_core.knowledge.rules import is_heard
-from lance_context_core.knowledge.types import Extraction, FactCandidate, SpokenTurn
-from lance_context_core.models import (
+from lance_context_core.knowledge.rules import is_echo, is_heard
+from lance_context_core.knowledge.types import (
+    Extraction,
+    FactCandidate,
+    Polarity,
+    SpokenTurn,
+    Surroundings,
+)
+from lance_context_core.models.answers import as_numbers, problem_of, read_answer
+from lance_context_core.models.asking import (
     Completion,
     LanguageModel,
     ModelRequest,
     ask,
     check_asking,
-    problem_of,
-    read_answer,
 )
 
 TIMEOUT = 120.0
@@ -46,13 +53,48 @@ class Asked:
 
 
 async def asked(model: LanguageModel, request: ModelRequest, timeout: float) -> Asked:
-    """The answer, whose lists may hold anything. Raises what the model raises, and ModelAnswerError."""
-    spend(calls=1, tokens=tokens_of(_characters(request)))
-    completion = await ask(model, request, timeout=timeout)
+    """The answer, whose lists may hold anything; one that is no good is asked for once more.
+
+    Raises what the model raises, and ModelAnswerError if the second answer is no good either.
+    """
     assert request.schema is not None
-    answer = read_answer(completion, prompts.loosely(request.schema))
-    repairs = Counter(f"mended_{one}" for one in answer.repairs)
-    return Asked(data=answer.data, usage=_usage(request, completion), faults=repairs)
+    schema = prompts.loosely(request.schema)
+    usage: Counter[str] = Counter()
+    completion = await _completion(model, request, timeout, usage)
+    mended: Counter[str] = Counter()
+    try:
+        answer = read_answer(completion, schema)
+    except ModelAnswerError as error:
+        more = prompts.again(request, _text_of(completion), str(error))
+        answer = read_answer(await _completion(model, more, timeout, usage), schema)
+        mended[ASKED_AGAIN] = 1
+    mended.update(f"mended_{one}" for one in answer.repairs)
+    return Asked(data=answer.data, usage=usage, faults=mended)
+
+
+ASKED_AGAIN = "mended_asked_again"
+"""The first answer was no good, and the second one was."""
+
+
+async def _completion(
+    model: LanguageModel, request: ModelRequest, timeout: float, usage: Counter[str]
+) -> Completion:
+    """What a model answers; `usage` grows by what that takes, and so does that of the job."""
+    characters = sum(len(one.text) for one in request.messages)
+    more = Counter(calls=1, characters=characters, tokens=tokens_of(characters))
+    spend(calls=1, tokens=more["tokens"])
+    try:
+        completion = await ask(model, request, timeout=timeout)
+        # What a model counts itself, it knows better.
+        more = Counter({**more, **completion.usage})
+    finally:
+        usage.update(more)
+        note_usage(more)
+    return completion
+
+
+def _text_of(completion: Completion) -> str:
+    return completion.text if completion.data is None else dumps(completion.data)
 
 
 @frozen
@@ -71,16 +113,20 @@ class Asking:
 class ModelExtractor:
     """Finds facts with a language model, in the turns of people: one call for a batch of them.
 
-    A fact is taken only if it names one of the turns and quotes words that stand there; what is not
-    is refused, and counted by what is wrong with it. An answer of which nothing can be taken fails
-    the job with the reason; a model that is away, or takes longer than `timeout` seconds, leaves it
-    scheduled.
+    With the turns the model is given what was said before them, by the assistant too, who said it and
+    when, and the known facts that are near. A fact is taken only if it names one of the turns and
+    quotes words that stand there; what is not is refused, and counted by what is wrong with it. An
+    answer of which nothing can be taken is asked for once more, with what was wrong; if that one is no
+    better, or the model is away, or takes longer than `timeout` seconds, the batch is due again later,
+    and the others are kept.
 
+    - `model`: a `LanguageModel`, or a function of a prompt.
     - `instructions`: what else the model shall know, such as what matters.
     - `slots`: what a person has one of at a time; more than the usual ones, such as the fields of a
       profile.
     - `profile`: a schema, as `profile` of the knowledge takes it: its fields are slots too.
     - `batch_tokens`: so many tokens of turns, about, are one call.
+    - `context_turns`: so many turns before a batch are shown with it.
     """
 
     model: LanguageModel
@@ -90,10 +136,12 @@ class ModelExtractor:
     batch_tokens: int = 6_000
     max_output: int | None = None
     timeout: float = TIMEOUT
+    context_turns: int = 6
 
     def __post_init__(self) -> None:
         check_asking(self.model, self.instructions, self.timeout)
         check_count(self.batch_tokens, "batch_tokens")
+        check_count(self.context_turns, "context_turns", least=0)
         fields = [] if self.profile is None else [one.slot for one in wanted(self.profile)]
         slots = dict.fromkeys([*check_names(self.slots, "slots"), *fields])
         object.__setattr__(self, "slots", tuple(slots))
@@ -101,48 +149,56 @@ class ModelExtractor:
     @property
     def name(self) -> str:
         """The prompt, the model, and whatever else its answers depend on."""
-        about = "\n".join([self.instructions, *self.slots, str(self.batch_tokens)])
-        digest = hashlib.sha256(about.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+        about = [self.instructions, *self.slots, str(self.batch_tokens), str(self.context_turns)]
+        text = "\n".join(about)
+        digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
         return f"{prompts.EXTRACT_NAME}+{self.model.name}+{digest}"
 
     async def extract(self, turns: Sequence[SpokenTurn]) -> Extraction:
-        """The facts that the model finds and the turns prove."""
+        """The facts that the model finds and the turns prove, without anything around them."""
         found: list[FactCandidate] = []
         usage: Counter[str] = Counter()
         faults: Counter[str] = Counter()
-        for batch in self._batches([one for one in turns if is_heard(one)]):
-            request = prompts.extract(
-                batch,
-                slots=self.slots,
-                instructions=self.instructions,
-                max_output=self.max_output,
-            )
-            answer = await asked(self.model, request, self.timeout)
-            usage.update(answer.usage)
-            faults.update(answer.faults)
-            found += _taken(answer.data["facts"], batch, faults)
+        before: list[SpokenTurn] = []
+        for batch in self.batches(turns):
+            one = await self.extract_within(batch, Surroundings(before=before))
+            found += one.candidates
+            usage.update(one.usage)
+            faults.update(one.faults)
+            before = [*before, *batch]
         return Extraction(candidates=tuple(found), faults=dict(faults), usage=dict(usage))
 
-    def _batches(self, turns: Sequence[SpokenTurn]) -> Iterator[list[SpokenTurn]]:
+    async def extract_within(self, turns: Sequence[SpokenTurn], around: Surroundings) -> Extraction:
+        """The facts that the model finds in one batch and its turns prove."""
+        if not (heard := [one for one in turns if is_heard(one)]):
+            return Extraction()
+        before = [one for one in around.before if not is_echo(one)]
+        request = prompts.extract(
+            [one for one in turns if not is_echo(one)],
+            around=replace(around, before=before[max(len(before) - self.context_turns, 0) :]),
+            is_asked=is_heard,
+            slots=self.slots,
+            instructions=self.instructions,
+            max_output=self.max_output,
+        )
+        answer = await asked(self.model, request, self.timeout)
+        faults = answer.faults
+        found = tuple(_taken(answer.data["facts"], heard, faults))
+        return Extraction(candidates=found, faults=dict(faults), usage=dict(answer.usage))
+
+    def batches(self, turns: Sequence[SpokenTurn]) -> list[list[SpokenTurn]]:
+        """The turns in parts of about `batch_tokens` of what people say."""
         room = self.batch_tokens * _CHARACTERS_A_TOKEN
-        batch: list[SpokenTurn] = []
+        found: list[list[SpokenTurn]] = []
+        n_characters = 0
         for one in turns:
-            if batch and sum(len(each.text) for each in batch) + len(one.text) > room:
-                yield batch
-                batch = []
-            batch.append(one)
-        if batch:
-            yield batch
-
-
-def _usage(request: ModelRequest, completion: Completion) -> Counter[str]:
-    characters = _characters(request)
-    about = {"calls": 1, "characters": characters, "tokens": tokens_of(characters)}
-    return Counter({**about, **completion.usage})
-
-
-def _characters(request: ModelRequest) -> int:
-    return sum(len(one.text) for one in request.messages)
+            more = len(one.text) if is_heard(one) else 0
+            if not found or (n_characters and more and n_characters + more > room):
+                found.append([])
+                n_characters = 0
+            found[-1].append(one)
+            n_characters += more
+        return found
 
 
 def _taken(
@@ -151,8 +207,11 @@ def _taken(
     """The facts of an answer that may be kept; what is wrong with the others is counted."""
     seen: set[tuple[Any, ...]] = set()
     per_turn: Counter[str] = Counter()
-    for one in given:
+    for said in given:
+        one = as_numbers(said, prompts.FACT)
         candidate = _candidate(one, turns)
+        if one != said and not isinstance(candidate, str):
+            faults["mended_number"] += 1
         if isinstance(candidate, str):
             faults[candidate] += 1
             continue
@@ -165,13 +224,14 @@ def _taken(
         else:
             seen.add(key)
             per_turn[candidate.source_id] += 1
-            yield candidate
+            yield _in_its_language(candidate, turns[int(one["turn"]) - 1].text, faults)
 
 
 def _candidate(one: Any, turns: Sequence[SpokenTurn]) -> FactCandidate | str:
     """A fact that its turn proves; else what is wrong with it, in a word."""
     if problem_of(one, prompts.FACT) is not None:
         return "wrong_schema"
+    polarity: Polarity = one.get("polarity") or "states"
     if not 1 <= one["turn"] <= len(turns):
         return "unknown_turn"
     if (fault := fault_of(one["text"])) is not None:
@@ -180,8 +240,10 @@ def _candidate(one: Any, turns: Sequence[SpokenTurn]) -> FactCandidate | str:
     if (span := place_of(one["quote"], turn.text)) is None:
         return "not_said"
     slot, value = _slot_of(one)
-    if (slot is None) != (value is None):
-        return "slot_without_value" if value is None else "value_without_slot"
+    if slot is not None and value is None and polarity == "states":
+        return "slot_without_value"
+    if slot is None and value is not None:
+        return "value_without_slot"
     moment = moment_of(one.get("valid_from"))
     if isinstance(moment, str):
         return moment
@@ -195,7 +257,21 @@ def _candidate(one: Any, turns: Sequence[SpokenTurn]) -> FactCandidate | str:
         value=value,
         importance=min(max(float(one.get("importance") or 0.5), 0.0), 1.0),
         valid_from=moment,
+        polarity=polarity,
     )
+
+
+def _in_its_language(one: FactCandidate, said: str, faults: Counter[str]) -> FactCandidate:
+    """The fact in the words of the turn, if a model has put them into another language."""
+    mine, own = language_of(one.text), language_of(said)
+    if mine is None or own is None or mine == own:
+        return one
+    for start, end in sentences(said):
+        words = said[start : max(end, one.end)]
+        if start <= one.start < end and fault_of(words) is None:
+            faults["mended_language"] += 1
+            return replace(one, text=words)
+    return one
 
 
 def place_of(quote: str, text: str) -> Span | None:

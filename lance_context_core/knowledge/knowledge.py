@@ -183,10 +183,11 @@ class AsyncKnowledge:
     ) -> Self:
         """The same knowledge, made by others than the rules.
 
-        - `model`: a `LanguageModel`, which is the extractor and the consolidator, where these are not
-          given. Or a function, which is called with the sentences of one job, and returns one for
-          each: what is empty, far longer, repeats itself or is JSON is refused, and the sentence
-          itself kept. `model_name` says which one it is: another one's jobs are others.
+        - `model`: a `LanguageModel`, a function of a prompt, a chat model of LangChain or an LLM of
+          LlamaIndex, which is the extractor and the consolidator, where these are not given. Or a
+          function whose parameter is called `sentences`, which is called with those of one job, and
+          returns one for each: what is empty, far longer, repeats itself or is JSON is refused, and
+          the sentence itself kept. `model_name` says which one it is: another one's jobs are others.
         - `extractor`, `consolidator`, `summariser`: who finds the facts, who says what becomes of
           those without a slot beside the known ones, and who summarises sessions.
 

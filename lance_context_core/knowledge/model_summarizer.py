@@ -8,7 +8,7 @@ from lance_context_core.knowledge import prompts
 from lance_context_core.knowledge.evidence_text import fault_of
 from lance_context_core.knowledge.extracting import TIMEOUT, asked
 from lance_context_core.knowledge.types import SpokenTurn, Summary
-from lance_context_core.models import LanguageModel, check_asking
+from lance_context_core.models.asking import LanguageModel, check_asking
 
 _SPEAKERS = ("user", "assistant")
 _CHARACTERS_A_WORD = 12
@@ -16,10 +16,12 @@ _CHARACTERS_A_WORD = 12
 
 @frozen
 class ModelSummariser:
-    """Lets a language model say what a session is about: one call a job, over its last turns.
+    """Lets a language model say what a session is about: one call a job, over what is new in it.
+
+    The model is given the last summary and the new turns, and carries the one forward by the others.
 
     - `words`: so many at most are asked for; what is twice as long is refused.
-    - `most_characters`: so much of the end of a session is shown to the model.
+    - `most_characters`: so much of the end of the new turns is shown to the model.
     """
 
     model: LanguageModel
@@ -38,12 +40,14 @@ class ModelSummariser:
         """The prompt and the model."""
         return f"{prompts.SUMMARISE_NAME}+{self.model.name}"
 
-    async def summarise(self, turns: Sequence[SpokenTurn]) -> Summary:
+    async def summarise(self, turns: Sequence[SpokenTurn], before: str | None) -> Summary:
         """What the model says, or why that cannot be kept."""
         shown = self._shown(turns)
         if not shown:
             return Summary()
-        request = prompts.summarise(shown, words=self.words, instructions=self.instructions)
+        request = prompts.summarise(
+            shown, before=before, words=self.words, instructions=self.instructions
+        )
         answer = await asked(self.model, request, self.timeout)
         text, faults = answer.data["summary"], answer.faults
         if (fault := fault_of(text, most=2 * self.words * _CHARACTERS_A_WORD)) is not None:

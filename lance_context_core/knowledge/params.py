@@ -165,6 +165,11 @@ def fact(
     return with_evidence(record, [evidence_of(turn, start, end, job_id)])
 
 
+def summary_id(session_id: str) -> str:
+    """The id of the summary of a session, of whatever owner."""
+    return made_id(SUMMARY, session_id)
+
+
 def summary(
     conversation: Conversation,
     text: str,
@@ -174,7 +179,7 @@ def summary(
     now: datetime,
 ) -> ContextRecord:
     """What a session is about; there is one of each session, which is made anew."""
-    id = made_id(SUMMARY, conversation.session_id)
+    id = summary_id(conversation.session_id)
     record = _made(id, SUMMARY, "L0", conversation, job_id, now)
     return with_evidence(replace(record, text=text), found)
 

@@ -24,7 +24,7 @@ from lance_context_core.knowledge.consolidation import Known
 from lance_context_core.knowledge.evidence_text import fault_of
 from lance_context_core.knowledge.extracting import Asking, asked
 from lance_context_core.knowledge.types import Consolidation, Decision, Op
-from lance_context_core.models import problem_of
+from lance_context_core.models.answers import problem_of
 from lance_context_core.types import ContextRecord
 
 _MENDED = {"delete": "supersede"}

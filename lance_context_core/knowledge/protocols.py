@@ -1,7 +1,7 @@
 """What callers may bring: who finds facts in turns, and who says them in other words."""
 
 from collections.abc import Awaitable, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from lance_context_core.knowledge.types import (
     Consolidation,
@@ -9,6 +9,7 @@ from lance_context_core.knowledge.types import (
     FactCandidate,
     SpokenTurn,
     Summary,
+    Surroundings,
 )
 from lance_context_core.types import ContextRecord
 
@@ -28,6 +29,24 @@ class Extractor(Protocol):
 
         What it raises leaves the job to be run again later; InvalidRequestError fails it.
         """
+        ...
+
+
+@runtime_checkable
+class ExtractorInContext(Extractor, Protocol):
+    """An extractor that works in batches, each of which is kept by itself, and asks what is around.
+
+    The store calls `batches` and `extract_within`, and `extract` no more.
+    """
+
+    def batches(self, turns: Sequence[SpokenTurn]) -> Sequence[Sequence[SpokenTurn]]:
+        """The turns in parts, in order: what is found in one is kept, whatever becomes of another."""
+        ...
+
+    def extract_within(
+        self, turns: Sequence[SpokenTurn], around: Surroundings
+    ) -> "Sequence[FactCandidate] | Extraction | Awaitable[Sequence[FactCandidate] | Extraction]":
+        """As `extract`, of one batch, with what was said before it and what is known."""
         ...
 
 
@@ -57,8 +76,13 @@ class SessionSummariser(Protocol):
         """What it is, with its version."""
         ...
 
-    def summarise(self, turns: Sequence[SpokenTurn]) -> Summary | Awaitable[Summary]:
-        """The summary of a session, as far as it was said. It is asked once for a job."""
+    def summarise(
+        self, turns: Sequence[SpokenTurn], before: str | None
+    ) -> Summary | Awaitable[Summary]:
+        """The summary of a session, as far as it was said. It is asked once for a job.
+
+        `before` is the summary of what was said before these turns; None if there is none.
+        """
         ...
 
 

@@ -15,6 +15,9 @@ SearchType = Literal["chain", "summaries", "facts", "turns"]
 three."""
 
 
+Polarity = Literal["states", "ends", "denies"]
+"""What a turn says of a fact: that it holds, that it holds no more, or that it does not."""
+
 Infer = Literal["auto", "later", "never"]
 """When knowledge is made of what is added: before the call returns, by a job later, or not at all."""
 
@@ -80,6 +83,18 @@ class FactCandidate(Stretch):
     """In [0, 1]."""
     valid_from: datetime | None = None
     """Since when it holds; aware. None means since it was said."""
+    polarity: Polarity = "states"
+    """Of a slot: `ends` and `denies` say that the value holds no more; without a value, whichever it is."""
+
+
+@frozen_by_name
+class Surroundings:
+    """What helps to understand turns: nothing of it is a fact of theirs, and no fact quotes it."""
+
+    before: Sequence[SpokenTurn] = ()
+    """What was said just before, by whomever, in order."""
+    known: Sequence[ContextRecord] = ()
+    """Facts of the same owner that are near, the nearest first."""
 
 
 @frozen_by_name

@@ -11,7 +11,7 @@ from lance_context_core.jobs.commits import Held, Outcome
 from lance_context_core.jobs.queue import Decide, Queue
 from lance_context_core.jobs.types import SUMMARISE, Job, job_id, owner_of, scheduled
 from lance_context_core.knowledge import params, slots, turns
-from lance_context_core.knowledge.distilling import AWAY, EXTRACT, Distiller
+from lance_context_core.knowledge.distilling import AWAY, EXTRACT, Distiller, read_by
 from lance_context_core.knowledge.turns import Conversation
 from lance_context_core.knowledge.types import Undone
 from lance_context_core.storage import sql
@@ -40,7 +40,8 @@ class UndoLog:
         target = await self.jobs.get(target_id)
         if target.undone_by is not None:
             return await self.jobs.get(target.undone_by)
-        if target.state != "succeeded":
+        is_partly_done = target.state in ("failed", "cancelled") and read_by(target)
+        if target.state != "succeeded" and not is_partly_done:
             raise InvalidRequestError(
                 f"job {target_id!r} is {target.state}: only what succeeded can be undone; cancel or "
                 "discard what did not"
@@ -102,7 +103,7 @@ class UndoLog:
             one
             for one in all_jobs
             if target.id in (one.id, one.parent_id)
-            and one.state == "succeeded"
+            and (one.state == "succeeded" or read_by(one))
             and one.undone_by is None
         ]
         ids = {one.id for one in meant}
@@ -167,10 +168,8 @@ class UndoLog:
             left = {
                 id
                 for other in others
-                if _conversation(other) == conversation
-                and other.state == "succeeded"
-                and other.undone_by is None
-                for id in other.input_ids
+                if _conversation(other) == conversation and other.undone_by is None
+                for id in read_by(other)
             }
             new = await self.distiller.summarised(conversation, job.id, only=left)
             if new is None or not left:

@@ -47,6 +47,41 @@ def test_the_json_of_an_answer_is_found_and_what_was_mended_is_named(text, repai
     assert {*repairs} <= {*REPAIRS}
 
 
+FULL = '{"facts": ["a", "b"]}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(f'Such as {{"facts": []}}. Here it is: {FULL}', id="an example first"),
+        pytest.param(f'{FULL} or shorter {{"facts": ["a"]}}', id="a shorter one behind"),
+        pytest.param(f'```json\n{{"facts": []}}\n```\nNo:\n```json\n{FULL}\n```', id="two fences"),
+        pytest.param(f'```\n{{"facts": []}}\n```\n{FULL}', id="behind a fence"),
+        pytest.param(f'{{"note": [1, 2, 3]}} {FULL}', id="beside another object"),
+        pytest.param(f"```python\nprint()\n```\n{FULL}", id="beside a program"),
+    ],
+)
+def test_of_several_objects_in_an_answer_the_fullest_that_fits_is_taken(text):
+    assert read_answer(Completion(text=text), SCHEMA).data == {"facts": ["a", "b"]}
+
+
+def test_an_empty_example_before_an_answer_that_is_cut_is_no_answer():
+    with pytest.raises(ModelAnswerError) as raised:
+        read_answer(Completion(text='Such as {"facts": []}: {"facts": ["a", "b'), SCHEMA)
+    assert raised.value.fault == "truncated"
+
+
+def test_numbers_that_are_texts_are_read_where_numbers_are_asked_for():
+    of = {"n": {"type": "integer"}, "p": {"type": ["number", "null"]}, "s": {"type": "string"}}
+    schema = {"type": "object", "properties": of}
+    answer = read_answer(Completion(text='{"n": "1", "p": "0.8", "s": "3"}'), schema)
+    assert answer.data == {"n": 1, "p": 0.8, "s": "3"}
+    assert answer.repairs == ("number",)
+    for wrong in ("one", "1e999", "", "0x1", "1.5"):
+        with pytest.raises(ModelAnswerError):
+            read_answer(Completion(data={"n": wrong}), schema)
+
+
 @pytest.mark.parametrize(
     ("text", "fault"),
     [

@@ -45,7 +45,9 @@ def test_a_budget_of_tokens_is_held_before_the_model_is_asked(memory):
     model = Scripted(aloud)
     memory = memory.using(model=model)
     memory.add("I have a dog.", session_id="s1", infer="later")
-    memory.add("I have " + "a very " * 40 + "big dog.", session_id="s2", infer="later")
+    memory.add(
+        "I have a dog, " + "another dog, " * 20 + "and a cat.", session_id="s2", infer="later"
+    )
     (job,) = memory.jobs.run_due(budget=JobBudget(tokens=20))
     assert job.usage == {"calls": 1, "characters": 13, "tokens": 4}
     assert len(model.asked) == 1

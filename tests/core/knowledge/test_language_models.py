@@ -78,14 +78,38 @@ def test_what_a_model_puts_around_its_answer_is_taken_off_and_counted(store, mem
     assert added.decisions == {"add": 1, "mended": 1}
 
 
-@pytest.mark.parametrize("fault", ["empty", "refusal", "truncated", "wrong_schema", "too_long"])
-def test_an_answer_of_which_nothing_can_be_taken_fails_the_job_and_says_why(store, memory, fault):
-    model = FaultModel(ScriptedModel(facts_of(BEES)), fault)
-    added = by_model(memory, model).add(SAID, session_id="s")
+NO_ANSWER = ["empty", "refusal", "truncated", "wrong_schema", "too_long"]
+
+
+@pytest.mark.parametrize("fault", NO_ANSWER)
+def test_an_answer_of_which_nothing_can_be_taken_is_asked_for_again_and_told_what_was_wrong(
+    store, memory, fault
+):
+    script = ScriptedModel(*[facts_of(BEES)] * 2)
+    added = by_model(memory, FaultModel(script, fault, times=1)).add(SAID, session_id="s")
+    assert facts(store) == ["Ada keeps bees."]
+    assert added.faults == {"mended_asked_again": 1}
+    assert memory.jobs.get(added.job_id).usage["calls"] == 2
+    again = script.requests[-1]
+    assert again.schema is not None
+    assert SAID[0]["content"] in again.messages[1].text
+    assert "Answer again" in again.messages[-1].text
+    assert "model" in again.messages[-1].text
+
+
+@pytest.mark.parametrize("fault", NO_ANSWER)
+def test_where_no_answer_is_any_good_the_job_says_why_and_is_due_again(store, memory, fault):
+    model = FaultModel(ScriptedModel(*[facts_of(BEES)] * 4), fault, times=2)
+    remembering = by_model(memory, model)
+    added = remembering.add(SAID, session_id="s")
     job = memory.jobs.get(added.job_id)
-    assert (job.state, facts(store)) == ("failed", [])
+    assert (job.state, facts(store)) == ("scheduled", [])
     assert "model" in job.error
+    assert added.errors == (job.error,)
+    assert job.usage["calls"] == 2
     assert store.history.count("", session_id="s") == len(SAID)
+    (done,) = remembering.jobs.run_due(job.scheduled_at)
+    assert (done.state, done.usage["calls"], facts(store)) == ("succeeded", 3, ["Ada keeps bees."])
 
 
 @pytest.mark.parametrize(
@@ -119,7 +143,7 @@ def test_what_a_model_says_twice_is_kept_once(store, memory):
     [
         pytest.param("a fact", "wrong_schema", id="no object"),
         pytest.param({"text": "x"}, "wrong_schema", id="no turn"),
-        pytest.param(fact(turn="1"), "wrong_schema", id="a turn that is a text"),
+        pytest.param(fact(turn="one"), "wrong_schema", id="a turn that is a text"),
         pytest.param(fact(turn=0), "unknown_turn", id="turn 0"),
         pytest.param(fact(turn=3), "unknown_turn", id="the turn of the system"),
         pytest.param(fact(turn=2), "not_said", id="the words of another turn"),
@@ -181,7 +205,7 @@ def test_a_model_is_asked_once_for_a_batch_of_turns_and_never_by_a_search(memory
     remembering.search("word", evidence=True)
     remembering.distill()
     assert len(model.requests) == 3
-    told = [len(one.messages[-1].text.splitlines()) for one in model.requests]
+    told = [one.messages[-1].text.count('"turn": ') for one in model.requests]
     assert told == [3, 3, 3]
     assert memory.jobs.get(added.job_id).usage["calls"] == 3
 
@@ -200,7 +224,7 @@ def test_the_tokens_that_a_model_counts_are_in_the_job(memory):
 
 
 def test_facts_of_one_user_never_reach_a_question_about_another(memory):
-    model = ScriptedModel(*[facts_of(BEES), {"decisions": []}] * 3)
+    model = ScriptedModel(*[facts_of(BEES)] * 2)
     remembering = memory.using(model=model)
     for user in ("ada", "bob"):
         remembering.add([said(f"I keep bees in {user}ville", day(2024))], user_id=user)

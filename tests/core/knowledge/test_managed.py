@@ -45,5 +45,5 @@ def test_it_may_go_on_with_another_model(store):
 
 
 def test_what_is_no_model_is_refused(store):
-    with pytest.raises(InvalidRequestError, match="model is 'gpt'"):
+    with pytest.raises(InvalidRequestError, match=r"OpenAIModel\('gpt'\)"):
         ManagedMemory(store, model="gpt")

@@ -21,7 +21,7 @@ PROMISES = {
         "an_answer_of_another_shape_fails_the_job_and_leaves_no_fact",
         "no_facts_is_a_success_unlike_a_failure",
         "a_failed_job_can_be_tried_again",
-        "an_answer_of_which_nothing_can_be_taken_fails_the_job_and_says_why",
+        "where_no_answer_is_any_good_the_job_says_why_and_is_due_again",
     ],
     "evidence that is not there is rejected and counted": [
         "a_candidate_without_evidence_is_rejected_and_counted",

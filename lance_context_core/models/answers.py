@@ -1,216 +1,15 @@
-"""A language model, as the store asks one: any that a program has, and what is made of its answers."""
+"""The JSON in a model's answer: what fits a schema, and where a model has hidden it."""
 
-import asyncio
-import hashlib
 import json
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import field
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
-from lance_context_core._util.calls import called
-from lance_context_core._util.checks import (
-    check_count,
-    check_json,
-    check_json_object,
-    check_name,
-    check_seconds,
-    check_text,
-    dumps,
-    listed,
-    shown,
-)
-from lance_context_core._util.frozen import frozen, frozen_by_name
+from lance_context_core._util.checks import check_json, shown
+from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.errors import InvalidRequestError, ModelAnswerError
-from lance_context_core.messages import Message
-
-__all__ = [  # noqa: RUF022 - in the order in which the reference shows them
-    # What a model is
-    "LanguageModel",
-    "ModelRequest",
-    "Completion",
-    "FunctionModel",
-    "Said",
-    # Asking one
-    "ask",
-    "read_answer",
-    "Answer",
-    "FAULTS",
-    "REPAIRS",
-]
-
-
-# What a model is asked, what it answers, and what makes one.
-
-
-@frozen_by_name
-class ModelRequest:
-    """One question to a model. All that it is to know stands in it."""
-
-    purpose: str
-    """What it is for, in a word: `extract`, `consolidate` or `summarise`."""
-    messages: tuple[Message, ...]
-    """In order, as a chat model takes them; instructions are of the role `system`."""
-    schema: Mapping[str, Any] | None = None
-    """The JSON schema that the answer has to fit; None where a text is asked for."""
-    max_output: int | None = None
-    """In tokens; None leaves it to the model."""
-
-    def __post_init__(self) -> None:
-        messages = tuple(listed(self.messages, "ModelRequest.messages"))
-        for one in messages:
-            if not isinstance(one, Message):
-                raise InvalidRequestError(f"ModelRequest.messages has {shown(one)}: pass Messages")
-        plain: dict[str, object] = {
-            "purpose": check_name(self.purpose, "ModelRequest.purpose"),
-            "messages": messages,
-        }
-        if self.schema is not None:
-            plain["schema"] = check_json_object(self.schema, "ModelRequest.schema")
-        if self.max_output is not None:
-            plain["max_output"] = check_count(self.max_output, "ModelRequest.max_output")
-        for name, value in plain.items():
-            object.__setattr__(self, name, value)
-
-    @property
-    def prompt(self) -> str:
-        """The texts of all messages, for a model that takes one text."""
-        return "\n\n".join(one.text for one in self.messages if one.text)
-
-    @property
-    def key(self) -> str:
-        """The SHA-256 of `to_dict()` in canonical JSON: the same for the same question, anywhere."""
-        return hashlib.sha256(dumps(self.to_dict()).encode()).hexdigest()
-
-    def to_dict(self) -> dict[str, Any]:
-        """The question as JSON; of the messages their roles, names and texts."""
-        return {
-            "purpose": self.purpose,
-            "messages": [
-                {"role": one.role, **({"name": one.name} if one.name else {}), "text": one.text}
-                for one in self.messages
-            ],
-            "schema": None if self.schema is None else dict(self.schema),
-            "max_output": self.max_output,
-        }
-
-
-@frozen_by_name
-class Completion:
-    """What a model answered."""
-
-    text: str = ""
-    """Word for word; may hold JSON, and whatever the model put around it."""
-    data: Any = None
-    """The answer as JSON, where the model gives it so; then it counts, and not the text."""
-    usage: Mapping[str, int] = field(default_factory=dict)
-    """What it took, such as `input_tokens` and `output_tokens`."""
-
-    def __post_init__(self) -> None:
-        usage = check_json_object(self.usage, "Completion.usage")
-        for name, amount in usage.items():
-            check_count(amount, f"Completion.usage[{name!r}]", least=0)
-        object.__setattr__(self, "text", check_text(self.text, "Completion.text"))
-        object.__setattr__(self, "data", check_json(self.data, "Completion.data"))
-        object.__setattr__(self, "usage", usage)
-
-
-@runtime_checkable
-class LanguageModel(Protocol):
-    """Answers questions. The adapters make one of any model of their framework."""
-
-    @property
-    def name(self) -> str:
-        """Which one it is: what another one makes is told from what this one made."""
-        ...
-
-    def complete(self, request: ModelRequest) -> Completion | Awaitable[Completion]:
-        """The answer to a question, at once or to be awaited; what blocks runs in a thread.
-
-        What it raises, for want of a network or at a limit of its provider, leaves the work to be
-        done later.
-        """
-        ...
-
-
-# Asking a model, which may block or be awaited; and a model of whatever can be called.
-
-Said = str | Mapping[str, Any] | Completion
-"""What a called function may answer: a text, JSON, or all of it."""
-
-
-@frozen
-class FunctionModel:
-    """A model of a function from the text of a prompt to the text of an answer.
-
-    The function may be a coroutine, and may return a mapping in place of JSON, or a `Completion`.
-    """
-
-    call: Callable[[str], Said | Awaitable[Said]]
-    name: str = "function"
-
-    def __post_init__(self) -> None:
-        if not callable(self.call):
-            raise InvalidRequestError(f"call is {shown(self.call)}: pass what can be called")
-        check_name(self.name, "name")
-
-    async def complete(self, request: ModelRequest) -> Completion:
-        """What the function answers to `request.prompt`."""
-        return completed(await called(self.call, request.prompt), self.name)
-
-
-def check_model(value: object, where: str) -> LanguageModel:
-    """`value` as a model. Refuses what has no name, or cannot be asked."""
-    if not isinstance(value, LanguageModel) or not callable(value.complete):
-        raise InvalidRequestError(
-            f"{where} is {shown(value)}: it needs a name and complete(request); make one of a "
-            "function with FunctionModel, or of a framework's model with its adapter's"
-        )
-    check_name(value.name, f"{where}.name")
-    return value
-
-
-async def ask(
-    model: LanguageModel, request: ModelRequest, *, timeout: float | None = None
-) -> Completion:
-    """What a model answers to a question.
-
-    - `timeout`: in seconds; after it TimeoutError is raised. A model that blocks is left to end by
-      itself, and what it says then is not heard.
-
-    Raises what the model raises, and InvalidRequestError if it returns no `Completion`.
-    """
-    if timeout is not None:
-        check_seconds(timeout, "timeout")
-    try:
-        answer = await asyncio.wait_for(called(model.complete, request), timeout)
-    except TimeoutError as error:
-        if timeout is None or str(error):
-            raise
-        raise TimeoutError(f"model {model.name!r} took more than {timeout:g} seconds") from error
-    return completed(answer, model.name)
-
-
-def check_asking(model: object, instructions: object, timeout: object) -> None:
-    """Raise InvalidRequestError for a model that cannot be asked so, or within such a time."""
-    check_model(model, "model")
-    check_text(instructions, "instructions")
-    check_seconds(timeout, "timeout")
-
-
-def completed(answer: object, name: str) -> Completion:
-    """What was returned, as an answer."""
-    if isinstance(answer, Completion):
-        return answer
-    if isinstance(answer, str):
-        return Completion(text=answer)
-    if isinstance(answer, Mapping):
-        return Completion(data=answer)
-    raise InvalidRequestError(
-        f"model {name!r} returned {shown(answer)}: it has to return a Completion, a text, or JSON"
-    )
-
+from lance_context_core.models.asking import Completion
 
 # What of an answer does not fit a JSON schema: as much of the standard as models are asked with.
 
@@ -328,9 +127,9 @@ def _is_number(one: Any) -> bool:
 MOST_CHARACTERS = 200_000
 """Of an answer: what is longer is a loop."""
 
-REPAIRS = ("reasoning", "fenced", "prose", "trailing_comma", "bare_list")
+REPAIRS = ("reasoning", "fenced", "prose", "trailing_comma", "bare_list", "number")
 """What is mended: thoughts before the answer, a fence of Markdown, words around it, commas before a
-closing bracket, and a list in place of the object that has it alone."""
+closing bracket, a list in place of the object that has it alone, and numbers that are texts."""
 
 FAULTS = ("empty", "refusal", "too_long", "truncated", "not_json", "wrong_schema")
 """What no answer can be had of."""
@@ -344,6 +143,7 @@ _REFUSES = re.compile(
     re.IGNORECASE,
 )
 _BRACKET = re.compile(r"[{\[]")
+_NUMBER = re.compile(r"\s*-?\d{1,15}(?:\.\d{1,15})?\s*")
 _MOST_BRACKETS = 100
 """Where JSON may begin: so many places are tried."""
 _DECODER = json.JSONDecoder(strict=False)
@@ -373,30 +173,45 @@ def read_answer(completion: Completion, schema: Mapping[str, Any]) -> Answer:
     found = [*_found(text)]
     if not found:
         raise _nothing_in(text)
-    return _fitting(found, schema)
+    answer = _fitting(found, schema)
+    if answer.repairs and not _fullness(answer.data) and _is_cut_short(text):
+        # What is empty may have been an example of the one that has no end.
+        raise _nothing_in(text)
+    return answer
 
 
 def _found(text: str) -> Iterator[Answer]:
-    """Whatever JSON is in a text, the most likely first."""
+    """Whatever JSON is in a text."""
     if (data := _decoded(text)) is not None:
         yield Answer(data=data)
         return
     repairs: tuple[str, ...] = ()
     if thought := _THOUGHT.match(text):
         repairs, text = ("reasoning",), text[thought.end() :].strip()
-    if fence := _FENCE.search(text):
-        outside = (text[: fence.start()] + text[fence.end() :]).strip()
-        repairs += ("fenced", *(("prose",) if outside else ()))
-        text = fence[1].strip()
+    outside = _FENCE.sub(" ", text).strip()
+    fenced = (*repairs, "fenced", *(("prose",) if outside else ()))
+    n_found = 0
+    for fence in _FENCE.finditer(text):
+        for one in _among(fence[1].strip(), fenced):
+            n_found += 1
+            yield one
+    if not n_found or _BRACKET.search(outside):
+        yield from _among(outside if n_found else text, repairs)
+
+
+def _among(text: str, repairs: tuple[str, ...]) -> list[Answer]:
+    """The JSON that a text is, else what of it stands among the words."""
     for mended, more in ((text, ()), (_TRAILING_COMMA.sub(r"\1", text), ("trailing_comma",))):
         if (data := _decoded(mended)) is not None:
-            yield Answer(data=data, repairs=repairs + more)
-            return
-        among = tuple(one for one in REPAIRS if one in (*repairs, "prose", *more))
-        inner = [Answer(data=data, repairs=among) for data in _inner(mended)]
-        yield from inner
-        if inner:
-            return
+            return [Answer(data=data, repairs=_in_order(*repairs, *more))]
+        if inner := [*_inner(mended)]:
+            among = _in_order(*repairs, "prose", *more)
+            return [Answer(data=data, repairs=among) for data in inner]
+    return []
+
+
+def _in_order(*repairs: str) -> tuple[str, ...]:
+    return tuple(one for one in REPAIRS if one in repairs)
 
 
 def _inner(text: str) -> Iterator[Any]:
@@ -432,6 +247,12 @@ def _ends_within(text: str, start: int) -> bool:
     return False
 
 
+def _is_cut_short(text: str) -> bool:
+    """Whether there is JSON that goes on where the text ends."""
+    brackets = islice(_BRACKET.finditer(text), _MOST_BRACKETS)
+    return any(_ends_within(text, one.start()) for one in brackets)
+
+
 def _decoded(text: str) -> Any:
     """The object or list that a text is; None if it is something else."""
     try:
@@ -442,18 +263,54 @@ def _decoded(text: str) -> Any:
 
 
 def _fitting(found: list[Answer], schema: Mapping[str, Any]) -> Answer:
-    """The first that fits the schema."""
-    problems = []
+    """The fullest that fits the schema; of several the first."""
+    problems, fitting = [], []
     for one in found:
         for answer in (one, *_wrapped(one, schema)):
-            problem = problem_of(answer.data, schema) or _unkeepable(answer.data)
-            if problem is None:
-                return answer
-            problems.append(problem)
+            data = as_numbers(answer.data, schema)
+            problem = problem_of(data, schema) or _unkeepable(data)
+            if problem is not None:
+                problems.append(problem)
+                continue
+            more = () if data == answer.data else ("number",)
+            fitting.append(Answer(data=data, repairs=_in_order(*answer.repairs, *more)))
+            break
+    if fitting:
+        return max(fitting, key=lambda one: _fullness(one.data))
     raise ModelAnswerError(
         f"the model's answer is not of the shape that was asked for: {problems[0]}",
         fault="wrong_schema",
     )
+
+
+def _fullness(data: Any) -> int:
+    """How many values an answer has."""
+    if isinstance(data, Mapping):
+        return sum(map(_fullness, data.values()))
+    return sum(map(_fullness, data)) if isinstance(data, list) else 1
+
+
+def as_numbers(value: Any, schema: Any) -> Any:
+    """The value with numbers in place of the texts that say them, where a schema asks for numbers."""
+    if not isinstance(schema, Mapping):
+        return value
+    if isinstance(value, str):
+        return _as_number(value, schema)
+    if isinstance(value, Mapping):
+        properties = schema.get("properties", {})
+        return {name: as_numbers(one, properties.get(name)) for name, one in value.items()}
+    if isinstance(value, list):
+        return [as_numbers(one, schema.get("items")) for one in value]
+    return value
+
+
+def _as_number(text: str, schema: Mapping[str, Any]) -> Any:
+    wanted = schema.get("type")
+    names = {wanted} if isinstance(wanted, str) else {*(wanted or ())}
+    if "string" in names or not names & {"integer", "number"} or not _NUMBER.fullmatch(text):
+        return text
+    number = float(text)
+    return int(number) if number.is_integer() else number
 
 
 def _wrapped(one: Answer, schema: Mapping[str, Any]) -> Iterator[Answer]:
@@ -473,9 +330,7 @@ def _unkeepable(data: Any) -> str | None:
 
 def _nothing_in(text: str) -> ModelAnswerError:
     # Of the text nothing is told but its beginning: it may hold what the user said.
-    if any(
-        _ends_within(text, one.start()) for one in islice(_BRACKET.finditer(text), _MOST_BRACKETS)
-    ):
+    if _is_cut_short(text):
         return ModelAnswerError(
             f"the model's answer ends before its JSON does, after {len(text):,} characters",
             fault="truncated",
