@@ -24,8 +24,8 @@ from lance_context_core.jobs.types import Job, job_id, owner_of, scheduled, spen
 from lance_context_core.knowledge import params, turns
 from lance_context_core.knowledge.builders import Builders
 from lance_context_core.knowledge.chunks import Span, chunks, sentences
-from lance_context_core.knowledge.consolidation import Known
 from lance_context_core.knowledge.evidence_text import fault_of
+from lance_context_core.knowledge.fold import CONTRADICTED, Facts, around
 from lance_context_core.knowledge.policies import Decided, checked, neighbourhoods
 from lance_context_core.knowledge.protocols import AsyncParaphraser, Extractor, Paraphraser
 from lance_context_core.knowledge.turns import Conversation
@@ -111,7 +111,7 @@ def _fault(one: FactCandidate, text: str | None) -> str | None:
         return "not_said"
     if not one.text.strip():
         return "empty"
-    if one.slot is not None and not one.value:
+    if one.slot is not None and not one.value and one.polarity == "states":
         return "slot_without_value"
     if one.valid_from is not None and one.valid_from.tzinfo is None:
         return "no_date"
@@ -300,9 +300,12 @@ class Distiller:
         if not chosen:
             return None
         found = [params.evidence_of(turn, *span, job_id) for turn, span in chosen]
-        return params.summary(
+        made = params.summary(
             conversation, text_of(chosen), found, job_id=job_id, now=self.made.now()
         )
+        ends = [turn.expires_at for turn, _ in chosen]
+        # Its sentences are shown as long as all of their turns are.
+        return replace(made, expires_at=min((one for one in ends if one), default=None))
 
     # Helpers
 
@@ -388,51 +391,36 @@ class Distiller:
         decided: Decided,
         told: str | None,
     ) -> Outcome:
-        known = Known.of(await self._around(conversation, facts, decided.targets()))
-        for one in facts:
-            decided.apply(known, one)
+        new = [one for one in map(decided.applied, facts) if one is not None]
+        known = await around(self.spoken, self.made, conversation.owner, new)
+        report = _observed(known, new)
+        report["decisions"]["noop"] += len(facts) - len(new)
         added, changed = known.changes()
         made = await self.summarised(conversation, job.id)
         if made is not None and told is not None:
             made = replace(made, text=told)
         there = await self._there(conversation, [*pieces, *([] if made is None else [made])])
-        new = [one for one in pieces if one.id not in there]
+        missing = [one for one in pieces if one.id not in there]
         changed += [
             (there[one.id], one)
             for one in pieces
-            if one.id in there and there[one.id].record.retired_reason == params.UNDONE
+            if one.id in there and {*params.outs(there[one.id].record)} == {params.UNDONE}
         ]
         if made is not None:
             if (before := there.get(made.id)) is None:
                 added.append(made)
             elif not params.is_protected(before.record):
                 changed.append((before, replace(made, created_at=before.record.created_at)))
-        counts = {name: n for name, n in known.decisions.items() if n}
+        counts = {name: n for name, n in report.pop("decisions").items() if n}
         return Outcome(
-            added=[*new, *added],
+            added=[*missing, *added],
             changed=changed,
             result={
                 "decisions": counts,
-                "chunks": [one.id for one in new],
-                "facts": known.added,
-                "merged": known.merged,
-                "superseded": known.superseded,
-                "conflicts": known.conflicts,
+                "chunks": [one.id for one in missing],
+                **report,
                 "summary": None if made is None else made.id,
             },
-        )
-
-    async def _around(
-        self, conversation: Conversation, facts: Sequence[ContextRecord], targets: Sequence[str]
-    ) -> list[Held]:
-        """The facts of this owner that the new ones may say again, or take the place of."""
-        if not facts:
-            return []
-        fact = sql.equals("kind", params.FACT)
-        there = sql.in_list("id", [*(one.id for one in facts), *targets])
-        beside = sql.filtered(_beside(facts), columns=RECORD_FIELDS)
-        return await commits.held(
-            self.made, fact, turns.owned_by(conversation.owner), sql.any_of([there, beside])
         )
 
     async def _there(
@@ -445,14 +433,44 @@ class Distiller:
         return {one.record.id: one for one in found}
 
 
-def _beside(facts: Sequence[ContextRecord]) -> dict[str, Any]:
-    """The filter of what is of a slot of theirs, or says what one without a slot says."""
-    found = [params.about(one) for one in facts]
-    slots = sorted({one["slot"] for one in found if one["slot"] is not None})
-    words = sorted({one["words"] for one in found if one["slot"] is None})
-    either: list[dict[str, Any]] = []
-    if slots:
-        either.append({"fact.slot": {"$in": slots}})
-    if words:
-        either.append({"fact.slot": None, "fact.words": {"$in": words}})
-    return {"fact.subject": {"$in": sorted({one["subject"] for one in found})}, "$or": either}
+def _observed(known: Facts, new: Sequence[ContextRecord]) -> dict[str, Any]:
+    """Take observations in; returns what became of them, and of what was known."""
+    report: dict[str, Any] = {
+        "facts": [],
+        "merged": [],
+        "superseded": [],
+        "conflicts": [],
+        "decisions": Counter[str](),
+    }
+    decisions = report["decisions"]
+    before = dict(known.rows)
+    taken: list[str] = []
+    for one in new:
+        key = commits.key(one)
+        there = before.get(key)
+        if there is None or {*params.outs(there)} == {params.UNDONE}:
+            # Whose former job was undone is as if it were found for the first time.
+            taken += known.put(one)
+        else:
+            decisions["noop"] += 1
+    known.fold([*taken])
+    for key in taken:
+        now, lead = known.rows[key], known.leads.get(key)
+        if lead is not None and lead != now.id:
+            report["merged"].append(lead)
+            decisions["merge"] += 1
+            continue
+        report["facts"].append(now.id)
+        is_late = now.superseded_by_id is not None
+        decisions["supersede" if is_late else "add"] += 1
+        if now.lifecycle_status == CONTRADICTED:
+            against = now.metadata["conflicts"]
+            report["conflicts"] += [[id, now.id] for id in against]
+            decisions["conflict"] += 1
+    for key, one in before.items():
+        now = known.rows[key]
+        by = now.superseded_by_id
+        if key not in taken and by is not None and by != one.superseded_by_id:
+            report["superseded"].append([now.id, by])
+            decisions["supersede"] += one.superseded_by_id is None
+    return report

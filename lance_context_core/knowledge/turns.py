@@ -76,6 +76,7 @@ async def read(
             said_at=one.created_at,
             place=place,
             metadata=one.metadata,
+            expires_at=one.expires_at,
         )
         for place, one in enumerate(found)
         if one.text

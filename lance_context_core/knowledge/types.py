@@ -15,6 +15,10 @@ SearchType = Literal["chain", "summaries", "facts", "turns"]
 three."""
 
 
+Polarity = Literal["states", "ends", "denies"]
+"""What a turn does with the value of a slot: it states one, says that it has ended, or that it is not so."""
+
+
 Infer = Literal["auto", "later", "never"]
 """When knowledge is made of what is added: before the call returns, by a job later, or not at all."""
 
@@ -32,6 +36,8 @@ class SpokenTurn:
     said_at: datetime
     place: int
     """The number of the turn in its session, from 0."""
+    expires_at: datetime | None = None
+    """From when on no read shows it."""
 
 
 @own_first
@@ -80,6 +86,8 @@ class FactCandidate(Stretch):
     """In [0, 1]."""
     valid_from: datetime | None = None
     """Since when it holds; aware. None means since it was said."""
+    polarity: Polarity = "states"
+    """Of a slot: `ends` and `denies` say that the value holds no more; without a value, whichever it is."""
 
 
 @frozen_by_name
