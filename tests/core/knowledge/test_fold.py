@@ -48,6 +48,7 @@ class Life:
         self.history = self.store.scope(user_id="ada").history
         self.said = {}
         self.proposed = None
+        self.retracted = set()
 
     # What happens
 
@@ -102,6 +103,23 @@ class Life:
             id = sorted(self.said)[n % len(self.said)]
             self.store.erase(ids=[id], derived="rebuild")
 
+    def retract(self, n):
+        found = self.store.context("knowledge").list(filters={"kind": "fact"})
+        if found and self.proposed is None:
+            one = sorted(found, key=lambda one: one["id"])[n % len(found)]
+            self.memory.invalidate(one["id"], reason="it is wrong")
+            self.retracted |= {*one["source_ids"]}
+
+    def archive(self, session):
+        if self.proposed is None:
+            with suppress(NotFoundError):  # It has no turns.
+                self.memory.archive(session)
+
+    def unarchive(self, session):
+        if self.proposed is None:
+            with suppress(NotFoundError):  # It is not archived.
+                self.memory.unarchive(session)
+
     def clear(self, session):
         self.history.clear("", session_id=session)
 
@@ -131,7 +149,7 @@ class Life:
         return sorted(
             (day, session, text, id)
             for id, (session, day, text) in self.said.items()
-            if (session, id) in heard & there
+            if (session, id) in heard & there and id not in self.retracted
         )
 
     def stored(self):
@@ -222,7 +240,8 @@ def check(life):
     for (_, until), (since, _) in pairwise(stretches):
         assert until is not None
         assert until <= since
-    assert {*life.shown()} <= {id for *_, id in counted}
+    # A chunk says what its turn says, whatever a person says of the fact.
+    assert {*life.shown()} <= {id for *_, id in counted} | life.retracted
     now = {
         text for text, _, _, _, is_against, is_current in stored if is_current and not is_against
     }
@@ -238,8 +257,8 @@ HAPPENS = st.one_of(
     TELL,
     TELL,
     st.tuples(st.just("note"), SESSIONS, st.integers(0, 5), SAID),
-    st.tuples(st.sampled_from(["undo", "undo", "replay", "erase"]), st.integers(0, 9)),
-    st.tuples(st.sampled_from(["clear", "pop", "expire"]), SESSIONS),
+    st.tuples(st.sampled_from(["undo", "undo", "replay", "erase", "retract"]), st.integers(0, 9)),
+    st.tuples(st.sampled_from(["clear", "pop", "expire", "archive", "unarchive"]), SESSIONS),
     st.tuples(st.sampled_from(["distill", "propose", "merge"])),
 )
 
@@ -381,6 +400,8 @@ OSLO, BERGEN, AGAIN = (
 @example([OSLO, AGAIN, BERGEN, ("clear", "a"), ("pop", "c")])
 @example([OSLO, AGAIN, BERGEN, ("erase", 2), ("expire", "b")])
 @example([OSLO, ("note", "b", 1, "home Bergen"), ("propose",), ("clear", "b"), ("merge",)])
+@example([OSLO, AGAIN, BERGEN, ("archive", "c"), ("undo", 1), ("unarchive", "c")])
+@example([OSLO, AGAIN, ("retract", 0), BERGEN, ("undo", 0)])
 @example([OSLO, AGAIN, ("note", "b", 1, "home"), ("propose",), ("undo", 0), ("merge",)])
 @example([OSLO, BERGEN, ("replay", 0), ("undo", 1), ("undo", 0)])
 @example([("tell", "a", 0, "has a dog"), ("note", "a", 1, "home Oslo"), ("propose",), ("erase", 0)])
