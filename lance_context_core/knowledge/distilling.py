@@ -25,7 +25,7 @@ from lance_context_core.knowledge import params, turns
 from lance_context_core.knowledge.builders import Builders
 from lance_context_core.knowledge.chunks import Span, chunks, sentences
 from lance_context_core.knowledge.evidence_text import fault_of
-from lance_context_core.knowledge.fold import CONTRADICTED, Facts, around
+from lance_context_core.knowledge.fold import around, observe
 from lance_context_core.knowledge.policies import Decided, checked, neighbourhoods
 from lance_context_core.knowledge.protocols import AsyncParaphraser, Extractor, Paraphraser
 from lance_context_core.knowledge.turns import Conversation
@@ -393,7 +393,7 @@ class Distiller:
     ) -> Outcome:
         new = [one for one in map(decided.applied, facts) if one is not None]
         known = await around(self.spoken, self.made, conversation.owner, new)
-        report = _observed(known, new)
+        report = observe(known, new)
         report["decisions"]["noop"] += len(facts) - len(new)
         added, changed = known.changes()
         made = await self.summarised(conversation, job.id)
@@ -431,46 +431,3 @@ class Distiller:
         named = sql.in_list("id", [one.id for one in records])
         found = await commits.held(self.made, named, turns.owned_by(conversation.owner))
         return {one.record.id: one for one in found}
-
-
-def _observed(known: Facts, new: Sequence[ContextRecord]) -> dict[str, Any]:
-    """Take observations in; returns what became of them, and of what was known."""
-    report: dict[str, Any] = {
-        "facts": [],
-        "merged": [],
-        "superseded": [],
-        "conflicts": [],
-        "decisions": Counter[str](),
-    }
-    decisions = report["decisions"]
-    before = dict(known.rows)
-    taken: list[str] = []
-    for one in new:
-        key = commits.key(one)
-        there = before.get(key)
-        if there is None or {*params.outs(there)} == {params.UNDONE}:
-            # Whose former job was undone is as if it were found for the first time.
-            taken += known.put(one)
-        else:
-            decisions["noop"] += 1
-    known.fold([*taken])
-    for key in taken:
-        now, lead = known.rows[key], known.leads.get(key)
-        if lead is not None and lead != now.id:
-            report["merged"].append(lead)
-            decisions["merge"] += 1
-            continue
-        report["facts"].append(now.id)
-        is_late = now.superseded_by_id is not None
-        decisions["supersede" if is_late else "add"] += 1
-        if now.lifecycle_status == CONTRADICTED:
-            against = now.metadata["conflicts"]
-            report["conflicts"] += [[id, now.id] for id in against]
-            decisions["conflict"] += 1
-    for key, one in before.items():
-        now = known.rows[key]
-        by = now.superseded_by_id
-        if key not in taken and by is not None and by != one.superseded_by_id:
-            report["superseded"].append([now.id, by])
-            decisions["supersede"] += one.superseded_by_id is None
-    return report

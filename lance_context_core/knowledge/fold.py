@@ -8,6 +8,7 @@ from when until when each one held, follows. An undo, an erasure or a person onl
 takes some out, and what they touch is folded anew.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -237,6 +238,49 @@ async def around_all(spoken: Records, made: Records, facts: Sequence[ContextReco
         found.held |= some.held
         found.rows |= some.rows
     return found
+
+
+def observe(known: Facts, new: Sequence[ContextRecord]) -> dict[str, Any]:
+    """Take observations in; returns what became of them, and of what was known."""
+    report: dict[str, Any] = {
+        "facts": [],
+        "merged": [],
+        "superseded": [],
+        "conflicts": [],
+        "decisions": Counter[str](),
+    }
+    decisions = report["decisions"]
+    before = dict(known.rows)
+    taken: list[str] = []
+    for one in new:
+        key = commits.key(one)
+        there = before.get(key)
+        if there is None or {*params.outs(there)} == {params.UNDONE}:
+            # Whose former job was undone is as if it were found for the first time.
+            taken += known.put(one)
+        else:
+            decisions["noop"] += 1
+    known.fold([*taken])
+    for key in taken:
+        now, lead = known.rows[key], known.leads.get(key)
+        if lead is not None and lead != now.id:
+            report["merged"].append(lead)
+            decisions["merge"] += 1
+            continue
+        report["facts"].append(now.id)
+        is_late = now.superseded_by_id is not None
+        decisions["supersede" if is_late else "add"] += 1
+        if now.lifecycle_status == CONTRADICTED:
+            against = now.metadata["conflicts"]
+            report["conflicts"] += [[id, now.id] for id in against]
+            decisions["conflict"] += 1
+    for key, one in before.items():
+        now = known.rows[key]
+        by = now.superseded_by_id
+        if key not in taken and by is not None and by != one.superseded_by_id:
+            report["superseded"].append([now.id, by])
+            decisions["supersede"] += one.superseded_by_id is None
+    return report
 
 
 async def curated(
