@@ -1,7 +1,7 @@
 """What all handles of one store share."""
 
 import threading
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from dataclasses import field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
@@ -104,6 +104,8 @@ class Resources:
     accesses: Accesses = field(default_factory=Accesses)
     warned: set[Hashable] = field(default_factory=set)
     """What callers were warned of, which is said once; and what needs no warning any more."""
+    on_cleared: Callable[[Any, Mapping[str, str | None], Any], Awaitable[None]] | None = None
+    """Awaited with records of which some were cleared or have changed: see `Records.cleared`."""
 
     def writable(self) -> Database | BranchDatabase:
         """The database; raises ReadOnlyError for one as it was earlier, or opened for reading only."""

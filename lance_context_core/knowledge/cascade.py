@@ -1,34 +1,31 @@
 """What remains of facts, chunks, summaries and jobs without some of the turns they came from."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from functools import cached_property
-from itertools import count
 from typing import Any
 
 from lance_context_core._util.retry import Attempts
-from lance_context_core.codecs.records import COLUMNS
 from lance_context_core.erasure.selector import Target
 from lance_context_core.jobs import commits
 from lance_context_core.jobs.commits import Held
 from lance_context_core.jobs.queue import Queue
 from lance_context_core.jobs.types import KIND as JOB
 from lance_context_core.jobs.types import SUMMARISE, Job, from_record, owner_of, to_record
-from lance_context_core.knowledge import params, slots, turns
+from lance_context_core.knowledge import params, turns
 from lance_context_core.knowledge.builders import Builders
-from lance_context_core.knowledge.consolidation import Known
 from lance_context_core.knowledge.distilling import EXTRACT, Distiller, read_by
-from lance_context_core.knowledge.evidence_text import Place, place_of
+from lance_context_core.knowledge.fold import FACT, Facts, around_all
 from lance_context_core.knowledge.proposals import PROPOSALS
 from lance_context_core.knowledge.turns import Conversation
 from lance_context_core.knowledge.types import Evidence
-from lance_context_core.knowledge.undo_log import ARCHIVE
+from lance_context_core.knowledge.undo_log import ARCHIVE, UNDO
 from lance_context_core.scope import SCOPE_PARTS, Scope
 from lance_context_core.storage import sql
 from lance_context_core.storage.lance import branches as refs
 from lance_context_core.storage.lance.schema import KEY
-from lance_context_core.stores.records.scoped import Records
+from lance_context_core.stores.records import archive
+from lance_context_core.stores.records.scoped import WITHOUT_BLOB, Records
 from lance_context_core.types import ContextRecord
 from lance_context_core.versioning import branches
 from lance_context_core.versioning.locations import Whole
@@ -65,32 +62,24 @@ class Remaining:
     erased: Erased
     held: Mapping[str, Held]
     """As it was read, by key."""
-    moment: datetime
-    """Now."""
-    added: list[ContextRecord] = field(default_factory=list)
-    """What takes the place of facts whose first turn is gone: each is called by its first turn."""
+    facts: Facts
+    """What of it are facts."""
+    gone: dict[str, Held] = field(default_factory=dict)
+    """What nothing supports any more, by key."""
     _after: dict[str, ContextRecord] = field(default_factory=dict)
-    _renamed: dict[str, str] = field(default_factory=dict)
-    """Ids and keys of these facts, and what they are now."""
     _lost: set[str] = field(default_factory=set)
-    """The ids of what nothing supports any more."""
+    """The ids of that."""
 
-    def sources_that_stay(self) -> set[str]:
-        """The ids of the turns by which facts stay that lose others."""
-        return {
-            one.source_id
-            for held in self._facts()
-            for one in self._left(held.record)
-            if len(self._left(held.record)) < len(params.evidence(held.record))
-        }
-
-    def rebuild(self, said: Iterable[ContextRecord]) -> None:
-        """Decide what becomes of facts, chunks and jobs, given the turns by which facts stay."""
-        there = {place_of(one): one for one in said}
+    def rebuild(self) -> None:
+        """Decide what becomes of facts, chunks and jobs."""
+        lost = {key for key, one in self.facts.rows.items() if self._is_of_erased(one)}
+        self._lost |= {self.facts.rows[key].id for key in lost}
+        self.facts.drop(lost)
         for key, held in self.held.items():
-            if held.record.kind in (params.FACT, params.CHUNK):
-                self._reduce(key, held.record, there)
-        self._in_the_place_of()
+            if held.record.kind == params.CHUNK and self._is_of_erased(held.record):
+                self._lost.add(held.record.id)
+                lost.add(key)
+        self.gone = {key: self.held[key] for key in lost if key in self.held}
         jobs = {
             key: from_record(one.record) for key, one in self.held.items() if one.record.kind == JOB
         }
@@ -103,6 +92,8 @@ class Remaining:
         for key, job in jobs.items():
             if job.id not in self._lost:
                 self._job(key, job)
+            else:
+                self.gone[key] = self.held[key]
 
     def summaries(self) -> Iterator[tuple[Held, set[str]]]:
         """The summaries that may have been made of erased turns, and of what they can be made now."""
@@ -110,101 +101,45 @@ class Remaining:
             if held.record.kind != params.SUMMARY or held.record.retired_at is not None:
                 continue
             about = Conversation(turns.owner_of(held.record), held.record.session_id or "")
-            read = self._read(about)
+            read = self._read(about) | {*held.record.source_ids}
             left = {id for id in read if not self.erased.has(about.owner, about.session_id, id)}
-            if left and len(left) < len(read):
+            if len(left) < len(read):
+                self.gone[held.row[KEY]] = held
                 yield held, left
+
+    def lapse(self, there: Mapping[tuple[Conversation, str], ContextRecord]) -> None:
+        """Let facts and chunks be shown as long as their turns are."""
+        moved = []
+        for key, one in self.facts.rows.items():
+            proof = params.own_evidence(one)
+            turn = there.get((Conversation(turns.owner_of(one), proof.session_id), proof.source_id))
+            until = turn and turn.expires_at and turn.expires_at.isoformat()
+            if turn is not None and until != params.observed(one).get("expires_at"):
+                moved.append((key, params.with_observed(one, expires_at=until)))
+        self.facts.rows |= moved
+        for key, held in self.held.items():
+            one = held.record
+            about = Conversation(turns.owner_of(one), one.session_id or "")
+            if one.kind not in (params.CHUNK, params.SUMMARY) or key in self.gone:
+                continue
+            said_by = [there.get((about, proof.source_id)) for proof in params.evidence(one)]
+            ends = [turn.expires_at for turn in said_by if turn is not None and turn.expires_at]
+            if (until := min(ends, default=None)) != one.expires_at:
+                self._after[key] = replace(one, expires_at=until)
 
     def replace(self, held: Held, new: ContextRecord) -> None:
         """Have something in the place of what was there."""
         key = commits.key(held.record)
         self._after[key] = replace(new, created_at=held.record.created_at)
+        del self.gone[key]
 
-    def changes(self) -> list[tuple[Held, ContextRecord]]:
-        """What stays, and is not as it was."""
-        return [(self.held[key], one) for key, one in self._after.items()]
+    def changes(self) -> tuple[list[ContextRecord], list[tuple[Held, ContextRecord]]]:
+        """What is to be added; and what stays, and is not as it was."""
+        added, changed = self.facts.changes()
+        return added, [*changed, *((self.held[key], one) for key, one in self._after.items())]
 
-    # Facts and chunks
-
-    def _facts(self) -> Iterator[Held]:
-        return (one for one in self.held.values() if one.record.kind == params.FACT)
-
-    def _left(self, record: ContextRecord) -> list[Evidence]:
-        return [one for one in params.evidence(record) if not self.erased.proves(record, one)]
-
-    def _reduce(
-        self, key: str, record: ContextRecord, there: Mapping[Place, ContextRecord]
-    ) -> None:
-        found, left = params.evidence(record), self._left(record)
-        if len(left) == len(found):
-            return
-        whose = (record.tenant, record.user_id, record.agent_id)
-        proofs = [
-            (one, turn)
-            for one in left
-            if (turn := there.get((*whose, one.session_id, one.source_id))) is not None
-        ]
-        if not proofs:
-            self._lost.add(record.id)
-            return
-        since = min(turn.created_at for _, turn in proofs).isoformat()
-        new = params.with_fact(
-            params.with_evidence(record, [one for one, _ in proofs]), valid_from=since
-        )
-        if proofs[0][0] == found[0]:
-            self._after[key] = new
-            return
-        new = _by_another_turn(new, *proofs[0], taken={one.id for one in self.added})
-        self._lost.add(record.id)
-        self._renamed |= {record.id: new.id, key: commits.key(new)}
-        if commits.key(new) not in self.held:
-            self.added.append(new)
-
-    def _in_the_place_of(self) -> None:
-        """Let what the lost ones had superseded or contradicted be as if they had never been."""
-        gone = self._lost - self._renamed.keys()
-        old = {
-            key: self._after.get(key, one.record)
-            for key, one in self.held.items()
-            if one.record.kind == params.FACT and one.record.id not in self._renamed
-        }
-        new = {commits.key(one): one for one in self.added}
-        now = {key: self._pointing(one) for key, one in (old | new).items()}
-        now |= slots.without(now, gone)
-        now = self._in_order(_until_the_next(now), gone)
-        self.added = [now[key] for key in new]
-        for key in old:
-            if now[key].id not in gone and now[key] is not self.held[key].record:
-                self._after[key] = now[key]
-
-    def _in_order(
-        self, now: dict[str, ContextRecord], gone: Collection[str]
-    ) -> dict[str, ContextRecord]:
-        """The facts, of each slot that lost one no more than one current."""
-        concerned = slots.slots_of(
-            one.record for one in self._facts() if one.record.id in self._lost
-        )
-        for slot in concerned:
-            of_slot = {
-                one.id: key
-                for key, one in now.items()
-                if one.retired_at is None and one.id not in gone and slots.slots_of([one]) == {slot}
-            }
-            known = Known(facts={id: now[key] for id, key in of_slot.items()})
-            for same in known.settle():
-                known.facts[same.id] = slots.retired(same, params.MERGED, self.moment)
-            now |= {of_slot[id]: one for id, one in known.facts.items()}
-        return now
-
-    def _pointing(self, one: ContextRecord) -> ContextRecord:
-        """The fact, pointing to what is called otherwise now by its new name."""
-        if one.superseded_by_id in self._renamed:
-            one = replace(one, superseded_by_id=self._renamed[one.superseded_by_id])
-        against = one.metadata.get("conflicts", ())
-        if any(id in self._renamed for id in against):
-            ids = [self._renamed.get(id, id) for id in against]
-            one = replace(one, metadata={**one.metadata, "conflicts": ids})
-        return one
+    def _is_of_erased(self, record: ContextRecord) -> bool:
+        return self.erased.proves(record, params.own_evidence(record))
 
     # Jobs
 
@@ -241,18 +176,18 @@ class Remaining:
             and self.erased.all_ids & {*job.input_ids}
         ):
             return []  # a proposal that saw it
-        ids = [self._renamed.get(id, id) for id in job.input_ids]
-        return [id for id in ids if id not in self._lost and id not in self.erased.all_ids]
+        return [
+            id for id in job.input_ids if id not in self._lost and id not in self.erased.all_ids
+        ]
 
     def _mapped(self, value: Any, owner: Scope) -> Any:
         """What a job has noted, without what is gone."""
         if isinstance(value, Mapping):
             if self._is_gone(value, owner):
                 return _GONE
-            return {name: _absent(self._mapped(one, owner)) for name, one in value.items()}
+            return {name: _or_none(self._mapped(one, owner)) for name, one in value.items()}
         if isinstance(value, str):
-            new = self._renamed.get(value, value)
-            return _GONE if new in self._lost else new
+            return _GONE if value in self._lost else value
         if isinstance(value, Sequence):
             found = [self._mapped(one, owner) for one in value]
             if _GONE in found and _is_pair(value):
@@ -265,55 +200,10 @@ class Remaining:
         if "source_id" in value and "session_id" in value:
             return self.erased.has(owner, value["session_id"], value["source_id"])
         id = value.get("id")
-        return "key" in value and (
-            id in self._lost - self._renamed.keys() or id in self.erased.all_ids
-        )
+        return "key" in value and (id in self._lost or id in self.erased.all_ids)
 
 
-def _until_the_next(facts: Mapping[str, ContextRecord]) -> dict[str, ContextRecord]:
-    """The facts, each true until what superseded it begins."""
-    since = {one.id: params.about(one)["valid_from"] for one in facts.values()}
-    return {
-        key: (
-            one
-            if (until := since.get(one.superseded_by_id or "")) is None
-            or until == params.about(one)["valid_to"]
-            else params.with_fact(one, valid_to=until)
-        )
-        for key, one in facts.items()
-    }
-
-
-def _by_another_turn(
-    record: ContextRecord, evidence: Evidence, turn: ContextRecord, *, taken: Collection[str]
-) -> ContextRecord:
-    """The fact as that turn states it: what a person made of it stays, and what a model did goes."""
-    about = params.about(record)
-    quote = (turn.text or "")[evidence.start : evidence.end]
-    is_curated = bool(record.metadata.get("curated"))
-    place = (evidence.session_id, evidence.source_id, evidence.start, evidence.end)
-    ids = (
-        params.made_id(params.FACT, *place, about["slot"], about["kind"], *([nth] if nth else []))
-        for nth in count()
-    )
-    new = replace(
-        params.with_fact(record, quote=quote),
-        id=next(id for id in ids if id not in taken),
-        session_id=evidence.session_id,
-        text=record.text if is_curated else quote,
-        role=turn.role,
-        name=turn.name,
-        created_at=turn.created_at,
-        embedding=None,
-    )
-    metadata = {**new.metadata, "job_id": evidence.job_id}
-    metadata.pop("revisions", None)
-    if record.text != about["quote"] and not is_curated:
-        metadata["stale"] = True
-    return replace(new, metadata=metadata)
-
-
-def _absent(value: Any) -> Any:
+def _or_none(value: Any) -> Any:
     return None if value is _GONE else value
 
 
@@ -368,34 +258,114 @@ async def _forget(spoken: Records, erased: Erased, *, dry_run: bool) -> set[str]
     attempts = Attempts("the knowledge of what is erased kept being changed by others")
     while True:
         attempts.begin()
-        held = await commits.held(made, _KNOWLEDGE)
-        remaining = Remaining(erased, {one.row[KEY]: one for one in held}, made.now())
-        await _work(remaining, spoken, made)
-        changed = remaining.changes()
+        held = {one.row[KEY]: one for one in await commits.held(made, _KNOWLEDGE)}
+        found = [one for one in held.values() if one.record.kind == params.FACT]
+        remaining = Remaining(erased, held, await Facts.of(spoken, made, found))
+        remaining.rebuild()
+        await _summarise(remaining, spoken, made)
+        added, changed = remaining.changes()
         keys = {before.row[KEY] for before, _ in changed}
-        if dry_run:
-            return keys
-        if await commits.write(made, remaining.added, changed):
+        if dry_run or await commits.write(made, added, changed):
             return keys
 
 
-async def _work(remaining: Remaining, spoken: Records, made: Records) -> None:
-    """Decide what becomes of everything, by what the turns that stay say."""
-    sources = remaining.sources_that_stay()
-    said: list[ContextRecord] = []
-    if sources:
-        named = sql.in_list("id", sorted(sources))
-        where = spoken.own(turns.MESSAGES, named)
-        said = await spoken.read(where, columns=COLUMNS)
-    remaining.rebuild(said)
+async def _summarise(remaining: Remaining, spoken: Records, made: Records) -> None:
+    """Make the summaries anew by what the turns that stay say."""
     distiller = Distiller(spoken, made, Builders())
     for held, only in remaining.summaries():
         record = held.record
         conversation = turns.Conversation(turns.owner_of(record), record.session_id or "")
         by = str(record.metadata.get("job_id", ""))
-        new = await distiller.summarised(conversation, by, only=only)
+        left = only
+        if not left:
+            # What no job has read yet: on a branch one may have, and it is one summary on all.
+            there = await turns.read(spoken, conversation)
+            erased, owner = remaining.erased, conversation.owner
+            left = {one.id for one in there if not erased.has(owner, one.session_id, one.id)}
+        new = await distiller.summarised(conversation, by, only=left)
         if new is not None:
             remaining.replace(held, new)
+
+
+# What becomes of it when turns are cleared, expire at another moment, or say something else: the same.
+
+
+async def cleared(
+    spoken: Records, within: Mapping[str, str | None], ids: Collection[str] | None
+) -> None:
+    """Have no knowledge of turns that are not there any more: see `Records.cleared`.
+
+    What is known of other turns is folded anew, and the jobs that have read those that are gone are
+    as if they had not: who says the same again is heard.
+    """
+    made = replace(spoken, context=params.CONTEXT)
+    of_them = [] if ids is None else [sql.has_element("source_ids", one) for one in ids]
+    here = [_KNOWLEDGE, sql.all_equal(within), *([sql.any_of(of_them)] if of_them else [])]
+    where = made.own(*here)
+    # Where nothing was made of them, as of most, that is known without a look into the table.
+    rows = await made.few(where, None, within=within, columns=[KEY], at_once=bool(within))
+    if not (await made.table.select(where, columns=[KEY])).num_rows if rows is None else not rows:
+        return
+    attempts = Attempts("the knowledge of what is cleared kept being changed by others")
+    while True:
+        attempts.begin()
+        found = await commits.held(made, *here)
+        held = {one.row[KEY]: one for one in found if _reads_turns(one.record)}
+        there = await _there(spoken, held.values())
+        erased = Erased(frozenset(_absent(held.values(), there)), frozenset())
+        stated = [one.record for one in held.values() if one.record.kind == params.FACT]
+        facts = await around_all(spoken, made, stated)
+        remaining = Remaining(erased, held | facts.held, facts)
+        remaining.rebuild()
+        remaining.lapse(there)
+        facts.fold()
+        await _summarise(remaining, spoken, made)
+        added, changed = remaining.changes()
+        gone = [*remaining.gone.values()]
+        changed = [pair for pair in changed if pair[0].row[KEY] not in remaining.gone]
+        if await commits.write(made, added, changed, removed=gone):
+            return
+
+
+async def lapsed(spoken: Records) -> None:
+    """Fold anew what rests on turns that have expired; where nothing does it costs a look."""
+    made = replace(spoken, context=params.CONTEXT)
+    where = made.own(FACT, sql.at_or_before("expires_at", made.now()), sql.is_absent("retired_at"))
+    if (await made.table.select(where, columns=[KEY])).num_rows:
+        await cleared(spoken, {}, None)
+
+
+def _reads_turns(record: ContextRecord) -> bool:
+    return record.kind != JOB or from_record(record).kind in (EXTRACT, UNDO)
+
+
+async def _there(
+    spoken: Records, held: Collection[Held]
+) -> dict[tuple[Conversation, str], ContextRecord]:
+    """The turns that these are about, hidden ones too."""
+    ids = sorted({id for one in held for id in one.record.source_ids})
+    which = (turns.MESSAGES, sql.in_list("id", ids))
+    found = await spoken.read(spoken.own(*which), columns=WITHOUT_BLOB)
+    found += await archive.read(spoken, *which, columns=WITHOUT_BLOB)
+    return {(Conversation(turns.owner_of(one), one.session_id or ""), one.id): one for one in found}
+
+
+def _absent(
+    held: Collection[Held], there: Mapping[tuple[Conversation, str], ContextRecord]
+) -> Iterator[tuple[Conversation, str]]:
+    """The turns that these are about and that are gone, or say something else at the place."""
+    for one in held:
+        about = Conversation(turns.owner_of(one.record), one.record.session_id or "")
+        if one.record.kind == JOB:
+            if from_record(one.record).kind == EXTRACT:
+                yield from ((about, id) for id in one.record.source_ids if (about, id) not in there)
+        elif one.record.kind in (params.FACT, params.CHUNK):
+            proof = params.own_evidence(one.record)
+            turn = there.get((about, proof.source_id))
+            is_hidden = turn is not None and turn.retired_at and turn.retired_reason != ARCHIVE
+            text = None if turn is None or is_hidden else turn.text
+            if text is None or params.digest(text[proof.start : proof.end]) != proof.sha256:
+                yield about, proof.source_id
 
 
 async def _discard(whole: Whole, spoken: Records, erased: Erased) -> None:

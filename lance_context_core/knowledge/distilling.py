@@ -28,8 +28,8 @@ from lance_context_core.jobs.types import (
 from lance_context_core.knowledge import params, summaries, turns
 from lance_context_core.knowledge.builders import Builders
 from lance_context_core.knowledge.chunks import chunks
-from lance_context_core.knowledge.consolidation import Known
 from lance_context_core.knowledge.finding import Finding, counted, find
+from lance_context_core.knowledge.fold import around, observe
 from lance_context_core.knowledge.policies import Decided, checked, neighbourhoods
 from lance_context_core.knowledge.protocols import (
     ExtractorInContext,
@@ -254,8 +254,6 @@ class Distiller:
         facts = []
         now = self.made.now()
         for one in found:
-            if one.polarity != "states":
-                continue  # It is no value: of what ends nothing is stated.
             place = (one.source_id, one.start, one.end, one.slot, one.kind)
             facts.append(
                 params.fact(
@@ -375,7 +373,10 @@ class Distiller:
             return None
         evidence = [params.evidence_of(turn, *span, job_id) for turn, span in chosen]
         text = summaries.text_of(chosen)
-        return params.summary(conversation, text, evidence, job_id=job_id, now=self.made.now())
+        made = params.summary(conversation, text, evidence, job_id=job_id, now=self.made.now())
+        ends = [turn.expires_at for turn, _ in chosen]
+        # Its sentences are shown as long as all of their turns are.
+        return replace(made, expires_at=min((one for one in ends if one), default=None))
 
     async def _decide(
         self,
@@ -384,43 +385,28 @@ class Distiller:
         facts: Sequence[ContextRecord],
         decided: Decided,
     ) -> Outcome:
-        known = Known.of(await self._around(conversation, facts, decided.targets()))
-        for one in facts:
-            decided.apply(known, one)
+        new = [one for one in map(decided.applied, facts) if one is not None]
+        known = await around(self.spoken, self.made, conversation.owner, new)
+        report = observe(known, new)
+        report["decisions"]["noop"] += len(facts) - len(new)
         added, changed = known.changes()
         there = await self._there(conversation, pieces)
-        new = [one for one in pieces if one.id not in there]
+        missing = [one for one in pieces if one.id not in there]
         changed += [
             (there[one.id], one)
             for one in pieces
-            if one.id in there and there[one.id].record.retired_reason == params.UNDONE
+            if one.id in there and {*params.outs(there[one.id].record)} == {params.UNDONE}
         ]
-        counts = {name: n for name, n in known.decisions.items() if n}
+        counts = {name: n for name, n in report.pop("decisions").items() if n}
         return Outcome(
-            added=[*new, *added],
+            added=[*missing, *added],
             changed=changed,
             result={
                 "decisions": counts,
-                "chunks": [one.id for one in new],
-                "facts": known.added,
-                "merged": known.merged,
-                "superseded": known.superseded,
-                "conflicts": known.conflicts,
+                "chunks": [one.id for one in missing],
+                **report,
                 "summary": None,
             },
-        )
-
-    async def _around(
-        self, conversation: Conversation, facts: Sequence[ContextRecord], targets: Sequence[str]
-    ) -> list[Held]:
-        """The facts of this owner that the new ones may say again, or take the place of."""
-        if not facts:
-            return []
-        fact = sql.equals("kind", params.FACT)
-        there = sql.in_list("id", [*(one.id for one in facts), *targets])
-        beside = sql.filtered(_beside(facts), columns=RECORD_FIELDS)
-        return await commits.held(
-            self.made, fact, turns.owned_by(conversation.owner), sql.any_of([there, beside])
         )
 
     async def _there(
@@ -431,19 +417,6 @@ class Distiller:
         named = sql.in_list("id", [one.id for one in records])
         found = await commits.held(self.made, named, turns.owned_by(conversation.owner))
         return {one.record.id: one for one in found}
-
-
-def _beside(facts: Sequence[ContextRecord]) -> dict[str, Any]:
-    """The filter of what is of a slot of theirs, or says what one without a slot says."""
-    found = [params.about(one) for one in facts]
-    slots = sorted({one["slot"] for one in found if one["slot"] is not None})
-    words = sorted({one["words"] for one in found if one["slot"] is None})
-    either: list[dict[str, Any]] = []
-    if slots:
-        either.append({"fact.slot": {"$in": slots}})
-    if words:
-        either.append({"fact.slot": None, "fact.words": {"$in": words}})
-    return {"fact.subject": {"$in": sorted({one["subject"] for one in found})}, "$or": either}
 
 
 def read_by(job: Job) -> set[str]:

@@ -13,17 +13,17 @@ from lance_context_core._util.checks import check_name, check_span, check_text, 
 from lance_context_core.codecs.records import new_id
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.filters import RECORD_FIELDS, FilterLike
-from lance_context_core.jobs.commits import held
 from lance_context_core.jobs.jobs import AsyncJobs
 from lance_context_core.jobs.queue import Queue
 from lance_context_core.jobs.types import KIND as JOB
 from lance_context_core.jobs.types import Job, from_record
-from lance_context_core.knowledge import episodes, params, profiles, slots
+from lance_context_core.knowledge import episodes, params, profiles
 from lance_context_core.knowledge.adding import Adding, Told, keep, messages_of
 from lance_context_core.knowledge.builders import RULES, Builders, Model
 from lance_context_core.knowledge.distilling import EXTRACT
 from lance_context_core.knowledge.episodes import GAP, Episode
 from lance_context_core.knowledge.explaining import Explaining
+from lance_context_core.knowledge.fold import curated
 from lance_context_core.knowledge.profiles import Profile
 from lance_context_core.knowledge.prompts import ProfileSchema
 from lance_context_core.knowledge.protocols import Consolidator, Extractor, SessionSummariser
@@ -49,17 +49,15 @@ from lance_context_core.knowledge.types import (
 )
 from lance_context_core.knowledge.undo_log import ARCHIVE, PRUNE, UNDO, report_of
 from lance_context_core.storage import sql
-from lance_context_core.stores.records import archive, changes
+from lance_context_core.stores.records import archive
 from lance_context_core.stores.records.scoped import WITHOUT_BLOB, Records
 from lance_context_core.types import ContextRecord, Diff, MergeReport, Progress
 from lance_context_core.versioning.conflicts import MergePolicy
 
 # What people say of a fact: no job says otherwise after.
 
-_MADE = sql.in_list("kind", [params.FACT, params.CHUNK, params.SUMMARY])
 
-
-async def correct_fact(made: Records, id: str, text: str) -> ContextRecord:
+async def correct_fact(spoken: Records, made: Records, id: str, text: str) -> ContextRecord:
     """The fact as it says something else, and what it said before in its revisions."""
     said = check_text(text, "text")
     if not said.strip():
@@ -71,37 +69,28 @@ async def correct_fact(made: Records, id: str, text: str) -> ContextRecord:
         metadata = {**record.metadata, "curated": True, "revisions": revisions}
         return replace(record, text=said, embedding=None, metadata=metadata)
 
-    return await _changed(made, id, change)
+    return await curated(spoken, made, id, change)
 
 
-async def invalidate_fact(made: Records, id: str, reason: str) -> ContextRecord:
+async def invalidate_fact(spoken: Records, made: Records, id: str, reason: str) -> ContextRecord:
     """The fact as it is hidden."""
     why = check_name(reason, "reason")
 
     def change(record: ContextRecord) -> ContextRecord:
         metadata = {**record.metadata, "curated": True}
-        return replace(slots.retired(record, why, made.now()), metadata=metadata)
+        out = params.taken_out(replace(record, metadata=metadata), params.BY_PERSON, why)
+        return params.shown(out, made.now())
 
-    return await _changed(made, id, change)
+    return await curated(spoken, made, id, change)
 
 
-async def pin_fact(made: Records, id: str, *, pinned: bool) -> ContextRecord:
+async def pin_fact(spoken: Records, made: Records, id: str, *, pinned: bool) -> ContextRecord:
     """The fact as it stays, or as it may change again."""
-    return await _changed(
-        made, id, lambda one: replace(one, metadata={**one.metadata, "pinned": bool(pinned)})
-    )
 
+    def change(record: ContextRecord) -> ContextRecord:
+        return replace(record, metadata={**record.metadata, "pinned": bool(pinned)})
 
-async def _changed(made: Records, id: str, change: changes.Change) -> ContextRecord:
-    named = sql.all_of([_MADE, sql.equals("id", check_name(id, "id"))])
-    is_there = bool(await held(made, named))
-    if not is_there and await archive.are_any(made):
-        is_there = bool(await archive.bring_back(made, named))
-    if not is_there:
-        raise NotFoundError(f"{id!r} is no fact, chunk or summary of this store")
-    record = await changes.patch(made, made.own(named), change)
-    assert record is not None
-    return record
+    return await curated(spoken, made, id, change)
 
 
 # What became of a fact, in order: by jobs, as these have noted it, and by people.
@@ -412,8 +401,9 @@ class AsyncKnowledge:
         once. It is a job from its first step on: called again after it was interrupted, it goes on
         where it was. `progress` is told of each of its jobs, at most 200 turns of a session; where it
         raises, or the call is cancelled, what is done is kept on the branch. Raises
-        InvalidRequestError in a scope, which has no branches of its own, and if it failed; while the
-        model is away it raises too, and stays scheduled.
+        InvalidRequestError in a scope, which has no branches of its own, and if it failed; ConflictError
+        while another process distils the same turns; while the model is away it raises too, and stays
+        scheduled.
         """
         if apply not in ("propose", "merge"):
             raise InvalidRequestError(f"apply={shown(apply)}: there are 'propose' and 'merge'")
@@ -488,15 +478,15 @@ class AsyncKnowledge:
 
     async def correct(self, id: str, text: str) -> ContextRecord:
         """Let a fact say something else: no job changes it from then on. What it said is kept in it."""
-        return await correct_fact(self._parts.made, id, text)
+        return await correct_fact(self._records, self._parts.made, id, text)
 
     async def invalidate(self, id: str, *, reason: str) -> ContextRecord:
         """Hide a fact that is wrong: no job brings it back."""
-        return await invalidate_fact(self._parts.made, id, reason)
+        return await invalidate_fact(self._records, self._parts.made, id, reason)
 
     async def pin(self, id: str, *, pinned: bool = True) -> ContextRecord:
         """Keep a fact as it is: no job changes or hides it, until it is unpinned."""
-        return await pin_fact(self._parts.made, id, pinned=pinned)
+        return await pin_fact(self._records, self._parts.made, id, pinned=pinned)
 
     async def history(self, id: str) -> builtins.list[FactChange]:
         """What became of a fact, in order: added, said again, superseded, undone, corrected and so on.

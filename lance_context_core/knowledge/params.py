@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from lance_context_core._util.checks import dumps
-from lance_context_core.codecs.records import KNOWLEDGE, SUPERSEDED
+from lance_context_core.codecs.records import KNOWLEDGE
 from lance_context_core.knowledge.turns import Conversation
 from lance_context_core.knowledge.types import Evidence, FactCandidate, SpokenTurn
 from lance_context_core.types import ContextRecord
@@ -19,8 +19,10 @@ CONTEXT = KNOWLEDGE
 MERGED = "merged"
 """Why a fact is hidden that says the same as another one, which has its evidence."""
 
-UNDONE = "undo"
-"""Why a thing is hidden of which the job was undone."""
+UNDONE, PRUNED, ARCHIVED, BY_PERSON = "undo", "prune", "archive", "person"
+"""Why a thing does not count: its job was undone, it was pruned or archived, or a person retracted it."""
+
+_BY_JOBS = (UNDONE, ARCHIVED, PRUNED)
 
 CHUNK, FACT, SUMMARY = "chunk", "fact", "summary"
 
@@ -78,6 +80,12 @@ def with_fact(record: ContextRecord, **values: Any) -> ContextRecord:
     return replace(record, metadata={**record.metadata, "fact": fact})
 
 
+def last_said(record: ContextRecord) -> datetime:
+    """When a fact was said last."""
+    moment = about(record).get("last_said")
+    return record.created_at if moment is None else datetime.fromisoformat(moment)
+
+
 def is_protected(record: ContextRecord) -> bool:
     """Whether no job may change it: a person has corrected or pinned it, or it is canonical."""
     data = record.metadata
@@ -117,6 +125,7 @@ def chunk(
         role=turn.role,
         name=turn.name,
         created_at=turn.said_at,
+        expires_at=turn.expires_at,
     )
     return with_evidence(record, [evidence_of(turn, start, end, job_id)])
 
@@ -136,6 +145,7 @@ def fact(
     about = (conversation.session_id, turn.id, start, end, candidate.slot, candidate.kind)
     id = made_id(FACT, *about, *([nth] if nth else []))
     record = _made(id, FACT, "L1", conversation, job_id, now)
+    since = (candidate.valid_from or turn.said_at).astimezone(UTC).isoformat()
     own = {
         "kind": candidate.kind,
         "slot": candidate.slot,
@@ -143,7 +153,7 @@ def fact(
         "subject": subject_of(turn, conversation),
         "words": normalised(candidate.text),
         "quote": turn.text[start:end],
-        "valid_from": (candidate.valid_from or turn.said_at).astimezone(UTC).isoformat(),
+        "valid_from": since,
         "valid_to": None,
         "place": turn.place,
     }
@@ -162,7 +172,13 @@ def fact(
             "producer": producer,
         },
     )
-    return with_evidence(record, [evidence_of(turn, start, end, job_id)])
+    proof = evidence_of(turn, start, end, job_id)
+    expires = turn.expires_at and turn.expires_at.isoformat()
+    more = {} if candidate.polarity == "states" else {"polarity": candidate.polarity}
+    record = with_observed(
+        record, evidence=asdict(proof), valid_from=since, expires_at=expires, **more
+    )
+    return with_evidence(record, [proof])
 
 
 def summary_id(session_id: str) -> str:
@@ -184,16 +200,136 @@ def summary(
     return with_evidence(replace(record, text=text), found)
 
 
-def superseded(record: ContextRecord, by: str, valid_to: str) -> ContextRecord:
-    """The fact once another one has taken its place, from that moment on."""
-    changed = replace(record, lifecycle_status=SUPERSEDED, superseded_by_id=by)
-    return with_fact(changed, valid_to=valid_to)
+# Observations: what one turn says at one place. A row of the kind `fact` is one, and what is folded of
+# it and of others comes on top: what it says by itself is kept beside that, under `observed`.
+
+_OBSERVED, _OUT = "observed", "out"
 
 
-def revived(record: ContextRecord) -> ContextRecord:
-    """The fact once nothing has taken its place any more."""
-    changed = replace(record, lifecycle_status="active", superseded_by_id=None)
-    return with_fact(changed, valid_to=None)
+def observed(record: ContextRecord) -> Mapping[str, Any]:
+    """What an observation says by itself: its evidence, since when it holds, when its turn expires."""
+    if _OBSERVED in record.metadata:
+        found: Mapping[str, Any] = record.metadata[_OBSERVED]
+        return found
+    # An older release has kept what several turns say in one row, called by the first.
+    is_one = len(record.metadata.get("evidence", ())) < 2
+    since = about(record).get("valid_from")
+    return {
+        "evidence": next(iter(record.metadata.get("evidence", ())), None),
+        "valid_from": since if is_one else record.created_at.isoformat(),
+    }
+
+
+def with_observed(record: ContextRecord, **values: Any) -> ContextRecord:
+    """The observation with these values."""
+    own = {**observed(record), **values}
+    return replace(record, metadata={**record.metadata, _OBSERVED: own})
+
+
+def own_evidence(record: ContextRecord) -> Evidence:
+    """The place of an observation."""
+    return Evidence(**observed(record)["evidence"])
+
+
+def is_end(record: ContextRecord) -> bool:
+    """Whether it says that something holds no more."""
+    return bool(observed(record).get("polarity", "states") != "states")
+
+
+def is_of_several(record: ContextRecord) -> bool:
+    """Whether an older release has kept what several turns say in it."""
+    return _OBSERVED not in record.metadata and len(record.metadata.get("evidence", ())) > 1
+
+
+def observed_apart(
+    record: ContextRecord, proof: Evidence, turn: ContextRecord | None
+) -> ContextRecord:
+    """What one of several turns says, of which an older release has made one fact."""
+    fact = about(record)
+    place = (proof.session_id, proof.source_id, proof.start, proof.end)
+    quote = None if turn is None else (turn.text or "")[proof.start : proof.end]
+    one = replace(
+        record,
+        id=made_id(FACT, *place, fact["slot"], fact["kind"]),
+        session_id=proof.session_id,
+        text=record.text if is_protected(record) else quote or record.text,
+        embedding=None,
+        created_at=record.created_at if turn is None else turn.created_at,
+        metadata={
+            **{name: each for name, each in record.metadata.items() if name != "revisions"},
+            "job_id": proof.job_id,
+        },
+    )
+    if quote:
+        one = with_fact(one, quote=quote)
+    since = one.created_at.astimezone(UTC).isoformat()
+    return with_observed(one, evidence=asdict(proof), valid_from=since)
+
+
+def alone(record: ContextRecord) -> ContextRecord:
+    """An observation as it is by itself, without what was folded of it and of others."""
+    own = observed(record)
+    until = own.get("expires_at")
+    dropped = ("conflicts", "evidence")
+    metadata = {name: one for name, one in record.metadata.items() if name not in dropped}
+    fact = {name: one for name, one in about(record).items() if name != "last_said"}
+    metadata["fact"] = {**fact, "valid_from": own["valid_from"], "valid_to": None}
+    metadata[_OBSERVED] = dict(own)
+    changed = replace(
+        record,
+        metadata=metadata,
+        lifecycle_status="active",
+        superseded_by_id=None,
+        retired_at=None,
+        retired_reason=None,
+        expires_at=None if until is None else datetime.fromisoformat(until),
+    )
+    return with_evidence(changed, [own_evidence(record)])
+
+
+def outs(record: ContextRecord) -> Mapping[str, str]:
+    """Why a record does not count, by kind: what was undone, pruned, archived, or a person retracted."""
+    if _OUT in record.metadata:
+        found: Mapping[str, str] = record.metadata[_OUT]
+        return found
+    reason = record.retired_reason
+    if record.retired_at is None or reason == MERGED:
+        return {}
+    return {reason: ""} if reason in _BY_JOBS else {BY_PERSON: reason or ""}
+
+
+def reason_of(why: Mapping[str, str]) -> str:
+    """What is told of a record that does not count."""
+    if BY_PERSON in why:
+        return why[BY_PERSON]
+    return next(name for name in _BY_JOBS if name in why)
+
+
+def taken_out(record: ContextRecord, kind: str, reason: str = "") -> ContextRecord:
+    """The record as it does not count, for this reason too."""
+    return replace(record, metadata={**record.metadata, _OUT: {**outs(record), kind: reason}})
+
+
+def put_in(record: ContextRecord, kind: str) -> ContextRecord:
+    """The record without this reason not to count."""
+    left = {name: one for name, one in outs(record).items() if name != kind}
+    if left:
+        return replace(record, metadata={**record.metadata, _OUT: left})
+    metadata = {name: one for name, one in record.metadata.items() if name != _OUT}
+    return replace(record, metadata=metadata, retired_at=None, retired_reason=None)
+
+
+def retired(record: ContextRecord, reason: str, now: datetime) -> ContextRecord:
+    """The record once no read shows it any more."""
+    return replace(record, retired_at=now, retired_reason=reason)
+
+
+def shown(record: ContextRecord, now: datetime) -> ContextRecord:
+    """A chunk or a summary, hidden or not as the reasons say."""
+    if why := outs(record):
+        moment = now if record.retired_at is None else record.retired_at
+        return replace(record, retired_at=moment, retired_reason=reason_of(why))
+    return replace(record, retired_at=None, retired_reason=None)
 
 
 def _made(

@@ -20,7 +20,6 @@ from lance_context_core.embedders import AnyEmbedder
 from lance_context_core.embedders._adapt import as_embedder
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.knowledge import params, prompts
-from lance_context_core.knowledge.consolidation import Known
 from lance_context_core.knowledge.evidence_text import fault_of
 from lance_context_core.knowledge.extracting import Asking, asked
 from lance_context_core.knowledge.types import Consolidation, Decision, Op
@@ -112,22 +111,16 @@ class Decided:
             usage.update(one.usage)
         return cls(decisions, faults, usage)
 
-    def targets(self) -> list[str]:
-        """The known facts that are meant."""
-        return sorted({one.target_id for one in self.decisions.values() if one.target_id})
-
-    def apply(self, known: Known, new: ContextRecord) -> None:
-        """Do with a new fact what was decided; where that cannot be any more, what its date says."""
+    def applied(self, new: ContextRecord) -> ContextRecord | None:
+        """A new fact as it was decided, joined to the known one that is meant; None if it is not kept."""
         decision = self.decisions.get(new.id)
-        if decision is None or new.id in known.facts or decision.op == "add":
-            known.consider(new)
-        elif decision.op == "noop":
-            known.decisions["noop"] += 1
-        elif decision.op == "merge":
-            known.merge_into(decision.target_id or "", new)
-        else:
-            said = new if decision.text is None else _saying(new, decision.text)
-            known.put_in_place_of(decision.target_id or "", said)
+        if decision is None or decision.op == "add":
+            return new
+        if decision.op == "noop":
+            return None
+        said = new if decision.text is None else _saying(new, decision.text)
+        link = {"op": "merge" if decision.op == "merge" else "after", "to": decision.target_id}
+        return params.with_fact(params.with_observed(said, link=link), is_joined=True)
 
 
 def neighbourhoods(

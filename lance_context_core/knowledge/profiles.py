@@ -79,7 +79,9 @@ async def profile(
     fields = wanted(schema)
     of_slots = await _values(made, speaker)
     now = {
-        slot: fact for slot, all_ in of_slots.items() if (fact := _at(all_, valid_at)) is not None
+        slot: fact
+        for slot, all_ in of_slots.items()
+        if (fact := _at(all_, valid_at)) is not None and not params.is_end(fact)
     }
     there = await said(spoken, now.values())
     values: dict[str, Any] = {}
@@ -112,15 +114,20 @@ async def profile(
 
 async def _values(made: Records, speaker: str | None) -> dict[str, list[ContextRecord]]:
     """All that slots ever were, by slot, the first first; what was retired is not among it."""
-    facts = await made.read(
-        made.own(sql.equals("kind", params.FACT), sql.is_absent("retired_at")), columns=COLUMNS
-    )
+    fact = sql.equals("kind", params.FACT)
+    where = made.where(fact, sql.is_absent("retired_at"), include_retired=True)
+    facts = await made.read(where, columns=COLUMNS)
     found: dict[str, list[ContextRecord]] = {}
     for one in sorted(facts, key=lambda fact: params.about(fact)["valid_from"]):
         slot = params.about(one)["slot"]
         if slot is not None and _is_of(one, speaker):
             found.setdefault(slot, []).append(one)
     return found
+
+
+def _was_so(one: ContextRecord) -> bool:
+    is_past = one.lifecycle_status == SUPERSEDED and not one.metadata.get("conflicts")
+    return is_past and not params.is_end(one)
 
 
 def _is_of(fact: ContextRecord, speaker: str | None) -> bool:
@@ -144,7 +151,8 @@ def _at(values: list[ContextRecord], moment: datetime | None) -> ContextRecord |
         if params.about(one)["valid_from"] <= text
         and (params.about(one)["valid_to"] is None or text < params.about(one)["valid_to"])
     ]
-    return then[-1] if then else None
+    best = [one for one in then if not one.metadata.get("conflicts")] or then
+    return best[-1] if best else None
 
 
 def _field(
@@ -161,7 +169,7 @@ def _field(
             fact_id=one.id,
         )
         for one in values
-        if one.id == fact.id or one.lifecycle_status == SUPERSEDED
+        if one.id == fact.id or _was_so(one)
     ]
     conflicts = [
         one.id

@@ -7,18 +7,16 @@ from dataclasses import replace
 from lance_context_core._progress import tell
 from lance_context_core._util.frozen import frozen
 from lance_context_core.audit import derive_events
-from lance_context_core.codecs.records import COLUMNS
-from lance_context_core.errors import InvalidRequestError, NotFoundError
+from lance_context_core.errors import ConflictError, InvalidRequestError, NotFoundError
 from lance_context_core.jobs.commits import Outcome
 from lance_context_core.jobs.queue import Decide, Queue
 from lance_context_core.jobs.types import KIND as JOB
 from lance_context_core.jobs.types import Job, Stopped, job_id, owner_of, scheduled
-from lance_context_core.knowledge import params, slots
+from lance_context_core.knowledge import params
 from lance_context_core.knowledge.distilling import EXTRACT, Distiller
 from lance_context_core.knowledge.turns import Conversation
 from lance_context_core.knowledge.types import Proposal
 from lance_context_core.knowledge.undo_log import UNDO, UndoLog
-from lance_context_core.storage import sql
 from lance_context_core.types import Conflict, ContextRecord, Diff, MergeReport, Progress
 from lance_context_core.types.versions import Stored
 from lance_context_core.versioning import branches, locations, merge
@@ -134,7 +132,12 @@ class Proposing:
         return decide
 
     async def proposal(self, job: Job) -> Proposal:
-        """What is proposed. Raises InvalidRequestError if nothing is, or no longer."""
+        """What is proposed.
+
+        Raises InvalidRequestError if nothing is, or no longer, and ConflictError if it is being made.
+        """
+        if job.state == "running":
+            raise ConflictError(f"job {job.id!r} is being done by another worker: call again later")
         if job.state != "proposed" or job.branch is None:
             why = f": {job.error}" if job.error else ""
             raise InvalidRequestError(f"job {job.id!r} is {job.state}, not proposed{why}")
@@ -175,7 +178,10 @@ class Proposing:
                 raise NotFoundError(f"branch {name!r} was deleted: discard the proposal")
             report = await merge.merge(whole, name, policy=policy or people_first, is_dry_run=False)
             await derive_events.note(whole.resources, "merge", name)
-            await slots.put_in_order(self.distiller.made, await self._slots(job))
+            # What both sides say is one fact, and turns may be gone by now that the branch still had.
+            sessions = {one.session_id for one in await self._parts(job)}
+            within = {"session_id": sessions.pop()} if len(sessions) == 1 else {}
+            await self.distiller.spoken.cleared(within)
             await self.jobs.change(job.id, state="succeeded")
         if is_there:
             await branches.delete(whole, name)
@@ -217,13 +223,9 @@ class Proposing:
         undoing = UndoLog(distiller, queue)
         return distiller, replace(queue, _handlers={EXTRACT: distiller.run, UNDO: undoing.run})
 
-    async def _slots(self, job: Job) -> set[slots.Slot]:
-        """The slots that a merged distillation has given values."""
-        done = [one for one in await self.jobs.list(kind=EXTRACT) if one.parent_id == job.id]
-        ids = [id for one in done for id in (*one.result["facts"], *one.result["merged"])]
-        facts = sql.all_of([sql.equals("kind", params.FACT), sql.in_list("id", ids)])
-        made = self.distiller.made
-        return slots.slots_of(await made.read(made.own(facts), columns=COLUMNS))
+    async def _parts(self, job: Job) -> list[Job]:
+        """The jobs that a proposal consists of."""
+        return [one for one in await self.jobs.list(kind=EXTRACT) if one.parent_id == job.id]
 
     async def _forked_at(self, name: str) -> int | None:
         found = {one.name: one.forked_at for one in await branches.listed(self._whole())}

@@ -17,15 +17,18 @@ from lance_context_core.jobs import commits
 from lance_context_core.jobs.commits import Held, Outcome, implied
 from lance_context_core.jobs.queue import Decide, Queue
 from lance_context_core.jobs.types import Job, job_id, owner_of, scheduled
-from lance_context_core.knowledge import params, slots, turns
+from lance_context_core.knowledge import params, turns
+from lance_context_core.knowledge.fold import Facts
 from lance_context_core.knowledge.types import Prune
-from lance_context_core.knowledge.undo_log import ARCHIVE, PRUNE
+from lance_context_core.knowledge.undo_log import ARCHIVE, PRUNE, hidden_turn
 from lance_context_core.scope import Scope
 from lance_context_core.storage import sql
+from lance_context_core.storage.lance.schema import KEY
 from lance_context_core.stores.records import archive
 from lance_context_core.stores.records.scoped import WITHOUT_BLOB, Records
 from lance_context_core.types import ContextRecord
 
+_WITH_TURNS = [params.CHUNK, params.SUMMARY]
 KNOWLEDGE = sql.in_list("kind", [params.FACT, params.CHUNK, params.SUMMARY])
 
 
@@ -50,9 +53,28 @@ class Tidying:
 
     async def prune(self, job: Job) -> Outcome:
         """Hide what was meant, save what a person has taken up since."""
-        meant = sql.in_list("id", job.input_ids)
-        held = await commits.held(self.made, sql.equals("kind", params.FACT), meant)
-        return self._hidden([one for one in held if not params.is_protected(one.record)], PRUNE)
+        meant = {*job.input_ids}
+        found = await commits.held(self.made, sql.equals("kind", params.FACT))
+        facts = await Facts.of(self.spoken, self.made, found)
+        # A fact is pruned with all that says the same: what is said after that is another one.
+        leads = [one for one in facts.rows.values() if one.id in meant and one.retired_at is None]
+        proofs = {
+            (turns.owner_of(one), proof)
+            for one in leads
+            if not params.is_protected(one)
+            for proof in params.evidence(one)
+        }
+        keys = [
+            key
+            for key, one in facts.rows.items()
+            if (turns.owner_of(one), params.own_evidence(one)) in proofs and not params.outs(one)
+            if params.about(one)["slot"] is None
+        ]
+        for key in keys:
+            facts.rows[key] = params.taken_out(facts.rows[key], PRUNE)
+        facts.fold(keys)
+        added, changed = facts.changes()
+        return _told(changed, added)
 
     async def _prunable(self, policy: Prune) -> list[Held]:
         before = self.made.now() - policy.older_than
@@ -63,10 +85,12 @@ class Tidying:
             if is_visible(one.record, self.made.now())
             and not params.is_protected(one.record)
             and (params.about(one.record)["slot"] is None)
-            and one.record.created_at < before
+            and params.last_said(one.record) < before
             and one.record.metadata["importance"] < policy.importance_below
         ]
-        found.sort(key=lambda one: (one.record.metadata["importance"], one.record.created_at))
+        found.sort(
+            key=lambda one: (one.record.metadata["importance"], params.last_said(one.record))
+        )
         return found[: policy.limit]
 
     # Archiving
@@ -103,11 +127,25 @@ class Tidying:
         owed = [one for one in await implied(self.made) if one.session_id == job.session_id]
         await self.jobs.submit(owed)
         here = sql.equals("session_id", job.session_id)
-        held = [
-            *await commits.held(self.spoken, turns.MESSAGES, here),
-            *await commits.held(self.made, KNOWLEDGE, here),
+        now = self.made.now()
+        spoken = await commits.held(self.spoken, turns.MESSAGES, here)
+        others = await commits.held(self.made, sql.in_list("kind", _WITH_TURNS), here)
+        found = await commits.held(self.made, sql.equals("kind", params.FACT))
+        facts = await Facts.of(self.spoken, self.made, found)
+        keys = [
+            key
+            for key, one in facts.rows.items()
+            if one.session_id == job.session_id and ARCHIVE not in params.outs(one)
         ]
-        return self._hidden([one for one in held if one.record.retired_at is None], ARCHIVE)
+        for key in keys:
+            facts.rows[key] = params.taken_out(facts.rows[key], ARCHIVE)
+        facts.fold(keys)
+        added, changed = facts.changes()
+        changed += [(one, hidden_turn(one.record, now)) for one in spoken]
+        changed += [
+            (one, params.shown(params.taken_out(one.record, ARCHIVE), now)) for one in others
+        ]
+        return _told([pair for pair in changed if pair[0].record != pair[1]], added)
 
     async def put_away(self, job: Job) -> None:
         """Take what an archive has hidden out of the table that reads go over."""
@@ -124,19 +162,6 @@ class Tidying:
 
     # Helpers
 
-    def _hidden(self, held: list[Held], reason: str) -> Outcome:
-        now = self.made.now()
-        changed: list[tuple[Held, ContextRecord]] = [
-            (one, slots.retired(one.record, reason, now)) for one in held
-        ]
-        return Outcome(
-            changed=changed,
-            result={
-                "retired": [one.id for _, one in changed],
-                "changed": [slots.change_of(before, one) for before, one in changed],
-            },
-        )
-
     def _job(
         self, kind: str, owner: Scope, session_id: str | None, ids: list[str], more: str
     ) -> Job:
@@ -150,6 +175,22 @@ class Tidying:
             input_ids=tuple(ids),
             session_id=session_id,
         )
+
+
+def _told(changed: list[tuple[Held, ContextRecord]], added: list[ContextRecord]) -> Outcome:
+    """What is changed, and of what is hidden by it the ids."""
+    return Outcome(
+        added=added,
+        changed=changed,
+        result={
+            "retired": [
+                one.id
+                for before, one in changed
+                if before.record.retired_at is None and one.retired_at is not None
+            ],
+            "changed": [{"key": before.row[KEY], "id": one.id} for before, one in changed],
+        },
+    )
 
 
 def checked_policy(policy: Prune | Mapping[str, Any] | None) -> Prune:
@@ -263,7 +304,7 @@ def _scored(
     one: ContextRecord, weights: CandidateWeights, now: datetime, *, is_dull: bool
 ) -> ScoredFact:
     evidence = params.evidence(one)
-    age = max((now - one.created_at) / weights.half_life, 0.0)
+    age = max((now - params.last_said(one)) / weights.half_life, 0.0)
     parts = {
         "activity": _beyond_the_first([proof.source_id for proof in evidence]),
         "importance": float(one.metadata["importance"]),

@@ -131,6 +131,7 @@ def _spoken(found: Sequence[ContextRecord], first: int) -> list[SpokenTurn]:
             said_at=one.created_at,
             place=place,
             metadata=one.metadata,
+            expires_at=one.expires_at,
         )
         for place, one in enumerate(found, first)
         if one.text

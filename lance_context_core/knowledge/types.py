@@ -35,6 +35,8 @@ class SpokenTurn:
     said_at: datetime
     place: int
     """The number of the turn in its session, from 0."""
+    expires_at: datetime | None = None
+    """From when on no read shows it."""
 
 
 @own_first

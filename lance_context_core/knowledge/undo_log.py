@@ -1,7 +1,8 @@
 """The job that takes back what another did, and nothing of what came after."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
 from typing import Any
 
 from lance_context_core._util.frozen import frozen
@@ -10,10 +11,11 @@ from lance_context_core.jobs import commits
 from lance_context_core.jobs.commits import Held, Outcome
 from lance_context_core.jobs.queue import Decide, Queue
 from lance_context_core.jobs.types import SUMMARISE, Job, job_id, owner_of, scheduled
-from lance_context_core.knowledge import params, slots, turns
+from lance_context_core.knowledge import params, turns
 from lance_context_core.knowledge.distilling import AWAY, EXTRACT, Distiller, read_by
+from lance_context_core.knowledge.fold import Facts
 from lance_context_core.knowledge.turns import Conversation
-from lance_context_core.knowledge.types import Undone
+from lance_context_core.knowledge.types import Evidence, Undone
 from lance_context_core.storage import sql
 from lance_context_core.storage.lance.schema import KEY
 from lance_context_core.stores.records import archive
@@ -21,13 +23,13 @@ from lance_context_core.types import ContextRecord
 
 UNDO = params.UNDONE
 ARCHIVE = turns.ARCHIVED
-PRUNE = "prune"
+PRUNE = params.PRUNED
 _MADE = sql.in_list("kind", [params.FACT, params.CHUNK])
 
 
 @frozen
 class UndoLog:
-    """Undoes jobs: of turns by what supports a fact then, of all others by what they noted."""
+    """Undoes jobs: what they made does not count from then on, and what they hid is shown."""
 
     distiller: Distiller
     jobs: Queue
@@ -74,10 +76,13 @@ class UndoLog:
     async def decide(self, job: Job) -> Outcome:
         """What is to be changed for it, by what the store holds now."""
         target = await self.jobs.get(job.input_ids[0])
-        await self._bring_back(target)
-        if target.kind in (EXTRACT, "distill"):
-            return await self._of_turns(job, target)
-        return await self._noted(job, target)
+        base, is_back = target, False
+        while base.kind == UNDO:
+            base, is_back = await self.jobs.get(base.input_ids[0]), not is_back
+        await self._bring_back(base)
+        if base.kind in (PRUNE, ARCHIVE):
+            return await self._of_hidden(job, target, base, is_back=is_back)
+        return await self._of_turns(job, target, base, is_back=is_back)
 
     async def _bring_back(self, target: Job) -> None:
         """Have what the job may be about among the other records, where it was put away."""
@@ -94,148 +99,134 @@ class UndoLog:
         await archive.bring_back(made, here)
         if await archive.bring_back(spoken, turns.MESSAGES, here):
             await archive.put_last(spoken, spoken.where(turns.MESSAGES, here))
+        # Turns may have been cleared while what was made of them was away.
+        await spoken.cleared({"session_id": target.session_id})
 
     # What was made of turns
 
-    async def _of_turns(self, job: Job, target: Job) -> Outcome:
+    async def _of_turns(self, job: Job, target: Job, base: Job, *, is_back: bool) -> Outcome:
+        """Take out what rests on a job alone, or let it count again; the rest is folded anew."""
         all_jobs = await self.jobs.list(kind=EXTRACT)
-        meant = [
-            one
-            for one in all_jobs
-            if target.id in (one.id, one.parent_id)
-            and (one.state == "succeeded" or read_by(one))
-            and one.undone_by is None
-        ]
-        ids = {one.id for one in meant}
+        if is_back:
+            ids = {*target.result.get("jobs", ())}
+        else:
+            parts = [one for one in all_jobs if base.id in (one.id, one.parent_id)]
+            done = [one for one in parts if read_by(one) and one.undone_by is None]
+            ids = {base.id, *(one.id for one in done)}
+        undone_by = None if is_back else job.id
+        after = [replace(one, undone_by=undone_by) if one.id in ids else one for one in all_jobs]
+
+        def change(record: ContextRecord) -> ContextRecord:
+            if record.metadata.get("job_id") not in ids:
+                return record
+            if not is_back:
+                return params.taken_out(record, UNDO)
+            return params.put_in(record, UNDO) if UNDO in params.outs(record) else record
+
+        summaries = await self._summaries(job, ids, after)
+        jobs: dict[str, dict[str, Any]] = {id: {"undone_by": undone_by} for id in ids}
+        jobs[target.id] = {"undone_by": job.id}
+        return await self._changed(change, jobs, summaries, noted=sorted(ids))
+
+    async def _changed(
+        self,
+        change: Callable[[ContextRecord], ContextRecord],
+        jobs: Mapping[str, Mapping[str, Any]],
+        others: Sequence[tuple[Held, ContextRecord]],
+        *,
+        noted: Sequence[str] = (),
+    ) -> Outcome:
+        """What becomes of all that was made, once each is changed, and what is told of it."""
         view = self.distiller.made
-        held = {one.row[KEY]: one for one in await commits.held(view, _MADE)}
-        after: dict[str, ContextRecord] = {}
-        report: dict[str, list[str]] = {
-            name: [] for name in ("retired", "reduced", "revived", "conflicts")
-        }
-        now = view.now()
-        for key, one in held.items():
-            found = params.evidence(one.record)
-            rest = [each for each in found if each.job_id not in ids]
-            if len(rest) == len(found):
-                continue
-            if params.is_protected(one.record):
-                report["conflicts"].append(one.record.id)
-            elif rest:
-                after[key] = params.with_evidence(one.record, rest)
-                report["reduced"].append(one.record.id)
-            else:
-                # What is hidden already has a second reason now: who shows it again leaves it hidden.
-                after[key] = slots.retired(one.record, UNDO, now)
-                if one.record.retired_at is None:
-                    report["retired"].append(one.record.id)
-        gone = {one.id for one in after.values() if one.retired_at is not None}
-        facts = {
-            key: after.get(key, one.record)
-            for key, one in held.items()
-            if one.record.kind == params.FACT
-        }
-        for key, fact in slots.without(facts, gone).items():
-            if facts[key].superseded_by_id is not None and fact.superseded_by_id is None:
-                report["revived"].append(fact.id)
-            after[key] = fact
-        changed = [(held[key], one) for key, one in after.items()]
-        told = await self._summaries(job, meant, [one for one in all_jobs if one.id not in ids])
-        for _, summary in told:
-            what = "reduced" if summary.retired_at is None else "retired"
-            report[what].append(summary.id)
-        changed += told
-        noted = [slots.change_of(before, one) for before, one in changed]
-        others = {id: {"undone_by": job.id} for id in {target.id, *ids}}
+        held = await commits.held(view, _MADE)
+        chunks = [one for one in held if one.record.kind == params.CHUNK]
+        found = [one for one in held if one.record.kind == params.FACT]
+        facts = await Facts.of(self.distiller.spoken, view, found)
+        report = _Report()
+        meant = []
+        for key, one in facts.rows.items():
+            new = change(one)
+            is_less = len(params.outs(new)) > len(params.outs(one))
+            if new is not one and is_less and params.is_protected(one):
+                report.conflicts.append(one.id)
+            elif new is not one:
+                facts.rows[key] = new
+                meant.append(key)
+        facts.fold(meant)
+        added, changed = facts.changes()
+        report.tell({key: one.record for key, one in facts.held.items()}, facts.rows)
+        for each in chunks:
+            new = change(each.record)
+            if new is not each.record:
+                changed.append((each, params.shown(new, view.now())))
+        changed += others
+        for before, after in changed:
+            if after.kind != params.FACT:
+                report.tell_of(before.record, after)
         return Outcome(
+            added=added,
             changed=changed,
-            result={**report, "changed": noted, "jobs": sorted(others)},
-            jobs=others,
+            result={
+                **asdict(report),
+                "changed": [{"key": one.row[KEY], "id": new.id} for one, new in changed],
+                "jobs": [*noted],
+            },
+            jobs={id: dict(values) for id, values in jobs.items()},
         )
 
     async def _summaries(
-        self, job: Job, meant: Sequence[Job], others: Sequence[Job]
+        self, job: Job, ids: Collection[str], jobs: Sequence[Job]
     ) -> list[tuple[Held, ContextRecord]]:
         """The summaries of the sessions, made of what is not undone; without that there are none."""
         view = self.distiller.made
         found = await commits.held(view, sql.equals("kind", params.SUMMARY))
         changed: list[tuple[Held, ContextRecord]] = []
-        about = {_conversation(one) for one in meant}
+        about = {_conversation(one) for one in jobs if one.id in ids}
         for one in found:
             conversation = Conversation(turns.owner_of(one.record), one.record.session_id or "")
-            if conversation not in about or one.record.retired_at is not None:
+            if conversation not in about or {*params.outs(one.record)} - {UNDO}:
                 continue
             left = {
                 id
-                for other in others
+                for other in jobs
                 if _conversation(other) == conversation and other.undone_by is None
                 for id in read_by(other)
             }
             new = await self.distiller.summarised(conversation, job.id, only=left)
             if new is None or not left:
-                new = slots.retired(one.record, UNDO, view.now())
+                new = params.shown(params.taken_out(one.record, UNDO), view.now())
             changed.append((one, replace(new, created_at=one.record.created_at)))
         return changed
 
-    # What was noted
+    # What was hidden
 
-    async def _noted(self, job: Job, target: Job) -> Outcome:
-        noted = {one["key"]: one for one in target.result.get("changed", ())}
-        found: dict[str, Held] = {}
-        for view in (self.distiller.made, self.distiller.spoken):
-            there = await commits.held(view, sql.in_list(KEY, list(noted)))
-            found |= {one.row[KEY]: one for one in there}
-        by_jobs: dict[str | None, set[str]] = {}
-        if target.kind == UNDO:
-            by_jobs = {kind: await self._hidden_by(kind) for kind in (ARCHIVE, PRUNE)}
-        changed, conflicts = [], []
-        for key, change in noted.items():
-            if key not in found:
-                continue
-            one = found[key]
-            back = slots.put_back(one.record, change)
-            if back is None:
-                if one.record.retired_reason != UNDO:
-                    conflicts.append(one.record.id)
-                continue
-            if key not in by_jobs.get(back.retired_reason, {key}):
-                # What had hidden it before has been undone since.
-                back = replace(back, retired_at=None, retired_reason=None)
-            if slots.state_of(back) != slots.state_of(one.record):
-                changed.append((one, back))
-        others: dict[str, dict[str, Any]] = {target.id: {"undone_by": job.id}}
-        for id in target.result.get("jobs", ()):
-            others[id] = {"undone_by": None}
-        if target.kind == ARCHIVE:
-            others |= await self._due_again(target)
-        hidden = [one.id for _, one in changed if one.retired_at is not None]
-        shown = [
-            one.id
-            for before, one in changed
-            if before.record.retired_at is not None and one.retired_at is None
-        ]
-        return Outcome(
-            changed=changed,
-            result={
-                "retired": hidden,
-                "revived": shown,
-                "reduced": [],
-                "conflicts": conflicts,
-                "changed": [slots.change_of(before, one) for before, one in changed],
-                "jobs": [],
-            },
-            jobs=others,
-        )
+    async def _of_hidden(self, job: Job, target: Job, base: Job, *, is_back: bool) -> Outcome:
+        """Show what a pruning or an archiving has hidden, where nothing else does; or hide it again."""
+        meant = {one["key"] for one in base.result.get("changed", ())}
+        now = self.distiller.made.now()
 
-    async def _hidden_by(self, kind: str) -> set[str]:
-        """The keys of what jobs of that kind hide, and nobody has shown again."""
-        done = await self.jobs.list(kind=kind, state="succeeded")
-        return {
-            change["key"]
-            for one in done
-            if one.undone_by is None
-            for change in one.result.get("changed", ())
-        }
+        def change(record: ContextRecord) -> ContextRecord:
+            if commits.key(record) not in meant:
+                return record
+            if is_back:
+                return params.taken_out(record, base.kind)
+            return params.put_in(record, base.kind) if base.kind in params.outs(record) else record
+
+        jobs: dict[str, dict[str, Any]] = {target.id: {"undone_by": job.id}}
+        jobs[base.id] = {"undone_by": None if is_back else job.id}
+        others: list[tuple[Held, ContextRecord]] = []
+        if base.kind == ARCHIVE:
+            here = sql.equals("session_id", base.session_id)
+            summary = sql.equals("kind", params.SUMMARY)
+            made = await commits.held(self.distiller.made, summary, here)
+            others += [(one, params.shown(change(one.record), now)) for one in made]
+            said = await commits.held(self.distiller.spoken, turns.MESSAGES, here)
+            moment = now if is_back else None
+            others += [
+                (one, hidden_turn(one.record, moment)) for one in said if one.row[KEY] in meant
+            ]
+            jobs |= {} if is_back else await self._due_again(base)
+        return await self._changed(change, jobs, others)
 
     async def _due_again(self, target: Job) -> dict[str, dict[str, Any]]:
         """What becomes of the jobs that failed because the session was archived: they can run now."""
@@ -246,6 +237,58 @@ class UndoLog:
             for one in await self.jobs.list(kind=EXTRACT, state="failed")
             if one.session_id == target.session_id and AWAY in (one.error or "")
         }
+
+
+def hidden_turn(turn: ContextRecord, moment: datetime | None) -> ContextRecord:
+    """A turn as it is archived from that moment on; for None as it is no more."""
+    if moment is None:
+        is_archived = turn.retired_reason == ARCHIVE
+        return replace(turn, retired_at=None, retired_reason=None) if is_archived else turn
+    return turn if turn.retired_at else params.retired(turn, ARCHIVE, moment)
+
+
+@dataclass(slots=True)
+class _Report:
+    """What an undo tells, by ids."""
+
+    retired: list[str] = field(default_factory=list)
+    reduced: list[str] = field(default_factory=list)
+    revived: list[str] = field(default_factory=list)
+    conflicts: list[str] = field(default_factory=list)
+
+    def tell(self, before: Mapping[str, ContextRecord], after: Mapping[str, ContextRecord]) -> None:
+        """What became of facts: each is known by the places of its evidence."""
+        shown = {key: one for key, one in after.items() if one.retired_at is None}
+        by_place = {place: one for one in shown.values() for place in params.evidence(one)}
+        lost: dict[str, None] = {}
+        seen: set[Evidence] = set()
+        for key, one in before.items():
+            if one.retired_at is not None or after.get(key) is one:
+                continue
+            proofs = params.evidence(one)
+            seen.update(proofs)
+            left = [by_place[place] for place in proofs if place in by_place]
+            if not left:
+                self.retired.append(one.id)
+            elif len(left) < len(proofs):
+                lost |= dict.fromkeys(each.id for each in left)
+            if key in shown and one.superseded_by_id and not shown[key].superseded_by_id:
+                self.revived.append(one.id)
+        self.reduced += lost
+        for key, one in shown.items():
+            was = before.get(key)
+            if (was is None or was.retired_at is not None) and not seen & {*params.evidence(one)}:
+                self.revived.append(one.id)
+
+    def tell_of(self, before: ContextRecord, after: ContextRecord) -> None:
+        """What became of a chunk, a summary or a turn."""
+        was_shown, is_shown = before.retired_at is None, after.retired_at is None
+        if was_shown and not is_shown:
+            self.retired.append(after.id)
+        elif is_shown and not was_shown:
+            self.revived.append(after.id)
+        elif before.kind == params.SUMMARY and is_shown and before.text != after.text:
+            self.reduced.append(after.id)
 
 
 def report_of(job: Job, result: Any, *, is_dry_run: bool = False) -> Undone:

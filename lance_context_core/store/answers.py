@@ -180,6 +180,7 @@ class AsyncMoments(AsyncStores):
         )
         if not dry_run:
             await self._note("merge", source)
+            await self._records().cleared({})
         return report
 
     # Helpers

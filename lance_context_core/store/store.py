@@ -49,7 +49,7 @@ class AsyncContextStore(AsyncAnswers, Opened):
         `store = await AsyncContextStore.open(uri)`. Raises InvalidRequestError for an option that
         there is not, and for a value that it cannot have.
         """
-        return cls(opened(uri, options))
+        return cls(replace(opened(uri, options), on_cleared=cascade.cleared))
 
     def __await__(self) -> Generator[Any, None, Self]:
         yield from ()
@@ -278,6 +278,7 @@ class AsyncContextStore(AsyncAnswers, Opened):
         self._resources.writable()
         if not only_due:
             await Services(self._records(), RULES).tidying.put_all_away()
+            await cascade.lapsed(self._records())
         await self._resources.settle()
         await self._note_writes()
         done = await self._resources.upkeep.maintain(

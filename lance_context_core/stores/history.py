@@ -244,9 +244,10 @@ class AsyncHistory:
         inside = self._within(agent_id, session_id)
         if not (given := listed(messages, "messages")):
             await archive.delete(self._records, where, within=inside)
+            await self._records.cleared(inside)
             return []
         await archive.forget(self._records, where)
-        return await writes.exchange(
+        ids = await writes.exchange(
             self._records,
             where,
             draft,
@@ -255,6 +256,8 @@ class AsyncHistory:
             inside=inside,
             keep_existing=keep_existing,
         )
+        await self._records.cleared(inside)
+        return ids
 
     async def pop(
         self, agent_id: str, *, session_id: str, expected_id: str | None = None
@@ -271,7 +274,10 @@ class AsyncHistory:
             expected_id=expected_id,
             columns=COLUMNS,
         )
-        return None if last is None else message_of(last)
+        if last is None:
+            return None
+        await self._records.cleared(self._within(agent_id, session_id))
+        return message_of(last)
 
     async def replace_tail(
         self,
@@ -292,7 +298,7 @@ class AsyncHistory:
         AlreadyExistsError for the id of one that stays; nothing is done then, either.
         """
         draft, within = drafting(self._records, agent_id, session_id, run_id)
-        return await replace_tail(
+        ids = await replace_tail(
             self._records,
             self._where(agent_id, session_id),
             draft,
@@ -304,6 +310,8 @@ class AsyncHistory:
             if expected_tail is None
             else [check_name(id, "expected_tail") for id in listed(expected_tail, "expected_tail")],
         )
+        await self._records.cleared(self._within(agent_id, session_id))
+        return ids
 
     async def rewrite(
         self,
@@ -340,6 +348,7 @@ class AsyncHistory:
         within = self._within(agent_id, session_id)
         if await changes.patch(self._records, where, change, within=within) is None:
             raise NotFoundError(f"session {session_id!r} has no message {message.id!r}: append it")
+        await self._records.cleared(within)
 
     async def annotate(
         self,
@@ -422,14 +431,18 @@ class AsyncHistory:
         """
         where = self._where(agent_id, session_id, filter=filter, hidden=True)
         within = self._within(agent_id, session_id)
-        return await archive.delete(self._records, where, within=within)
+        n_cleared = await archive.delete(self._records, where, within=within)
+        await self._records.cleared(within)
+        return n_cleared
 
     async def clear_run(self, agent_id: str, *, session_id: str, run_id: str) -> int:
         """Forget the messages of one run of a session; returns how many there were."""
         run = sql.equals("run_id", check_name(run_id, "run_id"))
         where = sql.all_of([self._where(agent_id, session_id, hidden=True), run])
         within = self._within(agent_id, session_id)
-        return await archive.delete(self._records, where, within=within)
+        n_cleared = await archive.delete(self._records, where, within=within)
+        await self._records.cleared(within)
+        return n_cleared
 
     async def touch(self, agent_id: str, *, session_id: str, expires_at: datetime | None) -> int:
         """Let all messages of a session expire together, at another moment, or never; returns how many.
@@ -441,7 +454,9 @@ class AsyncHistory:
         moment = None if expires_at is None else check_time(expires_at, "expires_at")
         where = self._where(agent_id, session_id)
         within = self._within(agent_id, session_id)
-        return await changes.expire_all(self._records, where, moment, within=within)
+        n_touched = await changes.expire_all(self._records, where, moment, within=within)
+        await self._records.cleared(within)
+        return n_touched
 
     async def sweep(self) -> int:
         """Forget the messages that have expired, in one commit; returns how many that were.
@@ -450,7 +465,10 @@ class AsyncHistory:
         """
         self._records.resources.writable()
         gone = sql.at_or_before("expires_at", self._records.now())
-        return await self._records.table.delete(self._records.own(_MESSAGES, gone))
+        n_swept = await self._records.table.delete(self._records.own(_MESSAGES, gone))
+        if n_swept:
+            await self._records.cleared({})
+        return n_swept
 
     @takes(SearchArguments, searching.DEFAULTS)
     async def search(

@@ -302,6 +302,8 @@ class AsyncSessions:
             include_retired=True,
         )
         n_messages = await self._records.table.delete(mine)
+        if n_messages:
+            await self._records.cleared({"session_id": session_id})
         described = [] if one.row is None else [one.row[KEY]]
         n_rows = await self._records.resources.database.sessions.delete(sql.in_list(KEY, described))
         return n_messages + n_rows > 0

@@ -211,6 +211,8 @@ class AsyncContext(ContextHandle):
         record = await changing.patch(
             records, where, lambda before: patched(before, patch, scope=records.scope)
         )
+        if record is not None and record.kind == "message":
+            await records.cleared({}, ids=[record.id])
         return {
             "updated": record is not None,
             "replaced_id": None if record is None else record.id,
@@ -227,7 +229,11 @@ class AsyncContext(ContextHandle):
         where = records.where(
             _identity(id, external_id), include_expired=True, include_retired=True
         )
-        return await records.table.delete(where) > 0
+        if not await records.table.delete(where):
+            return False
+        if id is not None and records.context == "default":
+            await records.cleared({}, ids=[id])
+        return True
 
     async def forget(self, *, id: str | None = None, external_id: str | None = None) -> bool:
         """The same as `delete`."""

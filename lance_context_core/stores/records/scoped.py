@@ -342,6 +342,16 @@ class Records:
         narrow = sql.all_of([mine, inside])
         return [narrow] if self.scope.user_id is None else [mine, narrow]
 
+    async def cleared(
+        self, within: Mapping[str, str | None], *, ids: Sequence[str] | None = None
+    ) -> None:
+        """Have what was made of these forget those that are gone by now.
+
+        `within` are columns of theirs, and `ids` what they are called, where that is known.
+        """
+        if (told := self.resources.on_cleared) is not None:
+            await told(self, within, ids)
+
     # Rows that are about to be replaced
 
     async def whole_rows(self, where: sql.Clause) -> list[dict[str, Any]]:

@@ -5,9 +5,9 @@ import random
 from pathlib import Path
 
 import pytest
-from core.knowledge.living import BERGEN, OSLO, day, opened, said
+from core.knowledge.living import BERGEN, OSLO, day, facts, opened, said
 
-from lance_context_core import InvalidRequestError, Message
+from lance_context_core import InvalidRequestError, Message, NotFoundError
 from lance_context_core.knowledge import FactCandidate, NoteExtractor, search
 from lance_context_core.messages import ToolCallPart
 
@@ -158,13 +158,15 @@ def test_every_fact_of_a_conversation_ends_in_turns_that_still_say_so(store, mem
         assert memory.explain(one["id"]).is_verified
 
 
-def test_once_a_turn_says_something_else_the_proof_fails(store, memory):
+def test_once_a_turn_says_something_else_what_it_said_is_known_no_more(store, memory):
     memory.add([{**OSLO, "id": "m1"}], session_id="s")
     (hit,) = memory.search("live Oslo", search_type="facts")
     store.history.rewrite("", Message.user("I live in Rome.", id="m1"), session_id="s")
-    explained = memory.explain(hit.record.id)
-    assert not explained.is_verified
-    assert explained.quotes[0].text == "I live in Rome."
+    assert memory.search("live Oslo", search_type="facts") == []
+    with pytest.raises(NotFoundError):
+        memory.explain(hit.record.id)
+    memory.distill(apply="merge")
+    assert facts(store) == ["I live in Rome."]
 
 
 def test_an_explanation_shows_what_took_the_place_of_what_and_who_did_it(store, memory):

@@ -148,8 +148,7 @@ def test_the_words_of_a_model_go_with_the_turn_that_they_were_for(store, memory)
     gone = memory.add([OSLO], session_id="s1", user_id="ada")
     memory.add([AGAIN], session_id="s2", user_id="ada")
     store.erase(ids=gone.ids, derived="rebuild")
-    (fact,) = store.context("knowledge").list(filters={"kind": "fact"})
-    assert (fact["text"], fact["metadata"]["stale"]) == ("Nowadays I live in Oslo.", True)
+    assert facts(store) == ["The user says: Nowadays I live in Oslo."]
 
 
 def test_a_dry_run_tells_what_goes_and_changes_nothing(store, memory):

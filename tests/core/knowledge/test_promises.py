@@ -29,7 +29,7 @@ PROMISES = {
     ],
     "every explanation ends in turns, and says so once these say something else": [
         "every_fact_of_a_conversation_ends_in_turns_that_still_say_so",
-        "once_a_turn_says_something_else_the_proof_fails",
+        "once_a_turn_says_something_else_what_it_said_is_known_no_more",
     ],
     "the system, tools and what was recalled state nothing": [
         "the_system_tools_and_what_was_recalled_state_no_facts",

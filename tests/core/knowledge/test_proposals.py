@@ -3,7 +3,7 @@
 import pytest
 from core.knowledge.living import BERGEN, OSLO, Scripted, aloud, day, everything, facts, said
 
-from lance_context_core import InvalidRequestError, Message
+from lance_context_core import ConflictError, InvalidRequestError, Message
 
 
 def tell(store, *told, session_id="s", user_id="ada"):
@@ -123,6 +123,19 @@ def test_a_proposal_whose_model_was_away_goes_on_where_it_was(store, memory, clo
     assert len(model.asked) == 3
     spoken.merge(done.id)
     assert len(facts(store)) == 2
+
+
+def test_who_distils_what_another_one_is_at_is_told_so(store, memory):
+    tell(store, OSLO)
+
+    def meanwhile(sentences):
+        with pytest.raises(ConflictError, match="another worker"):
+            spoken.distill()
+        return aloud(sentences)
+
+    spoken = memory.using(model=meanwhile)
+    spoken.distill(apply="merge")
+    assert facts(store) == ["The user says: I live in Oslo."]
 
 
 def test_a_scope_has_no_branches_and_says_so(store):

@@ -68,7 +68,10 @@ def test_a_fact_is_worth_the_mean_of_how_often_where_when_and_how_weightily_it_w
     (one,) = memory.candidates()
     assert (one.record.text, one.activity, one.reusability) == ("I love skiing.", 3 / 4, 1 / 2)
     assert one.importance == one.record.metadata["importance"]
-    assert one.recency == pytest.approx(0.5 ** ((clock.now() - one.record.created_at) / HALF))
+    assert one.recency == 1  # It was said a moment ago, whenever it was said first.
+    clock.advance(hours=HALF.total_seconds() / 3600)
+    (one,) = memory.candidates()
+    assert one.recency == pytest.approx(0.5)
     told = 0.1 * 3 / 4 + 0.1 * 1 / 2 + 0.5 * one.importance + 0.3 * one.recency
     assert one.score == pytest.approx(told)
     alone = CandidateWeights(activity=2, importance=0, reusability=0, recency=0)

@@ -40,7 +40,7 @@ def test_what_later_turns_support_stays_by_them(store, memory):
     first = memory.add([OSLO], session_id="s1", user_id="ada")
     later = memory.add([said("I live in Oslo!", day(2025))], session_id="s2", user_id="ada")
     undone = memory.undo(first.job_id)
-    assert facts(store) == ["I live in Oslo."]
+    assert facts(store) == ["I live in Oslo!"]
     (id,) = undone.reduced
     assert [quote.evidence.source_id for quote in memory.explain(id).quotes] == [*later.ids]
 

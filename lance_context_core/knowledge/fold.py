@@ -1,0 +1,448 @@
+"""Facts as the fold of what was observed: what is stored of them is made of nothing else.
+
+Each row of the kind `fact` is an observation, which never changes: what one turn says at one place. The
+observations of one identity (the slot of a subject; else one statement) that still count, in the order
+of their dates, make its facts: those that follow each other and say the same are one fact, with the
+evidence of all, and the first of them stands for it. The others are hidden. Which fact is current, and
+from when until when each one held, follows. An undo, an erasure or a person only adds observations or
+takes some out, and what they touch is folded anew.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from lance_context_core._util.checks import check_name
+from lance_context_core._util.retry import Attempts
+from lance_context_core.codecs.records import SUPERSEDED
+from lance_context_core.errors import NotFoundError
+from lance_context_core.filters import RECORD_FIELDS
+from lance_context_core.jobs import commits
+from lance_context_core.jobs.commits import Held
+from lance_context_core.knowledge import params, turns
+from lance_context_core.knowledge.evidence_text import place_of, said
+from lance_context_core.scope import Scope
+from lance_context_core.storage import sql
+from lance_context_core.storage.lance.schema import KEY
+from lance_context_core.stores.records import archive
+from lance_context_core.stores.records.scoped import Records
+from lance_context_core.types import ContextRecord
+
+CONTRADICTED = "contradicted"
+FACT = sql.equals("kind", params.FACT)
+_MADE = sql.in_list("kind", [params.FACT, params.CHUNK, params.SUMMARY])
+
+_Identity = tuple[Scope, str, str | None, str]
+"""Whose it is, of which subject, and the slot; without one the words."""
+
+
+@dataclass(eq=False, slots=True)
+class Run:
+    """Observations that follow each other and say the same: one fact."""
+
+    says: str
+    rows: list[ContextRecord]
+    is_end: bool = False
+    """Whether it only says that something holds no more."""
+    by: "Run | None" = None
+    """What took its place."""
+    against: "Run | None" = None
+    """What it contradicts, where nothing tells which of both came later, or a person has decided."""
+
+    @property
+    def lead(self) -> ContextRecord:
+        """The observation that stands for the fact: what a person has taken up, else the first."""
+        return next(filter(params.is_protected, self.rows), self.rows[0])
+
+    @property
+    def since(self) -> str:
+        """From when on it holds."""
+        return str(params.observed(self.rows[0])["valid_from"])
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a person lets it be current, whatever is said after."""
+        return any(params.is_protected(one) and not one.metadata.get("past") for one in self.rows)
+
+
+def runs_of(live: Iterable[ContextRecord]) -> list[Run]:
+    """The facts of one identity, by the observations that count."""
+    rows = sorted(live, key=_order)
+    by_id = {one.id: one for one in rows}
+    found: list[Run] = []
+    current: Run | None = None
+    aside: list[Run] = []
+    for one in rows:
+        says = _says(one, by_id)
+        new = Run(says, [one], is_end=params.is_end(one))
+        if current is None:
+            current = new
+        elif current.says == says:
+            if not _is_open(current, new):
+                for run in aside:
+                    run.by = current
+                aside = []
+            current.rows.append(one)
+            continue
+        elif new.is_end and not _is_ended_by(current, one):
+            new.by = current
+        elif _is_open(current, new):
+            if (same := next((run for run in aside if run.says == says), None)) is not None:
+                same.rows.append(one)
+                continue
+            new.against = current
+            aside.append(new)
+        else:
+            for run in (current, *aside):
+                run.by = new
+            current, aside = new, []
+        found.append(new)
+    return found
+
+
+def folded(rows: Collection[ContextRecord], now: datetime) -> dict[str, ContextRecord]:
+    """All observations of one identity by id, as they are stored: leads as facts, the others hidden."""
+    done = {one.id: _alone(one, now) for one in rows}
+    for run in runs_of(one for one in rows if not _is_out(one, now)):
+        for one in run.rows:
+            if one is not run.lead:
+                done[one.id] = _hidden(one, params.MERGED, now)
+        done[run.lead.id] = _fact(run)
+    return done
+
+
+@dataclass(slots=True)
+class Facts:
+    """Observations as they were read, and as they become; whole identities, or none of one."""
+
+    now: datetime
+    held: dict[str, Held]
+    """As they were read, by key."""
+    rows: dict[str, ContextRecord]
+    """As they become, by key."""
+    leads: dict[str, str] = field(default_factory=dict)
+    """The id of what stands for each that counts, by key, of the identities that were folded."""
+    _folded: set[str] = field(default_factory=set)
+
+    @classmethod
+    async def of(cls, spoken: Records, made: Records, found: Iterable[Held]) -> "Facts":
+        """What was read; where an older release kept several observations in a row, each by itself."""
+        held = {one.row[KEY]: one for one in found}
+        rows = {key: one.record for key, one in held.items()}
+        old = [one for one in rows.values() if params.is_of_several(one)]
+        there = await said(spoken, old) if old else {}
+        for one in old:
+            *whose, _, _ = place_of(one)
+            for proof in params.evidence(one)[1:]:
+                turn = there.get((*whose, proof.session_id, proof.source_id))
+                apart = params.observed_apart(one, proof, turn)
+                rows.setdefault(commits.key(apart), apart)
+        return cls(made.now(), held, rows)
+
+    def put(self, *records: ContextRecord) -> set[str]:
+        """Have these, in the place of what they are called as; returns their keys."""
+        self.rows |= {commits.key(one): one for one in records}
+        return {commits.key(one) for one in records}
+
+    def drop(self, keys: Iterable[str]) -> None:
+        """Have these no more, and fold what they were of."""
+        gone = {*keys}
+        dropped = [self.rows[key] for key in gone if key in self.rows]
+        links = {one.id: params.observed(one).get("link") for one in dropped}
+        whole = dict(self.rows)
+        for key in gone:
+            self.rows.pop(key, None)
+        for key, one in self.rows.items():
+            self.rows[key] = _linked_past(one, links)
+        self._fold(whole, gone)
+
+    def fold(self, keys: Collection[str] | None = None) -> None:
+        """Fold the identities that these are of; or all."""
+        self._fold(self.rows, self.rows.keys() if keys is None else keys)
+
+    def _fold(self, whole: Mapping[str, ContextRecord], touched: Collection[str]) -> None:
+        for group in identities(whole):
+            if not group & {*touched}:
+                continue
+            here = [self.rows[key] for key in group if key in self.rows]
+            before = {one.id: commits.key(one) for one in here}
+            self._folded |= group
+            for run in runs_of(one for one in here if not _is_out(one, self.now)):
+                self.leads |= dict.fromkeys((before[one.id] for one in run.rows), run.lead.id)
+            for one in folded(here, self.now).values():
+                self.rows[before[one.id]] = one
+
+    def changes(self) -> tuple[list[ContextRecord], list[tuple[Held, ContextRecord]]]:
+        """What is to be added, and what is to be changed."""
+        after = {key: self.rows[key] for key in self._folded if key in self.rows}
+        added = [one for key, one in after.items() if key not in self.held]
+        changed = [
+            (self.held[key], one)
+            for key, one in after.items()
+            if key in self.held and _is_other(one, self.held[key].record)
+        ]
+        return added, changed
+
+
+def identities(facts: Mapping[str, ContextRecord]) -> list[set[str]]:
+    """The keys of the observations, identity by identity."""
+    by_id: dict[tuple[Scope, str], _Identity] = {}
+    members: dict[_Identity, set[str]] = {}
+    for key, one in facts.items():
+        identity = _identity(one)
+        members.setdefault(identity, set()).add(key)
+        by_id[identity[0], one.id] = identity
+    of: dict[_Identity, set[str]] = dict(members)
+    for one in facts.values():
+        link = params.observed(one).get("link")
+        mine = _identity(one)
+        other = by_id.get((mine[0], link["to"])) if link else None
+        if other is not None and of[mine] is not of[other] and other[2] is mine[2] is None:
+            joined = of[mine] | of[other]
+            for identity in [name for name, group in of.items() if group <= joined]:
+                of[identity] = joined
+    return [*{id(group): group for group in of.values()}.values()]
+
+
+async def around(
+    spoken: Records, made: Records, owner: Scope, facts: Sequence[ContextRecord]
+) -> Facts:
+    """All observations of one owner that are of one identity with one of these."""
+    if not facts:
+        return Facts(made.now(), {}, {})
+    found: dict[str, Held] = {}
+    asked: tuple[set[_Identity], set[str]] | None = None
+    while True:
+        known = [*facts, *(one.record for one in found.values())]
+        # Statements that a consolidator has joined are found one step after the other.
+        links = {link["to"] for one in known if (link := params.observed(one).get("link"))}
+        step = {_identity(one) for one in known}, links
+        if step == asked:
+            return await Facts.of(spoken, made, found.values())
+        asked = step
+        named = sql.in_list("id", sorted({one.id for one in facts} | links))
+        beside = sql.filtered(_beside(known), columns=RECORD_FIELDS)
+        either = sql.any_of([named, beside])
+        for one in await commits.held(made, FACT, turns.owned_by(owner), either):
+            found[one.row[KEY]] = one
+
+
+async def around_all(spoken: Records, made: Records, facts: Sequence[ContextRecord]) -> Facts:
+    """As `around`, of facts of whatever owners."""
+    found = Facts(made.now(), {}, {})
+    for owner in dict.fromkeys(map(turns.owner_of, facts)):
+        mine = [one for one in facts if turns.owner_of(one) == owner]
+        some = await around(spoken, made, owner, mine)
+        found.held |= some.held
+        found.rows |= some.rows
+    return found
+
+
+def observe(known: Facts, new: Sequence[ContextRecord]) -> dict[str, Any]:
+    """Take observations in; returns what became of them, and of what was known."""
+    report: dict[str, Any] = {
+        "facts": [],
+        "merged": [],
+        "superseded": [],
+        "conflicts": [],
+        "decisions": Counter[str](),
+    }
+    decisions = report["decisions"]
+    before = dict(known.rows)
+    taken: list[str] = []
+    for one in new:
+        key = commits.key(one)
+        there = before.get(key)
+        if there is None or {*params.outs(there)} == {params.UNDONE}:
+            # Whose former job was undone is as if it were found for the first time.
+            taken += known.put(one)
+        else:
+            decisions["noop"] += 1
+    known.fold([*taken])
+    for key in taken:
+        now, lead = known.rows[key], known.leads.get(key)
+        if lead is not None and lead != now.id:
+            report["merged"].append(lead)
+            decisions["merge"] += 1
+            continue
+        report["facts"].append(now.id)
+        is_late = now.superseded_by_id is not None
+        decisions["supersede" if is_late else "add"] += 1
+        if now.lifecycle_status == CONTRADICTED:
+            against = now.metadata["conflicts"]
+            report["conflicts"] += [[id, now.id] for id in against]
+            decisions["conflict"] += 1
+    for key, one in before.items():
+        now = known.rows[key]
+        by = now.superseded_by_id
+        if key not in taken and by is not None and by != one.superseded_by_id:
+            report["superseded"].append([now.id, by])
+            decisions["supersede"] += one.superseded_by_id is None
+    return report
+
+
+async def curated(
+    spoken: Records, made: Records, id: str, change: Callable[[ContextRecord], ContextRecord]
+) -> ContextRecord:
+    """Change what a person says of a fact, in all that says it; a chunk or a summary alone.
+
+    Raises NotFoundError if there is none.
+    """
+    named = sql.all_of([_MADE, sql.equals("id", check_name(id, "id"))])
+    attempts = Attempts(f"record {id!r} kept being changed by others")
+    while True:
+        attempts.begin()
+        found = await commits.held(made, named)
+        if not found and await archive.are_any(made) and await archive.bring_back(made, named):
+            continue
+        if not found:
+            raise NotFoundError(f"{id!r} is no fact, chunk or summary of this store")
+        record = found[0].record
+        if record.kind != params.FACT:
+            after = made.changed(record, change)
+            if await commits.write(made, [], [(found[0], after)]):
+                return after
+            continue
+        facts = await around(spoken, made, turns.owner_of(record), [record])
+        key = found[0].row[KEY]
+        facts.fold([key])
+        lead = facts.leads.get(key)
+        keys = [one for one, its in facts.leads.items() if its == lead is not None] or [key]
+        # Who takes up what was true once does not let it be true again.
+        is_past = any(facts.rows[one].superseded_by_id is not None for one in keys)
+        for one in keys:
+            facts.rows[one] = _taken_up(facts.rows[one], change, is_past=is_past)
+        facts.fold([key])
+        added, changed = facts.changes()
+        if await commits.write(made, added, changed):
+            return facts.rows[key]
+
+
+def _taken_up(
+    one: ContextRecord, change: Callable[[ContextRecord], ContextRecord], *, is_past: bool
+) -> ContextRecord:
+    new = change(one)
+    metadata = {name: each for name, each in new.metadata.items() if name != "past"}
+    was_past = params.is_protected(one) and bool(one.metadata.get("past"))
+    if params.is_protected(new) and (was_past or (is_past and not params.is_protected(one))):
+        metadata["past"] = True
+    return replace(new, metadata=metadata)
+
+
+# Helpers
+
+
+def _identity(one: ContextRecord) -> _Identity:
+    fact = params.about(one)
+    words = fact["words"] if fact["slot"] is None else ""
+    return turns.owner_of(one), fact["subject"], fact["slot"], words
+
+
+def _order(one: ContextRecord) -> tuple[Any, ...]:
+    """By what observations are in order: since when it holds, when it was said, and where."""
+    since = params.observed(one)["valid_from"]
+    return since, one.created_at, one.session_id or "", params.about(one)["place"], one.id
+
+
+def _says(one: ContextRecord, by_id: Mapping[str, ContextRecord]) -> str:
+    """What makes two observations of one identity one fact."""
+    fact, link = params.about(one), params.observed(one).get("link")
+    if params.is_end(one):
+        return f"-{fact['words']}"
+    if fact["slot"] is not None:
+        return params.normalised(fact["value"] or "")
+    seen = {one.id}
+    while link and link["op"] == "merge" and link["to"] in by_id and link["to"] not in seen:
+        seen.add(link["to"])
+        fact = params.about(by_id[link["to"]])
+        link = params.observed(by_id[link["to"]]).get("link")
+    return str(fact["words"])
+
+
+def _is_ended_by(current: Run, one: ContextRecord) -> bool:
+    value = params.about(one)["value"]
+    return current.is_end or not value or params.normalised(value) == current.says
+
+
+def _is_open(current: Run, new: Run) -> bool:
+    """Whether nothing tells that what is new takes the place of what is current."""
+    if current.says != new.says and (current.is_held or new.is_held):
+        return current.is_held
+    last, one = current.rows[-1], new.rows[0]
+    return _order(last)[:2] == _order(one)[:2] and last.session_id != one.session_id
+
+
+def _is_out(one: ContextRecord, now: datetime) -> bool:
+    until = params.observed(one).get("expires_at")
+    return bool(params.outs(one)) or (until is not None and datetime.fromisoformat(until) <= now)
+
+
+def _alone(one: ContextRecord, now: datetime) -> ContextRecord:
+    """An observation, as if there were no other."""
+    outs = params.outs(one)
+    return _hidden(one, params.reason_of(outs), now) if outs else params.alone(one)
+
+
+def _hidden(one: ContextRecord, reason: str, now: datetime) -> ContextRecord:
+    is_already = one.retired_at is not None and one.retired_reason == reason
+    moment = one.retired_at if is_already else now
+    return replace(params.alone(one), retired_at=moment, retired_reason=reason)
+
+
+_COMPARED = (
+    *("text", "metadata", "source_ids", "lifecycle_status", "superseded_by_id"),
+    *("retired_at", "retired_reason", "expires_at", "created_at"),
+)
+
+
+def _is_other(one: ContextRecord, before: ContextRecord) -> bool:
+    return any(getattr(one, name) != getattr(before, name) for name in _COMPARED)
+
+
+def _fact(run: Run) -> ContextRecord:
+    """The fact that a run is, in the record of its lead."""
+    rows = [run.lead, *(one for one in run.rows if one is not run.lead)]
+    proofs = list(dict.fromkeys(params.own_evidence(one) for one in rows))
+    ends = [params.observed(one).get("expires_at") for one in rows]
+    last = max(one.created_at for one in rows)
+    fact = params.with_fact(
+        params.with_evidence(params.alone(run.lead), proofs),
+        valid_from=run.since,
+        valid_to=None if run.by is None else max(run.by.since, run.since),
+        last_said=last.isoformat(),
+    )
+    moments = [datetime.fromisoformat(one) for one in ends if one is not None]
+    fact = replace(fact, expires_at=max(moments) if len(moments) == len(ends) else None)
+    if run.against is not None:
+        against = [run.against.lead.id]
+        fact = replace(fact, metadata={**fact.metadata, "conflicts": against})
+    if run.by is not None:
+        return replace(fact, lifecycle_status=SUPERSEDED, superseded_by_id=run.by.lead.id)
+    return replace(fact, lifecycle_status="active" if run.against is None else CONTRADICTED)
+
+
+def _linked_past(
+    one: ContextRecord, links: Mapping[str, Mapping[str, str] | None]
+) -> ContextRecord:
+    """The observation as it is joined to what the ones that are gone were joined to."""
+    link = before = params.observed(one).get("link")
+    while link and link["to"] in links:
+        further = links[link["to"]]
+        link = further and {"op": "after", "to": further["to"]}
+    return one if link == before else params.with_observed(one, link=link)
+
+
+def _beside(facts: Sequence[ContextRecord]) -> dict[str, Any]:
+    """The filter of what is of a slot of theirs, or says what one without a slot says."""
+    found = [params.about(one) for one in facts]
+    slots = sorted({one["slot"] for one in found if one["slot"] is not None})
+    words = sorted({one["words"] for one in found if one["slot"] is None})
+    either: list[dict[str, Any]] = []
+    if slots:
+        either.append({"fact.slot": {"$in": slots}})
+    if words:
+        either.append({"fact.slot": None, "fact.words": {"$in": words}})
+        either.append({"fact.slot": None, "fact.is_joined": True})
+    return {"fact.subject": {"$in": sorted({one["subject"] for one in found})}, "$or": either}

@@ -1,0 +1,410 @@
+"""What is stored of facts is the fold of what counts: of the turns that are left and of the jobs that stand."""
+
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+
+import pytest
+from core.conformance.doubles import ManualClock
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from lance_context_core import (
+    ContextStore,
+    InvalidRequestError,
+    Message,
+    NotFoundError,
+)
+from lance_context_core.knowledge import FactCandidate
+
+START = datetime(2025, 1, 1, tzinfo=UTC)
+HOME = {"type": "object", "properties": {"home": {"type": "string"}}}
+
+
+class Plain:
+    """Takes `home Oslo` for the value of a slot, `home` for its end, and all else for a statement."""
+
+    def __init__(self, name="plain/1"):
+        self.name = name
+
+    def extract(self, turns):
+        return [self._fact(one) for one in turns]
+
+    def _fact(self, turn):
+        word, _, value = turn.text.partition(" ")
+        of_slot = {"slot": "home", "value": value or None} if word == "home" else {}
+        polarity = "ends" if turn.text == "home" else "states"
+        place = {"source_id": turn.id, "start": 0, "end": len(turn.text)}
+        return FactCandidate(text=turn.text, polarity=polarity, **place, **of_slot)
+
+
+class Life:
+    """A store that things happen to, and what must be known in it by then."""
+
+    def __init__(self):
+        self.clock = ManualClock(START + timedelta(days=1000))
+        self.store = ContextStore.open("memory://", clock=self.clock)
+        self.memory = self.store.knowledge.using(extractor=Plain())
+        self.history = self.store.scope(user_id="ada").history
+        self.said = {}
+        self.proposed = None
+        self.retracted = set()
+
+    # What happens
+
+    def tell(self, session, day, text, *, is_heard=True):
+        id = f"{session}-{day}"
+        if id in self.said:
+            return
+        self.said[id] = (session, day, text)
+        message = Message.user(text, id=id, created_at=START + timedelta(days=day))
+        if is_heard:
+            self.memory.add([message], session_id=session, user_id="ada")
+        else:
+            self.history.append("", message, session_id=session)
+
+    def undo(self, n):
+        done = [
+            one
+            for one in self.memory.jobs.list(state="succeeded")
+            if one.kind in ("extract", "distill", "undo") and one.parent_id is None
+        ]
+        if done:
+            self.memory.undo(done[n % len(done)].id)
+
+    def distill(self):
+        self.memory.distill(apply="merge")
+
+    def propose(self):
+        if self.proposed is None:
+            self.proposed = self.memory.distill().job_id or None
+
+    def merge(self):
+        if self.proposed is not None:
+            with suppress(NotFoundError, InvalidRequestError):  # It saw what was erased since.
+                self.memory.merge(self.proposed)
+            self.proposed = None
+
+    def replay(self, n):
+        done = [
+            one
+            for one in self.memory.jobs.list(kind="extract", state="succeeded")
+            if one.undone_by is None
+        ]
+        if done:
+            job = done[n % len(done)]
+            other = self.memory.using(
+                extractor=Plain("other/1" if job.producer == "plain/1" else "plain/1")
+            )
+            other.merge(other.replay(job.id).job_id)
+
+    def erase(self, n):
+        if self.said:
+            id = sorted(self.said)[n % len(self.said)]
+            self.store.erase(ids=[id], derived="rebuild")
+
+    def retract(self, n):
+        found = self.store.context("knowledge").list(filters={"kind": "fact"})
+        if found and self.proposed is None:
+            one = sorted(found, key=lambda one: one["id"])[n % len(found)]
+            self.memory.invalidate(one["id"], reason="it is wrong")
+            self.retracted |= {*one["source_ids"]}
+
+    def archive(self, session):
+        if self.proposed is None:
+            with suppress(NotFoundError):  # It has no turns.
+                self.memory.archive(session)
+
+    def unarchive(self, session):
+        if self.proposed is None:
+            with suppress(NotFoundError):  # It is not archived.
+                self.memory.unarchive(session)
+
+    def clear(self, session):
+        self.history.clear("", session_id=session)
+
+    def pop(self, session):
+        self.history.pop("", session_id=session)
+
+    def expire(self, session):
+        self.history.touch("", session_id=session, expires_at=self.clock.now() + timedelta(hours=1))
+        self.clock.advance(hours=2)
+        self.store.maintain()
+
+    # What is known: by the turns and jobs that there are, and by what is stored
+
+    def counted(self):
+        """What counts, in order: the day, the session, the text and the id of each turn."""
+        heard = {
+            (job.session_id, id)
+            for job in self.memory.jobs.list(kind="extract", state="succeeded")
+            if job.undone_by is None
+            for id in job.input_ids
+        }
+        there = {
+            (session, message.id)
+            for session in {session for session, _, _ in self.said.values()}
+            for message in self.history.get_messages("", session_id=session)
+        }
+        return sorted(
+            (day, session, text, id)
+            for id, (session, day, text) in self.said.items()
+            if (session, id) in heard & there and id not in self.retracted
+        )
+
+    def stored(self):
+        """All facts that reads may show, what was true once too."""
+        found = self.store.context("knowledge").list(
+            include_retired=True, filters={"kind": "fact", "retired_at": None}
+        )
+        return [_told(one) for one in found]
+
+    def shown(self):
+        """What every read shows of turns, as their ids, and as the texts of what is current."""
+        asked = "home Oslo Bergen Rome tea"
+        for kind in ("facts", "chain", "summaries"):
+            for hit in self.memory.search(asked, user_id="ada", search_type=kind, evidence=True):
+                if hit.layer == "L2":
+                    continue
+                assert hit.evidence
+                assert all(quote.is_verified for quote in hit.evidence)
+                if hit.layer == "L1":
+                    yield from hit.record.source_ids
+        for record in self.store.context("knowledge").list(filters={"kind": {"$ne": "job"}}):
+            # A summary is of the whole session, heard by a job or not.
+            yield from record["source_ids"] if record["kind"] != "summary" else ()
+            assert self.memory.explain(record["id"]).is_verified
+        for one in self.memory.profile(HOME, user_id="ada").fields.values():
+            yield from one.fact.source_ids
+
+
+def _told(one):
+    """A stored fact, as `folded` tells it."""
+    fact = one["metadata"]["fact"]
+    since, until = (
+        None if moment is None else (datetime.fromisoformat(moment) - START).days
+        for moment in (fact["valid_from"], fact["valid_to"])
+    )
+    is_against = bool(one["metadata"].get("conflicts"))
+    is_current = one["superseded_by_id"] is None
+    until = None if is_against else until
+    return one["text"], frozenset(one["source_ids"]), since, until, is_against, is_current
+
+
+def folded(turns):
+    """What is known by these turns, made of nothing else.
+
+    Each fact says its text, the turns that say so, since when and until when, whether it is against
+    another one of the same day, and whether it is current.
+    """
+    statements = {}
+    for day, _, text, id in turns:
+        if not text.startswith("home"):
+            statements.setdefault(text, (day, set()))[1].add(id)
+    facts = {
+        (text, frozenset(ids), since, None, False, True)
+        for text, (since, ids) in statements.items()
+    }
+    homes = [one for one in turns if one[2].startswith("home")]
+    days = sorted({day for day, _, _, _ in homes})
+    # What the first session says of a day counts; what others say then is against it.
+    first = {day: next(text for when, _, text, _ in homes if when == day) for day in days}
+    for n, day in enumerate(days):
+        is_last = day == days[-1]
+        for text in {text for when, _, text, _ in homes if when == day} - {first[day]}:
+            ids = {id for when, _, said, id in homes if (when, said) == (day, text)}
+            facts.add((text, frozenset(ids), day, None, True, is_last))
+        if n and first[days[n - 1]] == first[day]:
+            continue
+        later = [when for when in days[n:] if first[when] != first[day]]
+        until = min(later, default=None)
+        ids = {
+            id
+            for when, _, text, id in homes
+            if text == first[day] and day <= when and (until is None or when < until)
+        }
+        facts.add((first[day], frozenset(ids), day, until, False, until is None))
+    return facts
+
+
+def check(life):
+    counted = life.counted()
+    stored = life.stored()
+    assert {*stored} == folded(counted)
+    assert len(stored) == len({*stored})
+    stretches = sorted(
+        (since, until)
+        for text, _, since, until, is_against, _ in stored
+        if text.startswith("home") and not is_against
+    )
+    for (_, until), (since, _) in pairwise(stretches):
+        assert until is not None
+        assert until <= since
+    # A chunk says what its turn says, whatever a person says of the fact.
+    assert {*life.shown()} <= {id for *_, id in counted} | life.retracted
+    now = {
+        text for text, _, _, _, is_against, is_current in stored if is_current and not is_against
+    }
+    homes = [text.partition(" ")[2] for text in now if text.startswith("home ")]
+    assert [*life.memory.profile(HOME, user_id="ada").values.values()] == homes
+
+
+SESSIONS = st.sampled_from(["a", "b", "c"])
+SAID = st.sampled_from(["home Oslo", "home Bergen", "home Rome", "home", "likes tea", "has a dog"])
+TELL = st.tuples(st.just("tell"), SESSIONS, st.integers(0, 5), SAID)
+HAPPENS = st.one_of(
+    TELL,
+    TELL,
+    TELL,
+    st.tuples(st.just("note"), SESSIONS, st.integers(0, 5), SAID),
+    st.tuples(st.sampled_from(["undo", "undo", "replay", "erase", "retract"]), st.integers(0, 9)),
+    st.tuples(st.sampled_from(["clear", "pop", "expire", "archive", "unarchive"]), SESSIONS),
+    st.tuples(st.sampled_from(["distill", "propose", "merge"])),
+)
+
+
+def test_a_value_that_has_ended_is_none_and_is_one_again_once_that_is_undone(store):
+    memory = store.knowledge.using(extractor=Plain())
+    for n, text in enumerate(("home Oslo", "home")):
+        turn = {"role": "user", "content": text, "created_at": START + timedelta(days=n)}
+        added = memory.add([turn], session_id=f"s{n}", user_id="ada")
+    assert memory.profile(HOME, user_id="ada").missing == ("home",)
+    then = memory.profile(HOME, user_id="ada", valid_at=START + timedelta(hours=1))
+    assert then.values == {"home": "Oslo"}
+    memory.undo(added.job_id)
+    assert memory.profile(HOME, user_id="ada").values == {"home": "Oslo"}
+
+
+def test_what_an_older_release_kept_in_one_record_is_folded_by_its_turns(store):
+    """It kept what several turns say in the record of the first, and nothing of the others."""
+    memory = store.knowledge.using(extractor=Plain())
+
+    def tell(text, day):
+        turn = Message.user(text, created_at=START + timedelta(days=day))
+        return memory.add([turn], session_id=f"s{day}", user_id="ada")
+
+    first, again = tell("home Oslo", 0), tell("home Oslo", 100)
+    made = store.context("knowledge")
+    (lead,) = made.list(filters={"kind": "fact"})
+    (other,) = made.list(filters={"kind": "fact", "retired_reason": "merged"}, include_retired=True)
+    metadata = {name: one for name, one in lead["metadata"].items() if name != "observed"}
+    made.update(id=lead["id"], metadata=metadata)
+    made.delete(id=other["id"])
+    tell("home Rome", 50)
+    home = memory.profile(HOME, user_id="ada").fields["home"]
+    assert [one.text for one in home.history] == ["Oslo", "Rome", "Oslo"]
+    memory.undo(again.job_id)
+    assert memory.profile(HOME, user_id="ada").values == {"home": "Rome"}
+    memory.undo(first.job_id)
+    (field,) = memory.profile(HOME, user_id="ada").fields.values()
+    assert [one.text for one in field.history] == ["Rome"]
+
+
+@pytest.mark.parametrize("how", ["clear", "pop", "replace_tail", "rewrite", "touch", "session"])
+def test_what_is_said_in_turns_that_are_gone_is_known_no_more_and_what_it_replaced_is(store, how):
+    memory = store.knowledge.using(extractor=Plain())
+    scoped = store.scope(user_id="ada")
+    for n, text in enumerate(("home Oslo", "home Rome")):
+        turn = Message.user(text, id=f"t{n}", created_at=START + timedelta(days=n))
+        memory.add([turn], session_id=f"s{n}", user_id="ada")
+    there = {"session_id": "s1"}
+    {
+        "clear": lambda: scoped.history.clear("", **there),
+        "pop": lambda: scoped.history.pop("", **there),
+        "replace_tail": lambda: scoped.history.replace_tail("", [], after=None, **there),
+        "rewrite": lambda: scoped.history.rewrite("", Message.user("hello", id="t1"), **there),
+        "touch": lambda: scoped.history.touch("", expires_at=START, **there),
+        "session": lambda: scoped.sessions.delete("s1"),
+    }[how]()
+    assert memory.profile(HOME, user_id="ada").values == {"home": "Oslo"}
+    found = store.context("knowledge").list(filters={"kind": {"$ne": "job"}})
+    assert {one["session_id"] for one in found} == {"s0"}
+
+
+def test_what_was_cleared_while_it_was_archived_does_not_come_back(store):
+    memory = store.knowledge.using(extractor=Plain())
+    memory.add([Message.user("home Oslo", id="t")], session_id="s", user_id="ada")
+    memory.add([Message.user("likes tea", id="u")], session_id="s", user_id="ada")
+    memory.archive("s")
+    store.scope(user_id="ada").history.clear("", session_id="s", filter={"id": "t"})
+    memory.unarchive("s")
+    (known,) = store.context("knowledge").list(filters={"kind": "fact"})
+    assert known["text"] == "likes tea"
+
+
+def test_what_was_cleared_and_is_said_again_is_heard_again(store):
+    memory = store.knowledge.using(extractor=Plain())
+    turn = Message.user("home Oslo", id="t", created_at=START)
+    memory.add([turn], session_id="s", user_id="ada")
+    store.scope(user_id="ada").history.clear("", session_id="s")
+    assert memory.profile(HOME, user_id="ada").missing == ("home",)
+    memory.add([turn], session_id="s", user_id="ada")
+    assert memory.profile(HOME, user_id="ada").values == {"home": "Oslo"}
+
+
+@pytest.mark.parametrize("before", [0, 1, 2])
+def test_what_a_person_has_pinned_stays_current_however_late_others_arrive(store, before):
+    memory = store.knowledge.using(extractor=Plain())
+    told = [("home Oslo", 1), ("home Rome", 2), ("home Oslo", 0)]
+    for n, (text, day) in enumerate(told):
+        if n == before:
+            for one in store.context("knowledge").list(filters={"kind": "fact"}):
+                memory.pin(one["id"])
+        turn = Message.user(text, created_at=START + timedelta(days=day))
+        memory.add([turn], session_id=f"s{n}", user_id="ada")
+    values = memory.profile(HOME, user_id="ada").values
+    assert values == {"home": "Oslo" if before == 1 else "Rome"}
+
+
+def test_a_branch_that_is_merged_brings_what_was_said_and_it_is_one_history(store):
+    memory = store.knowledge.using(extractor=Plain())
+    draft = store.create_branch("draft")
+    sides = [(memory, "home Oslo", 0), (draft.knowledge, "home Rome", 1), (memory, "home Oslo", 2)]
+    for n, (side, text, day) in enumerate(sides):
+        turn = Message.user(text, created_at=START + timedelta(days=day))
+        side.using(extractor=Plain()).add([turn], session_id=f"s{n}", user_id="ada")
+    store.merge("draft")
+    home = memory.profile(HOME, user_id="ada").fields["home"]
+    assert [one.text for one in home.history] == ["Oslo", "Rome", "Oslo"]
+    assert [one.valid_to for one in home.history] == [
+        *(START + timedelta(days=day) for day in (1, 2)),
+        None,
+    ]
+
+
+def live(events):
+    life = Life()
+    with life.store:
+        for what, *more in events:
+            if what == "note":
+                life.tell(*more, is_heard=False)
+            else:
+                getattr(life, what)(*more)
+        check(life)
+
+
+OSLO, BERGEN, AGAIN = (
+    ("tell", "a", 0, "home Oslo"),
+    ("tell", "b", 1, "home Bergen"),
+    ("tell", "c", 2, "home Oslo"),
+)
+
+
+@pytest.mark.slow
+@settings(max_examples=max(2, settings.default.max_examples // 2))
+@given(st.lists(HAPPENS, max_size=12))
+@example([OSLO, AGAIN, BERGEN])
+@example([OSLO, BERGEN, AGAIN, ("undo", 1)])
+@example([OSLO, BERGEN, AGAIN, ("undo", 1), ("undo", 3), ("undo", 4)])
+@example([OSLO, AGAIN, ("undo", 0), BERGEN, ("undo", 3)])
+@example([OSLO, AGAIN, BERGEN, ("clear", "a"), ("pop", "c")])
+@example([OSLO, AGAIN, BERGEN, ("erase", 2), ("expire", "b")])
+@example([OSLO, ("note", "b", 1, "home Bergen"), ("propose",), ("clear", "b"), ("merge",)])
+@example([OSLO, AGAIN, BERGEN, ("archive", "c"), ("undo", 1), ("unarchive", "c")])
+@example([OSLO, AGAIN, ("retract", 0), BERGEN, ("undo", 0)])
+@example([OSLO, AGAIN, ("note", "b", 1, "home"), ("propose",), ("undo", 0), ("merge",)])
+@example([OSLO, BERGEN, ("replay", 0), ("undo", 1), ("undo", 0)])
+@example([("tell", "a", 0, "has a dog"), ("note", "a", 1, "home Oslo"), ("propose",), ("erase", 0)])
+@example([("tell", "c", 2, "home Rome"), ("tell", "a", 2, "home")])
+def test_what_is_stored_is_the_fold_of_what_counts_whatever_happened(events):
+    live(events)
