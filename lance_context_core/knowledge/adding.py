@@ -20,16 +20,20 @@ from lance_context_core.knowledge.turns import Conversation
 from lance_context_core.knowledge.types import Added, Infer
 from lance_context_core.messages import FilePart, Message, parts_to_json
 from lance_context_core.messages.message import text_message
+from lance_context_core.messages.wire import from_wire
 from lance_context_core.stores.history import drafting
 from lance_context_core.stores.records import writes
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.types import Progress
 
 Told = str | bytes | Message | Mapping[str, Any] | Sequence[Message | Mapping[str, Any] | str]
-"""What `add` takes: a text, bytes, a message, or several; a mapping has a `role` and `content`."""
+"""What `add` takes: a text, bytes, a message, or several; a mapping has a `role` and `content`.
+
+Messages of the APIs of OpenAI and Anthropic are read as they come, and so are those that their
+clients return. A `created_at` or `timestamp` may be a time, a number, or a text of ISO 8601.
+"""
 
 _TEXT_TYPES = ("text/", "application/json")
-_KNOWN = {"role", "content", "id", "name", "created_at", "metadata"}
 
 
 def messages_of(
@@ -38,10 +42,11 @@ def messages_of(
     """The turns of what is added. Raises InvalidRequestError for what is none."""
     common = check_json_object(metadata, "metadata") if metadata is not None else None
     if not isinstance(content, list | tuple):
-        return [_turn(content, content_type, common, "content")]
+        return _turns(content, content_type, common, "content")
     if not content:
         raise InvalidRequestError("content is empty: there is nothing to keep")
-    return [_turn(one, content_type, common, f"content[{i}]") for i, one in enumerate(content)]
+    of_each = (_turns(one, content_type, common, f"content[{i}]") for i, one in enumerate(content))
+    return [turn for turns in of_each for turn in turns]
 
 
 @frozen
@@ -136,37 +141,32 @@ async def keep(
     return Added(session_id=session_id, ids=written.ids, job_id=first, job_ids=tuple(jobs))
 
 
-def _turn(
+def _turns(
     one: object, content_type: str | None, common: Mapping[str, Any] | None, where: str
-) -> Message:
-    """The message that is added, with the metadata of all, and an id if it has a time."""
-    message = _message(one, content_type, where)
+) -> list[Message]:
+    """The messages that are added, with the metadata of all, and an id where they have a time."""
+    given = _messages(one, content_type, where)
     if common:
-        message = replace(message, metadata={**message.metadata, **common})
-    if message.id is not None or message.created_at is None:
-        return message
-    return _identified(message)
+        given = [replace(turn, metadata={**turn.metadata, **common}) for turn in given]
+    return [
+        turn if turn.id is not None or turn.created_at is None else _identified(turn)
+        for turn in given
+    ]
 
 
-def _message(one: object, content_type: str | None, where: str) -> Message:
+def _messages(one: object, content_type: str | None, where: str) -> list[Message]:
     if isinstance(one, Message):
-        return one
+        return [one]
     if isinstance(one, str):
         if not one.strip():
             raise InvalidRequestError(f"{where} is empty: there is nothing to keep")
-        return text_message(one, where)
+        return [text_message(one, where)]
     if isinstance(one, bytes):
-        return _of_bytes(one, content_type, where)
+        return [_of_bytes(one, content_type, where)]
+    if not isinstance(one, Mapping) and callable(dump := getattr(one, "model_dump", None)):
+        one = dump()  # What the clients of the providers return.
     if isinstance(one, Mapping):
-        if unknown := set(one) - _KNOWN:
-            raise InvalidRequestError(
-                f"{where} has the unknown key {shown(min(map(str, unknown)))}: there are "
-                f"{', '.join(sorted(_KNOWN))}; anything else goes into metadata"
-            )
-        if not {"role", "content"} <= set(one):
-            raise InvalidRequestError(f"{where} has no 'role' or no 'content': give both")
-        given = {name: value for name, value in one.items() if name not in ("role", "content")}
-        return Message(role=one["role"], parts=one["content"], **given)
+        return from_wire(one, where)
     raise InvalidRequestError(
         f"{where} is {shown(one)}: pass a text, bytes, a Message, or a mapping with role and content"
     )
