@@ -4,6 +4,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from lance_context_core._progress import tell
@@ -58,7 +59,14 @@ class Adding:
     progress: Callable[[Progress], object] | None = None
     """Told of each job that has run."""
 
-    async def add(self, given: Sequence[Message], *, session_id: str, infer: Infer) -> Added:
+    async def add(
+        self,
+        given: Sequence[Message],
+        *,
+        session_id: str,
+        infer: Infer,
+        expires_at: datetime | None = None,
+    ) -> Added:
         """Keep the turns; what is to be made of them is a job that is kept with them."""
         spoken = self.distiller.spoken
         noted: list[Job] = []
@@ -69,7 +77,8 @@ class Adding:
             noted.extend(jobs)
             return [self.jobs.row(job) for job in jobs]
 
-        draft, within = drafting(spoken, spoken.scope.agent_id or "", session_id, "")
+        agent = spoken.scope.agent_id or ""
+        draft, within = drafting(spoken, agent, session_id, "", expires_at=expires_at)
         beside = begin if infer == "auto" else None
         written = await writes.insert(spoken, draft, given, within=within, beside=beside)
         if infer == "never":
@@ -118,7 +127,12 @@ class Adding:
 
 
 async def keep(
-    spoken: Records, given: Sequence[Message], *, session_id: str, makers: Builders | None
+    spoken: Records,
+    given: Sequence[Message],
+    *,
+    session_id: str,
+    makers: Builders | None,
+    expires_at: datetime | None = None,
 ) -> Added:
     """Keep turns without ids. What `makers` are to make of them is no job before it is asked for.
 
@@ -135,7 +149,7 @@ async def keep(
             of_each += [{"id": id, "owes": owed} for id in ids]
             jobs.append(job)
     agent = spoken.scope.agent_id or ""
-    draft, within = drafting(spoken, agent, session_id, "", of_each=of_each)
+    draft, within = drafting(spoken, agent, session_id, "", expires_at=expires_at, of_each=of_each)
     written = await writes.insert(spoken, draft, given, within=within)
     first = jobs[0] if jobs else None
     return Added(session_id=session_id, ids=written.ids, job_id=first, job_ids=tuple(jobs))

@@ -285,6 +285,11 @@ class Knowledge(Blocking[AsyncKnowledge]):
 
     add = blocking(AsyncKnowledge.add)
     search = blocking(AsyncKnowledge.search)
+    get = blocking(AsyncKnowledge.get)
+    list = blocking(AsyncKnowledge.list)
+    update = blocking(AsyncKnowledge.update)
+    delete = blocking(AsyncKnowledge.delete)
+    delete_all = blocking(AsyncKnowledge.delete_all)
     profile = blocking(AsyncKnowledge.profile)
     episodes = blocking(AsyncKnowledge.episodes)
     explain = blocking(AsyncKnowledge.explain)
