@@ -408,6 +408,9 @@ class Memory(Blocking[AsyncMemory]):
 
     add = blocking(AsyncMemory.add)
     search = blocking(AsyncMemory.search)
+    get = blocking(AsyncMemory.get)
+    update = blocking(AsyncMemory.update)
+    upsert = blocking(AsyncMemory.upsert)
     list = blocking(AsyncMemory.list)
     latest = blocking(AsyncMemory.latest)
     delete = blocking(AsyncMemory.delete)
