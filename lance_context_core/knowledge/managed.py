@@ -10,9 +10,12 @@ from lance_context_core._resources import Resources
 from lance_context_core._util.checks import shown
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import FilterLike
+from lance_context_core.knowledge import mem0
 from lance_context_core.knowledge.builders import Model
 from lance_context_core.knowledge.knowledge import AsyncKnowledge
 from lance_context_core.knowledge.protocols import Extractor
+from lance_context_core.knowledge.rules import NoteExtractor
+from lance_context_core.knowledge.types import Added
 from lance_context_core.scope import Scope
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.types import ContextRecord
@@ -86,6 +89,25 @@ class AsyncManagedMemory(AsyncKnowledge):
         return await self.list(
             user_id=user_id, agent_id=agent_id, run_id=run_id, filters=filters, top_k=top_k
         )
+
+    async def import_mem0(self, source: mem0.Exported) -> builtins.list[Added]:
+        """Keep the memories that mem0 has exported, each as a fact; returns what was added.
+
+        - `source`: the path of a JSON file, or what mem0's `get_all` has returned: a list of objects with
+          an `id` and a `memory`, and as far as they have them a `user_id`, `agent_id`, `run_id`,
+          `created_at`, `metadata` and `categories`.
+
+        Each is a turn under its id, with its date and metadata, and the fact that it states, in its own
+        words. Imported again, nothing is doubled. There is a job for each user, agent and run, or several of
+        200 memories, to be undone by its id. Raises InvalidRequestError, before anything is written, for a
+        memory that cannot be kept.
+        """
+        found = mem0.turns(await mem0.read(source))
+        noting = self.using(extractor=NoteExtractor())
+        return [
+            await noting.add(some, user_id=user, agent_id=agent, session_id=run or "mem0")
+            for (user, agent, run), some in found.items()
+        ]
 
     async def close(self) -> None:
         """Close the store if it was opened here; closing twice is no error."""

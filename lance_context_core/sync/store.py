@@ -366,6 +366,7 @@ class ManagedMemory(Knowledge):
         super().__init__(made)
 
     get_all = blocking(AsyncManagedMemory.get_all)
+    import_mem0 = blocking(AsyncManagedMemory.import_mem0)
     close = blocking(AsyncManagedMemory.close)
 
     def __enter__(self) -> Self:
