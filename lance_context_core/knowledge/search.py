@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 from lance_context_core._util.checks import check_name, check_time, loads, shown
 from lance_context_core._util.frozen import frozen
-from lance_context_core.codecs.records import COLUMNS
+from lance_context_core.codecs.records import COLUMNS, from_row, is_visible, key_of
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import FilterLike
 from lance_context_core.knowledge import params, turns
@@ -16,9 +16,10 @@ from lance_context_core.knowledge.chunks import MAX_CHARACTERS, Span, chunks
 from lance_context_core.knowledge.evidence_text import Place, place_of, quotes, said
 from lance_context_core.knowledge.types import Evidence, KnowledgeHit, SearchType
 from lance_context_core.knowledge.undo_log import ARCHIVE, PRUNE, UNDO
-from lance_context_core.scope import SCOPE_PARTS
+from lance_context_core.scope import SCOPE_PARTS, Scope
 from lance_context_core.search.options import ALONE, CONVERSATION
 from lance_context_core.storage import sql
+from lance_context_core.storage.lance.schema import KEY
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.types import ContextRecord, SearchHit
 
@@ -397,10 +398,16 @@ async def _marked(
             marks[place_of(hit.record)] = tuple(ids)
             if _is_most(hit.record, [span for _, span in stated]):
                 by[place_of(hit.record)] = _holding(ids, successor)
-    wanted = {id for ids in by.values() for id in ids} - known.keys()
+    wanted = {
+        key_of(Scope(**dict(zip(SCOPE_PARTS, place, strict=False))), made.context, "id", id)
+        for place, ids in by.items()
+        for id in ids
+        if id not in known
+    }
     if wanted:
-        where = made.where(_FACTS, sql.in_list("id", sorted(wanted)))
-        known |= {one.id: one for one in await made.read(where, columns=COLUMNS)}
+        rows = await made.table.get(sql.in_list(KEY, sorted(wanted)), columns=COLUMNS)
+        now = made.now()
+        known |= {one.id: one for one in map(from_row, rows) if is_visible(one, now)}
     for layer, hit in found:
         is_fact = hit.record.kind == params.FACT
         for id in [hit.record.id] if is_fact else by.get(place_of(hit.record), ()):

@@ -200,7 +200,7 @@ def test_a_search_of_the_knowledge_scans_no_table(store, memory, monkeypatch):
     ask = partial(memory.search, "ferry from Bergen", limit=2, user_id="ada")
     ask(), ask()
     scans = []
-    for name in ("find", "get", "select", "slice"):
+    for name in ("find", "select", "slice"):
         real = getattr(Table, name)
 
         def noted(self, *given, name=name, real=real, **more):
