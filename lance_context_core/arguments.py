@@ -13,6 +13,7 @@ from lance_context_core.messages import Content
 from lance_context_core.protocols import ItemConditions, ItemKey, ItemListing, ItemOrder, SearchMode
 from lance_context_core.search.options import SearchArguments
 from lance_context_core.storage.lance.versions import Ref
+from lance_context_core.stores.memory import Duplicates
 from lance_context_core.stores.records.lookup import HitArguments
 from lance_context_core.stores.records.mappings import RecordChanges, RecordDict, RecordFields
 from lance_context_core.transfer.conversations import ExportFormat
@@ -32,6 +33,8 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "Family",
     # Messages
     "Content",
+    # Memories
+    "Duplicates",
     # Key-value items
     "ItemKey",
     "ItemConditions",

@@ -29,7 +29,7 @@ from lance_context_core.adapting.handles import (
     citation_of,
     uri_of,
 )
-from lance_context_core.adapting.remembering import Remembered, best_of, remember_once
+from lance_context_core.adapting.remembering import best_of, remember_once
 from lance_context_core.adapting.values import (
     JsonCodec,
     TypeCodec,
@@ -46,6 +46,7 @@ from lance_context_core.adapting.windows import (
     says_something,
 )
 from lance_context_core.scope import Scope
+from lance_context_core.stores.remembering import Remembered
 
 __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     # The store

@@ -4,6 +4,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from lance_context_core._progress import tell
@@ -20,16 +21,20 @@ from lance_context_core.knowledge.turns import Conversation
 from lance_context_core.knowledge.types import Added, Infer
 from lance_context_core.messages import FilePart, Message, parts_to_json
 from lance_context_core.messages.message import text_message
+from lance_context_core.messages.wire import from_wire
 from lance_context_core.stores.history import drafting
 from lance_context_core.stores.records import writes
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.types import Progress
 
 Told = str | bytes | Message | Mapping[str, Any] | Sequence[Message | Mapping[str, Any] | str]
-"""What `add` takes: a text, bytes, a message, or several; a mapping has a `role` and `content`."""
+"""What `add` takes: a text, bytes, a message, or several; a mapping has a `role` and `content`.
+
+Messages of the APIs of OpenAI and Anthropic are read as they come, and so are those that their
+clients return. A `created_at` or `timestamp` may be a time, a number, or a text of ISO 8601.
+"""
 
 _TEXT_TYPES = ("text/", "application/json")
-_KNOWN = {"role", "content", "id", "name", "created_at", "metadata"}
 
 
 def messages_of(
@@ -38,10 +43,11 @@ def messages_of(
     """The turns of what is added. Raises InvalidRequestError for what is none."""
     common = check_json_object(metadata, "metadata") if metadata is not None else None
     if not isinstance(content, list | tuple):
-        return [_turn(content, content_type, common, "content")]
+        return _turns(content, content_type, common, "content")
     if not content:
         raise InvalidRequestError("content is empty: there is nothing to keep")
-    return [_turn(one, content_type, common, f"content[{i}]") for i, one in enumerate(content)]
+    of_each = (_turns(one, content_type, common, f"content[{i}]") for i, one in enumerate(content))
+    return [turn for turns in of_each for turn in turns]
 
 
 @frozen
@@ -53,7 +59,14 @@ class Adding:
     progress: Callable[[Progress], object] | None = None
     """Told of each job that has run."""
 
-    async def add(self, given: Sequence[Message], *, session_id: str, infer: Infer) -> Added:
+    async def add(
+        self,
+        given: Sequence[Message],
+        *,
+        session_id: str,
+        infer: Infer,
+        expires_at: datetime | None = None,
+    ) -> Added:
         """Keep the turns; what is to be made of them is a job that is kept with them."""
         spoken = self.distiller.spoken
         noted: list[Job] = []
@@ -64,7 +77,8 @@ class Adding:
             noted.extend(jobs)
             return [self.jobs.row(job) for job in jobs]
 
-        draft, within = drafting(spoken, spoken.scope.agent_id or "", session_id, "")
+        agent = spoken.scope.agent_id or ""
+        draft, within = drafting(spoken, agent, session_id, "", expires_at=expires_at)
         beside = begin if infer == "auto" else None
         written = await writes.insert(spoken, draft, given, within=within, beside=beside)
         if infer == "never":
@@ -113,7 +127,12 @@ class Adding:
 
 
 async def keep(
-    spoken: Records, given: Sequence[Message], *, session_id: str, makers: Builders | None
+    spoken: Records,
+    given: Sequence[Message],
+    *,
+    session_id: str,
+    makers: Builders | None,
+    expires_at: datetime | None = None,
 ) -> Added:
     """Keep turns without ids. What `makers` are to make of them is no job before it is asked for.
 
@@ -130,43 +149,38 @@ async def keep(
             of_each += [{"id": id, "owes": owed} for id in ids]
             jobs.append(job)
     agent = spoken.scope.agent_id or ""
-    draft, within = drafting(spoken, agent, session_id, "", of_each=of_each)
+    draft, within = drafting(spoken, agent, session_id, "", expires_at=expires_at, of_each=of_each)
     written = await writes.insert(spoken, draft, given, within=within)
     first = jobs[0] if jobs else None
     return Added(session_id=session_id, ids=written.ids, job_id=first, job_ids=tuple(jobs))
 
 
-def _turn(
+def _turns(
     one: object, content_type: str | None, common: Mapping[str, Any] | None, where: str
-) -> Message:
-    """The message that is added, with the metadata of all, and an id if it has a time."""
-    message = _message(one, content_type, where)
+) -> list[Message]:
+    """The messages that are added, with the metadata of all, and an id where they have a time."""
+    given = _messages(one, content_type, where)
     if common:
-        message = replace(message, metadata={**message.metadata, **common})
-    if message.id is not None or message.created_at is None:
-        return message
-    return _identified(message)
+        given = [replace(turn, metadata={**turn.metadata, **common}) for turn in given]
+    return [
+        turn if turn.id is not None or turn.created_at is None else _identified(turn)
+        for turn in given
+    ]
 
 
-def _message(one: object, content_type: str | None, where: str) -> Message:
+def _messages(one: object, content_type: str | None, where: str) -> list[Message]:
     if isinstance(one, Message):
-        return one
+        return [one]
     if isinstance(one, str):
         if not one.strip():
             raise InvalidRequestError(f"{where} is empty: there is nothing to keep")
-        return text_message(one, where)
+        return [text_message(one, where)]
     if isinstance(one, bytes):
-        return _of_bytes(one, content_type, where)
+        return [_of_bytes(one, content_type, where)]
+    if not isinstance(one, Mapping) and callable(dump := getattr(one, "model_dump", None)):
+        one = dump()  # What the clients of the providers return.
     if isinstance(one, Mapping):
-        if unknown := set(one) - _KNOWN:
-            raise InvalidRequestError(
-                f"{where} has the unknown key {shown(min(map(str, unknown)))}: there are "
-                f"{', '.join(sorted(_KNOWN))}; anything else goes into metadata"
-            )
-        if not {"role", "content"} <= set(one):
-            raise InvalidRequestError(f"{where} has no 'role' or no 'content': give both")
-        given = {name: value for name, value in one.items() if name not in ("role", "content")}
-        return Message(role=one["role"], parts=one["content"], **given)
+        return from_wire(one, where)
     raise InvalidRequestError(
         f"{where} is {shown(one)}: pass a text, bytes, a Message, or a mapping with role and content"
     )

@@ -144,7 +144,7 @@ class Distiller:
         pieces = [
             (turn, params.chunk(conversation, turn, start, end, job_id=job.id, now=now))
             for turn in heard
-            if turn.role != "system"
+            if turn.role != "system" and not turns.is_echo(turn.metadata)
             for start, end in chunks(turn.text)
         ]
         # Of the chunks before the first new one only the keys are needed, and perhaps they come later.

@@ -1,10 +1,10 @@
 """The knowledge of a store: six verbs over layers that manage themselves, and the jobs behind them."""
 
 import builtins
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any, Literal, Self
 
 from lance_context_core._handle import handle
@@ -12,17 +12,17 @@ from lance_context_core._progress import check_progress
 from lance_context_core._util.checks import check_name, check_span, check_text, check_time, shown
 from lance_context_core.codecs.records import new_id
 from lance_context_core.errors import InvalidRequestError, NotFoundError
-from lance_context_core.filters import RECORD_FIELDS, FilterLike
+from lance_context_core.filters import FilterLike
 from lance_context_core.jobs.jobs import AsyncJobs
 from lance_context_core.jobs.queue import Queue
-from lance_context_core.jobs.types import KIND as JOB
-from lance_context_core.jobs.types import Job, from_record
-from lance_context_core.knowledge import episodes, params, profiles
+from lance_context_core.jobs.types import Job
+from lance_context_core.knowledge import episodes, facts, params, profiles
 from lance_context_core.knowledge.adding import Adding, Told, keep, messages_of
 from lance_context_core.knowledge.builders import RULES, Builders, Model
 from lance_context_core.knowledge.distilling import EXTRACT
 from lance_context_core.knowledge.episodes import GAP, Episode
 from lance_context_core.knowledge.explaining import Explaining
+from lance_context_core.knowledge.fact_history import changes_of
 from lance_context_core.knowledge.fold import curated
 from lance_context_core.knowledge.profiles import Profile
 from lance_context_core.knowledge.prompts import ProfileSchema
@@ -47,10 +47,8 @@ from lance_context_core.knowledge.types import (
     TraceEvent,
     Undone,
 )
-from lance_context_core.knowledge.undo_log import ARCHIVE, PRUNE, UNDO, report_of
-from lance_context_core.storage import sql
-from lance_context_core.stores.records import archive
-from lance_context_core.stores.records.scoped import WITHOUT_BLOB, Records
+from lance_context_core.knowledge.undo_log import report_of
+from lance_context_core.stores.records.scoped import Records
 from lance_context_core.types import ContextRecord, Diff, MergeReport, Progress
 from lance_context_core.versioning.conflicts import MergePolicy
 
@@ -64,6 +62,7 @@ async def correct_fact(spoken: Records, made: Records, id: str, text: str) -> Co
         raise InvalidRequestError("text is empty: invalidate the fact instead")
 
     def change(record: ContextRecord) -> ContextRecord:
+        facts.refuse_hidden(record)
         before = {"text": record.text, "until": made.now().isoformat()}
         revisions = [*record.metadata.get("revisions", ()), before]
         metadata = {**record.metadata, "curated": True, "revisions": revisions}
@@ -77,6 +76,7 @@ async def invalidate_fact(spoken: Records, made: Records, id: str, reason: str) 
     why = check_name(reason, "reason")
 
     def change(record: ContextRecord) -> ContextRecord:
+        facts.refuse_hidden(record, by_jobs=True)
         metadata = {**record.metadata, "curated": True}
         out = params.taken_out(replace(record, metadata=metadata), params.BY_PERSON, why)
         return params.shown(out, made.now())
@@ -91,62 +91,6 @@ async def pin_fact(spoken: Records, made: Records, id: str, *, pinned: bool) -> 
         return replace(record, metadata={**record.metadata, "pinned": bool(pinned)})
 
     return await curated(spoken, made, id, change)
-
-
-# What became of a fact, in order: by jobs, as these have noted it, and by people.
-
-
-async def history(made: Records, id: str) -> list[FactChange]:
-    """All that became of a fact, the first first. Raises NotFoundError if there is none."""
-    named = sql.all_of([sql.equals("kind", params.FACT), sql.equals("id", check_name(id, "id"))])
-    found = await made.read(made.own(named), columns=WITHOUT_BLOB)
-    found = found or await archive.read(made, named, columns=WITHOUT_BLOB)
-    if not found:
-        raise NotFoundError(f"{id!r} is no fact of this store")
-    fact = found[0]
-    jobs = sql.filtered({"job.state": "succeeded"}, columns=RECORD_FIELDS)
-    done = await made.read(made.own(sql.equals("kind", JOB), jobs), columns=WITHOUT_BLOB)
-    changes = [change for one in done for change in _of_job(fact, from_record(one))]
-    changes += _of_people(fact)
-    return sorted(changes, key=lambda one: one.at)
-
-
-def _of_job(fact: ContextRecord, job: Job) -> Iterator[FactChange]:
-    def change(kind: str, other_id: str | None = None) -> FactChange:
-        text = _text_at(fact, job.created_at)
-        return FactChange(at=job.created_at, kind=kind, text=text, job_id=job.id, other_id=other_id)
-
-    result = job.result
-    if job.kind == EXTRACT:
-        if fact.id in result["facts"]:
-            yield change("add")
-        if fact.id in result["merged"]:
-            yield change("merge")
-        for old, new in result["superseded"]:
-            if old == fact.id:
-                yield change("supersede", new)
-        for old, new in result["conflicts"]:
-            if fact.id in (old, new):
-                yield change("contradict", new if old == fact.id else old)
-    elif fact.id in [one["id"] for one in result.get("changed", ())]:
-        yield change(job.kind)
-
-
-def _of_people(fact: ContextRecord) -> Iterator[FactChange]:
-    for one in fact.metadata.get("revisions", ()):
-        moment = datetime.fromisoformat(one["until"])
-        yield FactChange(at=moment, kind="correct", text=_text_at(fact, moment))
-    by_a_job = (UNDO, PRUNE, ARCHIVE, params.MERGED)
-    if fact.retired_at is not None and fact.retired_reason not in by_a_job:
-        yield FactChange(at=fact.retired_at, kind="invalidate", text=fact.text or "")
-
-
-def _text_at(fact: ContextRecord, moment: datetime) -> str:
-    """What it said from that moment on."""
-    for one in fact.metadata.get("revisions", ()):
-        if moment < datetime.fromisoformat(one["until"]):
-            return str(one["text"])
-    return fact.text or ""
 
 
 @handle
@@ -204,19 +148,28 @@ class AsyncKnowledge:
         self,
         content: Told,
         *,
-        session_id: str | None = None,
         user_id: str | None = None,
-        infer: Infer = "auto",
+        agent_id: str | None = None,
+        session_id: str | None = None,
+        infer: Infer | bool = "auto",
         content_type: str | None = None,
         metadata: Mapping[str, Any] | None = None,
+        expires_at: datetime | str | float | None = None,
         progress: Callable[[Progress], object] | None = None,
+        run_id: str | None = None,
+        expiration_date: date | str | None = None,
     ) -> Added:
         """Keep what was said, and have knowledge made of it.
 
-        - `content`: a text, bytes (of a `content_type`), a message, or several messages.
-        - `session_id`: the conversation that it goes on with; a new one, if absent.
+        - `content`: a text, bytes (of a `content_type`), a message, or several messages, in our form or
+          in that of the APIs of OpenAI and Anthropic.
+        - `user_id`, `agent_id`: who it is of; both narrow the scope.
+        - `session_id`: the conversation that it goes on with; a new one, if absent. `run_id` is another
+          name of it.
         - `infer`: "auto" makes the knowledge before the call returns, "later" leaves it to
-          `jobs.run_due`, "never" keeps the turns alone.
+          `jobs.run_due`, "never" keeps the turns alone. True and False mean "auto" and "never".
+        - `expires_at`: from then on no read shows the turns: a time, a number of seconds since 1970, or a
+          text of ISO 8601. `expiration_date` is a day at whose end, in UTC, they expire.
         - `progress`: told of each job, of at most 200 turns, that is run; what it raises leaves the
           others to `jobs.run_due`.
 
@@ -225,60 +178,147 @@ class AsyncKnowledge:
         when they are added again, and their job is the same job. Raises InvalidRequestError, before
         anything is written, for what cannot be kept.
         """
+        if isinstance(infer, bool):
+            infer = "auto" if infer else "never"
         if infer not in ("auto", "later", "never"):
             raise InvalidRequestError(
                 f"infer={shown(infer)}: there are 'auto', 'later' and 'never'"
             )
         check_progress(progress)
         given = messages_of(content, content_type=content_type, metadata=metadata)
+        session_id = facts.either(session_id=session_id, run_id=run_id)
         session = new_id() if session_id is None else check_name(session_id, "session_id")
-        spoken = self._records
-        if user_id is not None:
-            spoken = replace(spoken, scope=spoken.scope.narrow(user_id=user_id))
+        expires = facts.expiry(expires_at=expires_at, expiration_date=expiration_date)
+        spoken = self._of(user_id, agent_id).spoken
         if infer != "auto" and all(one.id is None for one in given):
             makers = self._makers if infer == "later" else None
-            return await keep(spoken, given, session_id=session, makers=makers)
+            return await keep(spoken, given, session_id=session, makers=makers, expires_at=expires)
         distiller = Services(spoken, self._makers).distiller
         adding = Adding(distiller, Queue(distiller.made, {EXTRACT: distiller.run}), progress)
-        return await adding.add(given, session_id=session, infer=infer)
+        return await adding.add(given, session_id=session, infer=infer, expires_at=expires)
 
     async def search(
         self,
         query: str,
         *,
-        top_k: int = 10,
+        limit: int | None = None,
         search_type: SearchType = "chain",
         user_id: str | None = None,
+        agent_id: str | None = None,
         session_id: str | None = None,
         filter: FilterLike | None = None,
         valid_at: datetime | None = None,
         evidence: bool = False,
+        include_outdated: bool = False,
+        top_k: int | None = None,
+        run_id: str | None = None,
+        filters: FilterLike | None = None,
     ) -> builtins.list[KnowledgeHit]:
-        """What is known about `query`, best first.
+        """What is known about `query`, best first; each text once.
 
-        - `search_type`: "facts" (and chunks), "summaries", "turns", or the "chain": facts, chunks and
-          turns in the order of the turns, of which each is shown as what is known of it; where these
-          are too few, summaries say in which sessions to look closer.
+        - `limit`: at most so many hits, 10 if absent. `top_k` is another name of it.
+        - `search_type`: "facts", which come before the chunks that answer, too; "summaries"; "turns"; or
+          the "chain": facts, chunks and turns in the order of the turns, of which each is shown as what
+          is known of it; where these are too few, summaries say in which sessions to look closer.
+        - `user_id`, `agent_id`, `session_id`: of whom, and from which conversation. `run_id` is another
+          name of the last.
+        - `filter`: which records; `filters` is another name of it, and may be in mem0's words.
         - `valid_at`: what was true at that moment, by the facts; else what is true now.
         - `evidence`: each hit brings the turns that say so, and whether they still do.
+        - `include_outdated`: chunks and turns that mostly state what no longer holds are among the hits,
+          marked by `KnowledgeHit.outdated`; else the facts that hold instead are in their places.
 
         No model is called. Raises InvalidRequestError for another `search_type`.
         """
-        scope = self._records.scope.narrow(user_id=user_id)
+        limit = facts.either(limit=limit, top_k=top_k)
+        filter = facts.either(filter=filter, filters=facts.translated(filters))
         question = Question.of(
             check_text(query, "query"),
-            top_k=top_k,
-            session_id=session_id,
+            top_k=10 if limit is None else limit,
+            session_id=facts.either(session_id=session_id, run_id=run_id),
             filter=filter,
             valid_at=valid_at,
         )
+        of = self._of(user_id, agent_id)
         return await search(
-            replace(self._records, scope=scope),
-            replace(self._parts.made, scope=scope),
+            of.spoken,
+            of.made,
             question,
             search_type=search_type,
             evidence=evidence,
+            outdated=include_outdated,
         )
+
+    # By ids and filters
+
+    async def get(self, id: str) -> ContextRecord | None:
+        """The fact, chunk, summary or turn with that id; None if there is none, or it is hidden.
+
+        A fact that another one has superseded is returned, and says so.
+        """
+        return await facts.read(self._records, self._parts.made, id)
+
+    async def list(
+        self,
+        *,
+        filter: FilterLike | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        session_id: str | None = None,
+        top_k: int | None = None,
+        run_id: str | None = None,
+        filters: FilterLike | None = None,
+    ) -> builtins.list[ContextRecord]:
+        """The facts that hold now, the first that was found first: all, or `limit` after `offset`.
+
+        `top_k`, `run_id` and `filters` are other names, as in `search`.
+        """
+        return await facts.listed(
+            self._of(user_id, agent_id).made,
+            session_id=facts.either(session_id=session_id, run_id=run_id),
+            filter=facts.either(filter=filter, filters=facts.translated(filters)),
+            limit=facts.either(limit=limit, top_k=top_k),
+            offset=offset,
+        )
+
+    async def update(self, id: str, text: str) -> ContextRecord:
+        """Let a fact say something else: the same as `correct`."""
+        return await self.correct(id, text)
+
+    async def delete(self, id: str) -> ContextRecord:
+        """Hide a fact, and whatever states only it, from every search; returns it as it is then.
+
+        No job brings it back. `history` still knows it, and the turn that it is from stays in the
+        history: to remove both for good, erase the turn. Raises NotFoundError if there is no such fact.
+        """
+        return await self.invalidate(id, reason="deleted")
+
+    async def delete_all(
+        self,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        session_id: str | None = None,
+        run_id: str | None = None,
+    ) -> int:
+        """Forget a user, an agent or a session: what was said and what is known; returns how many turns.
+
+        The turns leave the history, too. What turns of other sessions prove stays. Older versions of the
+        store still have all of it: to remove it from those, erase it. Raises InvalidRequestError, before
+        anything is deleted, if neither the call nor the handle's scope says whose it is.
+        """
+        session_id = facts.either(session_id=session_id, run_id=run_id)
+        of = self._of(user_id, agent_id)
+        scope = of.spoken.scope
+        if session_id is None and scope.user_id is None and scope.agent_id is None:
+            raise InvalidRequestError(
+                "delete_all names nobody, and would forget everybody: give a user_id, an agent_id or a "
+                "session_id"
+            )
+        of.spoken.resources.writable()
+        return await facts.forget(of.spoken, of.made, session_id)
 
     async def profile(
         self,
@@ -493,7 +533,12 @@ class AsyncKnowledge:
 
         Hidden facts have one too. Raises NotFoundError if there is no such fact.
         """
-        return await history(self._parts.made, id)
+        return await changes_of(self._parts.made, id)
+
+    def _of(self, user_id: str | None, agent_id: str | None) -> Services:
+        """The parts over what a user or an agent has."""
+        scope = self._records.scope.narrow(user_id=user_id, agent_id=agent_id)
+        return Services(replace(self._records, scope=scope), self._makers)
 
     @property
     def _parts(self) -> Services:

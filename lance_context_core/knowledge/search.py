@@ -1,22 +1,25 @@
-"""The chain: facts and chunks answer, in the order of the turns that prove them; summaries point to more."""
+"""Facts first, or the chain: facts, chunks and turns in the order of the turns; summaries point to more."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Literal, get_args
 
-from lance_context_core._util.checks import check_name, check_time, shown
+from lance_context_core._util.checks import check_name, check_time, loads, shown
 from lance_context_core._util.frozen import frozen
-from lance_context_core.codecs.records import COLUMNS
+from lance_context_core.codecs.records import COLUMNS, from_row, is_visible, key_of
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import FilterLike
 from lance_context_core.knowledge import params, turns
-from lance_context_core.knowledge.chunks import chunks
+from lance_context_core.knowledge.chunks import MAX_CHARACTERS, Span, chunks
 from lance_context_core.knowledge.evidence_text import Place, place_of, quotes, said
-from lance_context_core.knowledge.types import KnowledgeHit, SearchType
+from lance_context_core.knowledge.types import Evidence, KnowledgeHit, SearchType
+from lance_context_core.knowledge.undo_log import ARCHIVE, PRUNE, UNDO
+from lance_context_core.scope import SCOPE_PARTS, Scope
 from lance_context_core.search.options import ALONE, CONVERSATION
 from lance_context_core.storage import sql
+from lance_context_core.storage.lance.schema import KEY
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.types import ContextRecord, SearchHit
 
@@ -89,31 +92,46 @@ def facts_first(hits: Found) -> Found:
 def without_echoes(hits: Iterable[SearchHit[ContextRecord]]) -> list[SearchHit[ContextRecord]]:
     """The hits without those that say no more than a better one has shown already.
 
-    A chunk of a turn of which a fact or chunk is shown; a fact of which a chunk is shown; and what was
-    found twice. Of two facts neither says what the other one does.
+    A chunk of a turn of which a fact or chunk is shown; a fact whose words a chunk that is shown has; and
+    what was found twice. Of two facts neither says what the other one does.
     """
     known: set[Place] = set()
     shown: set[Place] = set()
-    whole: set[Place] = set()
+    whole: dict[Place, list[ContextRecord]] = {}
     kept_ones = []
     for hit in hits:
         if (own := place_of(hit.record)) in known:
             continue
         known.add(own)
         places = places_of(hit.record)
-        is_chunk = hit.record.kind == params.CHUNK
-        if places and places <= (shown if is_chunk else whole):
+        if hit.record.kind == params.CHUNK:
+            if places and places <= shown:
+                continue
+            for place in places:
+                whole.setdefault(place, []).append(hit.record)
+        elif places and places <= whole.keys() and _is_said(hit.record, places, whole):
             continue
         shown |= places
-        whole |= places if is_chunk else set()
         kept_ones.append(hit)
     return kept_ones
+
+
+def _is_said(
+    fact: ContextRecord, places: set[Place], whole: Mapping[Place, Sequence[ContextRecord]]
+) -> bool:
+    """Whether a chunk of each turn that a fact is from has the words of the fact."""
+    words = f" {params.normalised(fact.text or '')} "
+    return all(
+        any(words in f" {params.normalised(one.text or '')} " for one in whole[place])
+        for place in places
+    )
 
 
 def places_of(made: ContextRecord) -> set[Place]:
     """The turns that a fact or chunk is from."""
     *whose, _, _ = place_of(made)
-    return {(*whose, one.session_id, one.source_id) for one in params.evidence(made)}
+    found = made.metadata.get("evidence", ())
+    return {(*whose, one["session_id"], one["source_id"]) for one in found}
 
 
 def _raised(score: float) -> float:
@@ -123,12 +141,30 @@ def _raised(score: float) -> float:
 N_SUMMARIES = 3
 """So many sessions are looked into closer."""
 
-_AS_MANY, _AT_LEAST = 3, 30
+_AS_MANY, _AT_LEAST = 2, 20
 """For each hit so many are looked up, since facts and chunks of one turn say the same; and of few more."""
 
 _L1 = sql.in_list("kind", [params.FACT, params.CHUNK])
 _FACTS = sql.equals("kind", params.FACT)
 _CHUNKS = sql.equals("kind", params.CHUNK)
+_FORMER = sql.all_of(
+    [
+        _FACTS,
+        sql.any_of(
+            [
+                sql.is_present("superseded_by_id"),
+                sql.all_of(
+                    [
+                        sql.is_present("retired_at"),
+                        sql.not_in_list("retired_reason", [UNDO, PRUNE, ARCHIVE, params.MERGED]),
+                    ]
+                ),
+            ]
+        ),
+    ]
+)
+"""Facts that hold no more: others took their places, or a person has said so."""
+
 _L0 = sql.equals("kind", params.SUMMARY)
 
 
@@ -163,9 +199,15 @@ class Question:
 
 
 async def search(
-    spoken: Records, made: Records, question: Question, *, search_type: SearchType, evidence: bool
+    spoken: Records,
+    made: Records,
+    question: Question,
+    *,
+    search_type: SearchType,
+    evidence: bool,
+    outdated: bool = False,
 ) -> list[KnowledgeHit]:
-    """What answers the question, best first."""
+    """What answers the question, best first; what is `outdated` too, if that is wanted."""
     if search_type not in get_args(SearchType):
         raise InvalidRequestError(
             f"search_type={shown(search_type)}: there are {', '.join(get_args(SearchType))}"
@@ -176,15 +218,19 @@ async def search(
             f"the facts instead of the {search_type}"
         )
     found: list[Layered]
+    marks: Marks = {}
     if search_type == "summaries":
         found = [("L0", hit) for hit in await _made(made, question, _L0)]
     elif question.valid_at is not None:
         found = [("L1", hit) for hit in await _then(made, question, question.valid_at)]
     elif search_type == "turns":
-        found = [("L2", hit) for hit in await _turns(spoken, question, question.top_k)]
+        found = [("L2", hit) for hit in await _turns(spoken, question)]
     else:
-        found = await _chain(spoken, made, question, is_all=search_type == "chain")
-    best = found[: question.top_k]
+        answering = (
+            _facts(made, question) if search_type == "facts" else _chain(spoken, made, question)
+        )
+        found, marks = await _marked(made, await answering, outdated=outdated)
+    best = list(_each_text_once(found))[: question.top_k]
     there = await said(spoken, [hit.record for _, hit in best]) if evidence else {}
     return [
         KnowledgeHit(
@@ -192,46 +238,64 @@ async def search(
             score=hit.score,
             layer=layer,
             evidence=quotes(hit.record, there) if evidence else (),
+            outdated=marks.get(place_of(hit.record), ()),
         )
         for layer, hit in best
     ]
 
 
-async def _chain(
-    spoken: Records, made: Records, question: Question, *, is_all: bool
-) -> list[Layered]:
-    """What is known, in the order of the turns that it is from; if `is_all`, the other turns too."""
-    known, heard = await asyncio.gather(
-        _made(made, question, _L1), _turns(spoken, question, _depth(question))
-    )
-    found = await _as_chunks(made, question, fused(known, heard))
-    if is_all and len(found) < question.top_k:
+def _each_text_once(found: Iterable[Layered]) -> Iterator[Layered]:
+    """The hits without those whose words a better one of the same speaker has."""
+    said_before: set[tuple[str | None, ...]] = set()
+    for one in found:
+        record = one[1].record
+        text = record.text or ""
+        *whose, _, _ = place_of(record)
+        words = (*whose, record.name, params.normalised(text) or text)
+        if not text or words not in said_before:
+            said_before.add(words)
+            yield one
+
+
+async def _facts(made: Records, question: Question) -> list[Layered]:
+    """The facts that answer, and behind them the chunks that say more."""
+    known = list(await _made(made, question, _FACTS))
+    if len(known) < question.top_k:
+        known += await _made(made, question, _CHUNKS)
+    return [("L1", hit) for hit in without_echoes(known)]
+
+
+async def _chain(spoken: Records, made: Records, question: Question) -> list[Layered]:
+    """What is known and what was said, in the order of the turns."""
+    known, heard = await asyncio.gather(_made(made, question, _L1), _turns(spoken, question))
+    found = await _as_chunks(made, question, fused(facts_first(known), heard))
+    if len(found) < question.top_k:
         # Behind the others: what is looked for closer takes the place of nothing that was found.
         ids = {place_of(hit.record) for _, hit in found}
         closer = fused(await _closer(made, question), [])
         found += [one for one in closer if place_of(one[1].record) not in ids]
-    wanted = [one for one in found if is_all or one[0] == "L1"]
-    return await _current_first(made, wanted[: question.top_k])
+    return found
 
 
 async def _as_chunks(made: Records, question: Question, found: list[Layered]) -> list[Layered]:
-    """The hits, with a chunk of it in place of each turn of which there is one.
-
-    So a turn that a job has read is found among the facts and chunks alone as well, at its place.
-    """
-    heard = {place_of(hit.record) for layer, hit in found if layer == "L2"}
-    ids = [
-        params.chunk_id(hit.record.session_id or "", hit.record.id, *span)
+    """The hits, with the piece that answers in place of each turn that was cut into several."""
+    spans = {
+        place_of(hit.record): cut
         for layer, hit in found
-        if layer == "L2"
-        for span in chunks(hit.record.text or "")
+        if layer == "L2" and len(hit.record.text or "") > MAX_CHARACTERS
+        if len(cut := chunks(hit.record.text or "")) > 1
+    }
+    ids = [
+        params.chunk_id(place[-2] or "", place[-1] or "", *span)
+        for place in spans
+        for span in spans[place]
     ]
     if not ids:
         return found
     where = made.where(_CHUNKS, sql.in_list("id", ids), filter=question.filter)
     pieces: dict[Place, list[ContextRecord]] = {}
     for one in await made.read(where, columns=COLUMNS):
-        for place in places_of(one) & heard:
+        for place in places_of(one) & spans.keys():
             pieces.setdefault(place, []).append(one)
     words = {*params.normalised(question.query).split()}
 
@@ -282,11 +346,11 @@ async def _closer(made: Records, question: Question) -> Found:
         question.query, _L0, *question.conditions, room=ALONE, limit=N_SUMMARIES
     )
     sessions = [one.record.session_id for one in pointing if one.record.session_id]
-    return await _made(made, question, _L1, sql.in_list("session_id", sessions))
+    return facts_first(await _made(made, question, _L1, sql.in_list("session_id", sessions)))
 
 
 async def _made(made: Records, question: Question, *conditions: sql.Clause) -> Found:
-    hits = await made.search(
+    return await made.search(
         question.query,
         *conditions,
         *question.conditions,
@@ -294,60 +358,123 @@ async def _made(made: Records, question: Question, *conditions: sql.Clause) -> F
         filter=question.filter,
         limit=_depth(question),
     )
-    return facts_first(hits)
 
 
-async def _turns(spoken: Records, question: Question, limit: int) -> Found:
-    return await spoken.search(
+async def _turns(spoken: Records, question: Question) -> Found:
+    """The turns that answer, but for those that repeat what was recalled: nothing feeds itself."""
+    hits = await spoken.search(
         question.query,
         turns.MESSAGES,
         *question.conditions,
         filter=question.filter,
-        limit=limit,
+        limit=_depth(question),
     )
+    return [hit for hit in hits if not turns.is_echo(hit.record.metadata)]
 
 
-async def _current_first(made: Records, found: list[Layered]) -> list[Layered]:
-    """The hits, with what is true now before each chunk or turn in which it is said otherwise."""
-    said_in = [_said_in(hit.record) for _, hit in found]
-    ids = sorted({place[1] for place in said_in if place is not None})
-    if not ids:
-        return found
-    former = sql.all_of(
-        [
-            _FACTS,
-            sql.is_present("superseded_by_id"),
-            sql.any_of([sql.has_element("source_ids", id) for id in ids]),
-        ]
-    )
-    by: dict[tuple[str | None, str], list[str]] = {}
-    for one in await made.read(made.own(former), columns=COLUMNS):
-        for proof in params.evidence(one):
-            turn = (proof.session_id, proof.source_id)
-            by.setdefault(turn, []).append(one.superseded_by_id or "")
-    if not by:
-        return found
-    wanted = sql.in_list("id", sorted({id for ids in by.values() for id in ids}))
-    now = {one.id: one for one in await made.read(made.where(_FACTS, wanted), columns=COLUMNS)}
-    shown_ones: set[str] = set()
+# What holds no more.
+
+Marks = dict[Place, tuple[str, ...]]
+"""By the place of a hit: the facts that it states, and that hold no more."""
+
+
+async def _marked(
+    made: Records, found: list[Layered], *, outdated: bool
+) -> tuple[list[Layered], Marks]:
+    """The hits, with what is true now before each in which it is mostly said otherwise.
+
+    That one itself is among them only if what is `outdated` is wanted.
+    """
+    former, successor = await _former(made, found)
+    marks: Marks = {}
     ordered: list[Layered] = []
-    for (layer, hit), place in zip(found, said_in, strict=True):
-        newer = [] if place is None else by.get(place, [])
-        ordered += [
-            ("L1", replace(hit, record=now[id]))
-            for id in dict.fromkeys(newer)
-            if id in now and id not in shown_ones
-        ]
-        shown_ones |= set(newer)
-        if layer == "L2" or hit.record.id not in shown_ones:
+    known = {hit.record.id: hit.record for _, hit in found if hit.record.kind == params.FACT}
+    shown_ones: set[str] = set()
+    by: dict[Place, list[str]] = {}
+    for _, hit in found:
+        stated = [] if hit.record.kind == params.FACT else _stated(hit.record, former)
+        if stated:
+            ids = [id for id, _ in stated]
+            marks[place_of(hit.record)] = tuple(ids)
+            if _is_most(hit.record, [span for _, span in stated]):
+                by[place_of(hit.record)] = _holding(ids, successor)
+    wanted = {
+        key_of(Scope(**dict(zip(SCOPE_PARTS, place, strict=False))), made.context, "id", id)
+        for place, ids in by.items()
+        for id in ids
+        if id not in known
+    }
+    if wanted:
+        rows = await made.table.get(sql.in_list(KEY, sorted(wanted)), columns=COLUMNS)
+        now = made.now()
+        known |= {one.id: one for one in map(from_row, rows) if is_visible(one, now)}
+    for layer, hit in found:
+        is_fact = hit.record.kind == params.FACT
+        for id in [hit.record.id] if is_fact else by.get(place_of(hit.record), ()):
+            if id in known and id not in shown_ones:
+                shown_ones.add(id)
+                ordered.append(("L1", replace(hit, record=known[id])))
+        if not is_fact and (outdated or place_of(hit.record) not in by):
             ordered.append((layer, hit))
-            shown_ones.add(hit.record.id)
-    return ordered
+    return ordered, marks
 
 
-def _said_in(record: ContextRecord) -> tuple[str | None, str] | None:
-    """The session and the turn of which a hit shows the words; None for a fact, which is true now."""
-    if record.kind == params.FACT:
-        return None
-    is_chunk = record.kind == params.CHUNK
-    return record.session_id, record.source_ids[0] if is_chunk else record.id
+Former = dict[Place, list[tuple[str, Evidence]]]
+"""Facts that hold no more, by the turns that state them."""
+
+_COLUMNS = ("id", "tenant", "user_id", "agent_id", "source_ids", "superseded_by_id", "metadata")
+
+
+async def _former(
+    made: Records, found: Sequence[Layered]
+) -> tuple[Former, Mapping[str, str | None]]:
+    """The facts that turns of the hits state and that hold no more; and what each of all gave way to."""
+    rows = await made.remembered(_FORMER, columns=_COLUMNS)
+    asked = {
+        id
+        for _, hit in found
+        if hit.record.kind != params.FACT
+        for id in (hit.record.source_ids or (hit.record.id,))
+    }
+    former: Former = {}
+    for row in rows:
+        if not asked.isdisjoint(row["source_ids"] or ()):
+            for proof in loads(row["metadata"], "metadata").get("evidence", ()):
+                of = Evidence(**proof)
+                place = (*(row[part] for part in SCOPE_PARTS), of.session_id, of.source_id)
+                former.setdefault(place, []).append((row["id"], of))
+    return former, {row["id"]: row["superseded_by_id"] for row in rows}
+
+
+def _stated(record: ContextRecord, former: Former) -> list[tuple[str, Span]]:
+    """The former facts that a chunk or turn states, and where in its text."""
+    places, begin = {place_of(record)}, 0
+    if record.kind == params.CHUNK:
+        places, begin = places_of(record), params.evidence(record)[0].start
+    length = len(record.text or "")
+    return [
+        (id, (max(proof.start - begin, 0), min(proof.end - begin, length)))
+        for place in places
+        for id, proof in former.get(place, ())
+        if proof.start - begin < length and proof.end > begin
+    ]
+
+
+def _is_most(record: ContextRecord, spans: Iterable[Span]) -> bool:
+    """Whether these are at least half of its text."""
+    covered = {at for start, end in spans for at in range(start, end)}
+    return 2 * len(covered) >= len((record.text or "").strip())
+
+
+def _holding(ids: Iterable[str], successor: Mapping[str, str | None]) -> list[str]:
+    """The facts that hold now in the places of these."""
+    found: dict[str, None] = {}
+    for one in ids:
+        id: str | None = one
+        seen: set[str] = set()
+        while id is not None and id in successor and id not in seen:
+            seen.add(id)
+            id = successor[id]
+        if id is not None and id not in seen:
+            found[id] = None
+    return list(found)

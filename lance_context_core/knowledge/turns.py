@@ -21,6 +21,14 @@ MESSAGES = sql.equals("kind", "message")
 ARCHIVED = "archive"
 """Why a turn is hidden whose session is archived."""
 
+ECHOES = ("recalled_ids", "recalled")
+"""Keys in the metadata of a turn that repeats what was recalled."""
+
+
+def is_echo(metadata: Mapping[str, Any]) -> bool:
+    """Whether a turn of this metadata repeats what was recalled."""
+    return any(metadata.get(key) for key in ECHOES)
+
 
 @frozen
 class Conversation:

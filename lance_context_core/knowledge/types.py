@@ -182,6 +182,8 @@ class KnowledgeHit:
     layer: Literal["L0", "L1", "L2"]
     evidence: tuple[Quote, ...] = ()
     """The turns that say so, where `evidence=True`."""
+    outdated: tuple[str, ...] = ()
+    """Of a chunk or a turn: the ids of the facts that it states, and that no longer hold."""
 
 
 @frozen_by_name

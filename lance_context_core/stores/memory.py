@@ -2,8 +2,9 @@
 
 import builtins
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,20 +20,29 @@ from lance_context_core._util.checks import (
     check_span,
     check_time,
     listed,
+    shown,
 )
+from lance_context_core._util.retry import Attempts
 from lance_context_core.codecs.records import COLUMNS, from_row
-from lance_context_core.errors import InvalidRequestError
+from lance_context_core.errors import AlreadyExistsError, InvalidRequestError, NotFoundError
 from lance_context_core.filters import FilterLike
 from lance_context_core.messages import Message, TextPart
 from lance_context_core.search import query as searching
 from lance_context_core.search.options import ALONE, SearchArguments
 from lance_context_core.storage import sql
-from lance_context_core.stores.records import writes
+from lance_context_core.stores import remembering
+from lance_context_core.stores.records import changes, writes
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.stores.records.writes import Draft
+from lance_context_core.stores.remembering import Remembered
 from lance_context_core.types import ContextRecord, Page, Progress, SearchHit
 
 _MEMORIES = sql.equals("kind", "memory")
+
+Duplicates = Literal["touch", "keep"]
+"""What becomes of a text that is remembered already: its memory is touched, or there is another one."""
+
+NOTHING = remembering.Known({}, frozenset())
 
 
 @handle
@@ -50,12 +60,17 @@ class AsyncMemory:
         metadata: Mapping[str, Any] | None = None,
         expires_at: datetime | None = None,
         keep_existing: bool = False,
+        duplicates: Duplicates = "touch",
         progress: Callable[[Progress], object] | None = None,
     ) -> builtins.list[str]:
         """Remember texts or messages, in one commit; returns their ids, in order.
 
-        `metadata` is added to each. From `expires_at` on they are hidden from every read. What the
-        user has in the session already, by the id of a message, is left as it is, so a call may be
+        `metadata` is added to each. From `expires_at` on they are hidden from every read. A text that
+        the user has already, in the session or, where none is named, in any, is not doubled: its memory
+        is touched, so that it has the `metadata` of this call, if there is some, and expires as this call
+        says. With `duplicates="keep"` each text is a memory of its own.
+
+        What the user has in the session already, by the id of a message, is left as it is, so a call may be
         repeated; so is what says something else, if `keep_existing`. Else AlreadyExistsError is
         raised for that, before anything is written. Raises InvalidRequestError for an empty text:
         there is nothing to remember in it.
@@ -63,31 +78,101 @@ class AsyncMemory:
         `progress` is called as texts are embedded, up to 1,000 at a time, and once all is written;
         what it raises before that, as cancelling does, ends the call, and nothing is written.
         """
+        kept = await self._remember(
+            memories,
+            user_id=user_id,
+            session_id=session_id,
+            metadata=metadata,
+            expires_at=expires_at,
+            keep_existing=keep_existing,
+            duplicates=duplicates,
+            progress=progress,
+        )
+        return [one.id for one in kept]
+
+    async def _remember(
+        self,
+        memories: Sequence[str | Message],
+        *,
+        user_id: str = "",
+        session_id: str = "",
+        metadata: Mapping[str, Any] | None = None,
+        expires_at: datetime | None = None,
+        keep_existing: bool = False,
+        duplicates: Duplicates = "touch",
+        progress: Callable[[Progress], object] | None = None,
+    ) -> builtins.list[Remembered]:
         check_progress(progress)
+        if duplicates not in ("touch", "keep"):
+            raise InvalidRequestError(
+                f"duplicates={shown(duplicates)}: there are 'touch' and 'keep'"
+            )
         common = check_json_object(metadata or {}, "metadata")
-        scope = self._records.scope
-        within = {
-            "kind": "memory",
-            "user_id": self._records.whose("user_id", user_id),
-            "session_id": check_name(session_id, "session_id") if session_id else None,
-        }
+        until = None if expires_at is None else check_time(expires_at, "expires_at")
+        scope, user = self._records.scope, self._records.whose("user_id", user_id)
+        session = check_name(session_id, "session_id") if session_id else None
+        within = {"kind": "memory", "user_id": user, "session_id": session}
         own: dict[str, Any] = {
             **within,
             "tenant": scope.tenant,
             "agent_id": scope.agent_id,
-            "expires_at": None if expires_at is None else check_time(expires_at, "expires_at"),
+            "expires_at": until,
         }
+        given = listed(memories, "memories")
+        messages = [_message(one, f"memories[{index}]") for index, one in enumerate(given)]
+        once = duplicates == "touch"
+        ids = {
+            one: remembering.named(scope, user, session_id, one)
+            for one in given
+            if once and isinstance(one, str)
+        }
+        there = await self._known(ids, user_id, session_id or None) if ids else NOTHING
+        new: dict[str | int, Message] = {}
+        for index, (one, message) in enumerate(zip(given, messages, strict=True)):
+            if not (once and isinstance(one, str)):
+                new[index] = message
+            elif one not in there.by_text and one not in new:
+                new[one] = remembering.as_message(one, ids[one], there)
 
-        def draft(index: int, memory: str | Message) -> Draft:
-            message = _message(memory, f"memories[{index}]")
+        is_text = [isinstance(name, str) or isinstance(given[name], str) for name in new]
+
+        def draft(index: int, message: Message) -> Draft:
             more: dict[str, Any] = {"metadata": {**message.metadata, **common}}
-            if isinstance(memory, str):
+            if is_text[index]:
                 more["parts"] = ()
             return Draft.said(message, now=self._records.now(), **own, **more)
 
-        given = listed(memories, "memories")
-        return await writes.insert_said(
-            self._records, draft, given, within, keep_existing=keep_existing, progress=progress
+        written = await writes.insert_said(
+            self._records,
+            draft,
+            list(new.values()),
+            within,
+            keep_existing=keep_existing,
+            progress=progress,
+        )
+        if there.by_text:
+            told = None if metadata is None else common
+            known = list(there.by_text.values())
+            await remembering.touch(self._records, known, metadata=told, expires_at=until)
+        found = dict(zip(new, written, strict=True))
+        kept = []
+        for index, one in enumerate(given):
+            if isinstance(one, str) and one in there.by_text:
+                kept.append(Remembered(there.by_text[one][1].id, is_new=False))
+            else:
+                name = one if once and isinstance(one, str) else index
+                kept.append(Remembered(found[name], is_new=True))
+        return kept
+
+    async def _known(
+        self, ids: Mapping[str, str], user_id: str, session_id: str | None
+    ) -> remembering.Known:
+        return await remembering.known(
+            self._records,
+            list(ids),
+            list(ids.values()),
+            *self._conditions(user_id, session_id),
+            within=self._within(user_id, session_id),
         )
 
     @takes(SearchArguments, searching.DEFAULTS)
@@ -107,24 +192,135 @@ class AsyncMemory:
         within = self._within(user_id, session_id)
         return await self._records.search(query, _MEMORIES, within=within, room=ALONE, **arguments)
 
+    async def get(
+        self, id: str, *, user_id: str = "", session_id: str | None = None
+    ) -> ContextRecord | None:
+        """The user's memory with that id, in one session or in any; None if there is none, or it is hidden."""
+        named = sql.equals("id", check_name(id, "id"))
+        found = await self._records.read(
+            sql.all_of([self._where(user_id, session_id), named]), limit=1
+        )
+        return found[0] if found else None
+
+    async def update(
+        self,
+        id: str,
+        text: str | None = None,
+        *,
+        user_id: str = "",
+        session_id: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        expires_at: datetime | None = None,
+    ) -> ContextRecord:
+        """Let a memory say something else, have other metadata or expire then; returns it as it is then.
+
+        What is not given stays. Raises NotFoundError if the user has no such memory, and
+        InvalidRequestError for an empty text, or if nothing is given.
+        """
+        if text is None and metadata is None and expires_at is None:
+            raise InvalidRequestError("nothing to update: give a text, metadata or expires_at")
+        values: dict[str, Any] = {}
+        if text is not None:
+            message = _message(text, "text")
+            values |= {"text": message.text, "parts": (), "native": None, "embedding": None}
+        if metadata is not None:
+            values["metadata"] = check_json_object(metadata, "metadata")
+        if expires_at is not None:
+            values["expires_at"] = check_time(expires_at, "expires_at")
+        named = sql.equals("id", check_name(id, "id"))
+        where = sql.all_of([self._where(user_id, session_id), named])
+        record = await changes.patch(self._records, where, lambda before: replace(before, **values))
+        if record is None:
+            whose = f" of user {user_id!r}" if user_id else ""
+            raise NotFoundError(f"there is no memory {id!r}{whose}: memory.list has those that are")
+        return record
+
+    async def upsert(
+        self,
+        id: str,
+        text: str,
+        *,
+        user_id: str = "",
+        session_id: str = "",
+        metadata: Mapping[str, Any] | None = None,
+        expires_at: datetime | None = None,
+    ) -> ContextRecord:
+        """Remember a text under an id of yours, in the place of what the user's session has under it.
+
+        A memory that is replaced keeps its `created_at` and its place. Raises InvalidRequestError for an
+        empty text.
+        """
+        message = replace(_message(text, "text"), id=check_name(id, "id"))
+        common = check_json_object(metadata or {}, "metadata")
+        until = None if expires_at is None else check_time(expires_at, "expires_at")
+        values: dict[str, Any] = {"metadata": common, "expires_at": until}
+        said: dict[str, Any] = {
+            "text": message.text,
+            "parts": (),
+            "native": None,
+            "embedding": None,
+        }
+
+        def change(before: ContextRecord) -> ContextRecord:
+            return replace(before, **values, **said, retired_at=None, retired_reason=None)
+
+        within = self._within(user_id, session_id)
+        named = sql.equals("id", id)
+        where = sql.all_of([self._where(user_id, session_id, hidden=True), named])
+        scope = self._records.scope
+
+        def draft(_: int, one: Message) -> Draft:
+            own = {"tenant": scope.tenant, "agent_id": scope.agent_id, "kind": "memory"}
+            return Draft.said(
+                one, now=self._records.now(), **own, **within, **{**values, "parts": ()}
+            )
+
+        attempts = Attempts("the same memory kept being changed by others")
+        while True:
+            attempts.begin()
+            if (record := await changes.patch(self._records, where, change)) is not None:
+                return record
+            try:
+                await writes.insert_said(
+                    self._records,
+                    draft,
+                    [message],
+                    {"kind": "memory", **within},
+                    keep_existing=False,
+                    progress=None,
+                )
+            except AlreadyExistsError:  # Another writer has put something else there meanwhile.
+                continue
+
     async def list(
         self,
         *,
         user_id: str = "",
         session_id: str | None = None,
+        filter: FilterLike | None = None,
+        limit: int | None = None,
         page: int = 1,
         page_size: int = 10,
     ) -> Page[ContextRecord]:
-        """A user's memories by session, then in the order in which they were added.
+        """A user's memories, or those that match, by session, then in the order in which they were added.
 
-        A page past the end is empty.
+        `limit` is another name of `page_size`. A page past the end is empty.
         """
-        for name, value in (("page", page), ("page_size", page_size)):
+        if limit is not None:
+            if page_size not in (10, limit):
+                raise InvalidRequestError(
+                    f"limit={shown(limit)} and page_size={shown(page_size)} are two names of one "
+                    "argument: give one of them"
+                )
+            page_size = limit
+        for name, value in (("page", page), ("page_size" if limit is None else "limit", page_size)):
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise InvalidRequestError(f"{name}={value!r}: count from 1")
         table = self._records.table
-        rows = await table.select(self._where(user_id, session_id), columns=["session_id"])
-        order = rows.sort_by([("session_id", "ascending"), ("_rowid", "ascending")])["_rowid"]
+        where = self._where(user_id, session_id, filter=filter)
+        rows = await table.select(where, columns=["session_id"])
+        # They come in the order of writing, which equals keep; a changed row has another number.
+        order = rows.sort_by([("session_id", "ascending")])["_rowid"]
         wanted = order.to_pylist()[(page - 1) * page_size :][:page_size]
         items = await steps.each_row(from_row, await table.take(wanted, columns=COLUMNS))
         return Page(items=items, page=page, page_size=page_size, total=rows.num_rows)
@@ -232,6 +428,4 @@ def _message(memory: str | Message, where: str) -> Message:
 def _by_beginning(rows: pa.Table, sessions: pa.Array) -> pa.Table:
     """Rows in the order of these sessions, which those that began since are after."""
     begun = pc.index_in(rows["session_id"], value_set=sessions)
-    return rows.append_column("begun", begun).sort_by(
-        [("begun", "ascending"), ("_rowid", "ascending")]
-    )
+    return rows.append_column("begun", begun).sort_by([("begun", "ascending")])

@@ -347,14 +347,30 @@ class ManagedMemory(Knowledge):
 
     def __init__(
         self,
-        store: ContextStore,
+        store: ContextStore | str | Path,
         *,
+        embedder: Any = None,
         model: Model | None = None,
         model_name: str = "model",
         extractor: Extractor | None = None,
     ) -> None:
-        """The memory of a store, or of a scope of it. Raises InvalidRequestError as `using` does."""
+        """The memory of a store, of a scope of it, or of the store at a path or URI.
+
+        `embedder` is that of a store which is opened here, as in `ContextStore.open`; an open one has
+        its own. Raises InvalidRequestError for what is no store, and as `using` does.
+        """
+        given: Any = store.aio if isinstance(store, ContextStore) else store
         made = AsyncManagedMemory(
-            store.aio, model=model, model_name=model_name, extractor=extractor
+            given, embedder=embedder, model=model, model_name=model_name, extractor=extractor
         )
         super().__init__(made)
+
+    get_all = blocking(AsyncManagedMemory.get_all)
+    import_mem0 = blocking(AsyncManagedMemory.import_mem0)
+    close = blocking(AsyncManagedMemory.close)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

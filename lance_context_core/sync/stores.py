@@ -286,6 +286,11 @@ class Knowledge(Blocking[AsyncKnowledge]):
 
     add = blocking(AsyncKnowledge.add)
     search = blocking(AsyncKnowledge.search)
+    get = blocking(AsyncKnowledge.get)
+    list = blocking(AsyncKnowledge.list)
+    update = blocking(AsyncKnowledge.update)
+    delete = blocking(AsyncKnowledge.delete)
+    delete_all = blocking(AsyncKnowledge.delete_all)
     profile = blocking(AsyncKnowledge.profile)
     episodes = blocking(AsyncKnowledge.episodes)
     explain = blocking(AsyncKnowledge.explain)
@@ -404,6 +409,9 @@ class Memory(Blocking[AsyncMemory]):
 
     add = blocking(AsyncMemory.add)
     search = blocking(AsyncMemory.search)
+    get = blocking(AsyncMemory.get)
+    update = blocking(AsyncMemory.update)
+    upsert = blocking(AsyncMemory.upsert)
     list = blocking(AsyncMemory.list)
     latest = blocking(AsyncMemory.latest)
     delete = blocking(AsyncMemory.delete)

@@ -17,6 +17,7 @@ from lance_context_core.messages import (
     ToolResultPart,
     parts_text,
 )
+from lance_context_core.messages.wire import wire_parts
 from lance_context_core.types import Progress
 
 Json = Mapping[str, Any]
@@ -157,22 +158,7 @@ def _langchain_content(parts: Sequence[Part]) -> Any:
 
 
 def _openai_parts(content: Any) -> list[Part]:
-    if content is None or content == "":
-        return []
-    if isinstance(content, str):
-        return [TextPart(text=content)]
-    return [_part(one) for one in content]
-
-
-def _part(said: Any) -> Part:
-    if isinstance(said, str):
-        return TextPart(text=said)
-    if said["type"] == "image_url":
-        url = said["image_url"]
-        return ImagePart.from_url(url if isinstance(url, str) else url["url"])
-    if said["type"] in ("text", "input_text", "output_text"):
-        return TextPart(text=said["text"])
-    return TextPart(text=said.get("text") or "")
+    return [] if content == "" else wire_parts(content, "content")
 
 
 def _arguments(call: ToolCallPart) -> str:

@@ -27,6 +27,7 @@ from lance_context_core.codecs.records import (
     values_of,
 )
 from lance_context_core.filters import RECORD_FIELDS, FilterLike
+from lance_context_core.memory_index.columns import Condition
 from lance_context_core.memory_index.segment import UnsureError
 from lance_context_core.scope import Scope
 from lance_context_core.search import query as searching
@@ -136,6 +137,25 @@ class Records:
         check_span(offset=offset, limit=limit, last=last)
         rows = await self.table.slice(where, columns=columns, offset=offset, limit=limit, last=last)
         return await steps.each_row(from_row, rows)
+
+    async def remembered(
+        self, condition: sql.Clause, *, columns: Sequence[str]
+    ) -> list[dict[str, Any]]:
+        """The rows that meet a condition, hidden ones too, from memory if searches have them there.
+
+        For a condition that is asked again and again: of each row it is asked once.
+        """
+        where = self.own(condition)
+        if (hot := self.resources.hot) is not None:
+            asked = Condition.of(where)
+            mine = _mine(self.scope, self.context)
+            given: dict[str, Any] = {"columns": columns, "is_whole": False}
+            table = await hot.of(self.table, mine, asked, asked, **given)
+            with suppress(UnsureError, UnsureOfRowError):
+                if table is not None:
+                    return await table.read(sql.all_of([]), columns=columns)
+        rows = await self.table.find(where, columns=columns)
+        return await steps.each_row(dict, rows)
 
     async def visible(self, condition: sql.Clause) -> ContextRecord | None:
         """The first record that matches and is visible, with all that it has.

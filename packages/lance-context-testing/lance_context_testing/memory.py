@@ -37,7 +37,7 @@ class MemoryServiceTests(Contract):
         self, memory: MemoryService
     ) -> None:
         for session in ("b", "", "a", "b", "a"):
-            batch = [f"{session}1", f"{session}2"]
+            batch = [Message.user(f"{session}{n}") for n in (1, 2)]
             await memory.add(batch, user_id="u", session_id=session)
         listed = texts(await memory.list(user_id="u", page_size=20))
         in_session = [f"{s}{n}" for s in ("a", "a", "b", "b") for n in (1, 2)]
@@ -192,7 +192,7 @@ class MemoryServiceTests(Contract):
     async def test_a_search_finds_as_many_as_the_limit_if_there_are(
         self, memory: MemoryService
     ) -> None:
-        await memory.add(["tea"] * 12, user_id="u")
+        await memory.add([Message.user("tea") for _ in range(12)], user_id="u")
         for mode in (*self.search_modes, None):
             for limit in (0, 1, 7, 12, 99):
                 hits = await memory.search("tea", user_id="u", mode=mode, limit=limit)
@@ -200,7 +200,8 @@ class MemoryServiceTests(Contract):
 
     @needs("supports_filters")
     async def test_a_filtered_search_finds_as_many_as_match(self, memory: MemoryService) -> None:
-        await memory.add(["tea"] * 30, user_id="u", metadata={"kept": False})
+        tea = [Message.user("tea") for _ in range(30)]
+        await memory.add(tea, user_id="u", metadata={"kept": False})
         longer = [f"tea and {n} more words" for n in range(5)]
         await memory.add(longer, user_id="u", metadata={"kept": True})
         for mode in (*self.search_modes, None):

@@ -26,7 +26,8 @@ class StoredMemoryTests(MemoryServiceTests):
 
     async def test_sessions_stand_in_the_order_of_their_names(self, memory):
         for session in ("b", "", "a", "b", "a"):
-            await memory.add([f"{session}1", f"{session}2"], user_id="u", session_id=session)
+            batch = [Message.user(f"{session}{n}") for n in (1, 2)]
+            await memory.add(batch, user_id="u", session_id=session)
         page = await memory.list(user_id="u", page_size=20)
         in_session = [f"{s}{n}" for s in ("a", "a", "b", "b") for n in (1, 2)]
         assert [text for text in texts(page) if len(text) > 1] == in_session

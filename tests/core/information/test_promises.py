@@ -32,7 +32,7 @@ PROMISES = {
     ],
     "sessions have summaries": ["a_session_has_one_summary_made_of_its_own_sentences"],
     "a search goes from summaries to facts to the turns that prove them": [
-        "the_chain_never_finds_less_than_the_facts_and_chunks_alone",
+        "facts_come_before_chunks_whatever_answers_better",
         "what_is_known_of_a_turn_takes_its_place_and_that_of_no_other",
         "each_layer_can_be_searched_alone",
         "every_fact_of_a_conversation_ends_in_turns_that_still_say_so",

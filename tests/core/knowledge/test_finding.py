@@ -1,38 +1,81 @@
 """What is found, why, and what happened."""
 
 import json
-import random
+from functools import partial
 from pathlib import Path
 
 import pytest
-from core.knowledge.living import BERGEN, OSLO, day, facts, opened, said
+from core.knowledge.living import BERGEN, OSLO, day, facts, said
 
 from lance_context_core import InvalidRequestError, Message, NotFoundError
 from lance_context_core.knowledge import FactCandidate, NoteExtractor, search
 from lance_context_core.messages import ToolCallPart
+from lance_context_core.models import FunctionModel
+from lance_context_core.storage.table import Table
 
 SAMPLE = Path(__file__).parents[3] / "examples" / "data" / "conversation.json"
 
 
-def test_of_turns_that_jobs_have_read_the_chain_finds_what_the_facts_find(tmp_path, clock):
-    words = ["river", "stone", "garden", "coffee", "travel", "doctor", "winter", "letter"]
-    draw = random.Random(3)
-    with opened(tmp_path, clock) as store:
-        memory = store.knowledge
-        for n in range(8):
-            texts = [
-                f"I love the {' '.join(draw.choices(words, k=3))}. I have a {draw.choice(words)}."
-                if turn % 2
-                else f"{' '.join(draw.choices(words, k=draw.randint(1, 9)))}?"
-                for turn in range(12)
-            ]
-            memory.add(texts, session_id=f"s{n}")
-        for _ in range(20):
-            query = " ".join(draw.choices(words, k=draw.randint(1, 3)))
-            for top_k in (2, 5, 10):
-                alone = memory.search(query, top_k=top_k, search_type="facts")
-                chain = memory.search(query, top_k=top_k)
-                assert [one.record.id for one in alone] == [one.record.id for one in chain]
+def test_facts_come_before_chunks_whatever_answers_better(memory):
+    memory.add(["The garden by the river, the garden by the river!", "I love the old garden."])
+    hits = memory.search("garden by the river", search_type="facts")
+    assert [hit.record.kind for hit in hits] == ["fact", "chunk"]
+    assert [hit.record.kind for hit in memory.search("river", search_type="facts", limit=1)] == [
+        "chunk"
+    ]
+
+
+RESOLVED = [
+    ("She is allergic to nuts, so no cake for her.", "Ada's sister Enna is allergic to nuts."),
+    ("It was back in March that we signed it.", "Ada signed the lease of the shop in March."),
+    ("yes, the red one", "Ada wants the red bicycle."),
+]
+
+
+@pytest.mark.parametrize("search_type", ["facts", "chain"])
+@pytest.mark.parametrize(("turn", "fact"), RESOLVED)
+def test_a_fact_in_other_words_is_found_by_the_words_of_its_turn(
+    store, memory, turn, fact, search_type
+):
+    def model(prompt):
+        found = [{"text": fact, "turn": 1, "quote": turn.rstrip(".")}]
+        return json.dumps({"facts": found} if '"facts"' in prompt else {"decisions": []})
+
+    memory.using(model=FunctionModel(model, name="m")).add(turn, user_id="ada")
+    hits = memory.search(turn, user_id="ada", search_type=search_type)
+    assert fact in [hit.record.text for hit in hits]
+    if search_type == "facts":
+        assert hits[0].record.text == fact
+
+
+def test_the_first_hits_are_not_one_text_again_and_again(memory):
+    for n in range(8):
+        memory.add("What a day!", session_id=f"s{n}", user_id="ada")
+    memory.add("What a day it was in the garden!", session_id="s", user_id="ada")
+    for search_type in ("chain", "facts", "turns"):
+        hits = memory.search("what a day", limit=5, user_id="ada", search_type=search_type)
+        texts = sorted(hit.record.text for hit in hits)
+        assert texts == ["What a day it was in the garden!", "What a day!"], search_type
+
+
+def test_one_text_of_two_speakers_or_users_is_two_hits(memory):
+    memory.add([said("I love tea.", name="Ann"), said("I love tea.", name="Ben")], user_id="x")
+    memory.add("I love tea.", user_id="y")
+    hits = memory.search("tea")
+    assert {(hit.record.user_id, hit.record.name) for hit in hits} == {
+        ("x", "Ann"),
+        ("x", "Ben"),
+        ("y", None),
+    }
+
+
+def test_a_turn_that_repeats_what_was_recalled_is_not_recalled(memory):
+    memory.add("I love the sea at night.", user_id="ada")
+    told = "You told me that you love the sea at night."
+    memory.add([said(told, role="assistant", metadata={"recalled_ids": ["fact-1"]})], user_id="ada")
+    for search_type in ("chain", "facts", "turns"):
+        hits = memory.search("the sea at night", user_id="ada", search_type=search_type)
+        assert [hit.record.text for hit in hits] == ["I love the sea at night."], search_type
 
 
 @pytest.fixture
@@ -69,21 +112,7 @@ def test_nobody_is_shown_what_was_made_of_a_turn_of_the_same_id_of_another(store
     memory.add([{**OSLO, "id": "m1"}], session_id="s", user_id="ada")
     memory.add([{**OSLO, "id": "m1"}], session_id="s", user_id="bob", infer="never")
     hits = memory.search("Oslo")
-    assert {(one.layer, one.record.user_id) for one in hits} == {("L1", "ada"), ("L2", "bob")}
-
-
-def test_the_chain_never_finds_less_than_the_facts_and_chunks_alone(tmp_path, clock, embedder):
-    with opened(tmp_path, clock, embedder=embedder) as store:
-        memory = store.knowledge
-        for n in range(6):
-            memory.add(
-                [said(f"I met Ann in town {n}.", day(2024, 1, n + 1)), said(f"It rained {n}.")],
-                session_id=f"s{n}",
-            )
-        for query in ("Ann town 3", "rained", "nothing of it"):
-            alone = memory.search(query, top_k=4, search_type="facts")
-            chain = memory.search(query, top_k=4)
-            assert {one.record.id for one in alone} <= {one.record.id for one in chain}
+    assert {(one.layer, one.record.user_id) for one in hits} == {("L2", "ada"), ("L2", "bob")}
 
 
 def test_what_is_known_of_a_turn_takes_its_place_and_that_of_no_other(store, memory):
@@ -126,14 +155,64 @@ def test_each_layer_can_be_searched_alone(memory, search_type, layer, kinds):
     assert {one.record.kind for one in hits} <= kinds
 
 
-def test_what_is_true_now_comes_before_the_chunk_in_which_it_was_otherwise(memory):
+def test_what_holds_no_more_is_not_offered_and_marked_where_it_is_asked_for(memory):
     memory.add([OSLO], session_id="s1", user_id="ada")
+    (old,) = memory.list(user_id="ada")
     memory.add([BERGEN], session_id="s2", user_id="ada")
-    texts = [one.record.text for one in memory.search("live in Oslo", user_id="ada")]
-    assert texts.index("We moved to Bergen last week.") < texts.index("I live in Oslo.")
+    for search_type in ("chain", "facts"):
+        asked = {"user_id": "ada", "search_type": search_type}
+        assert [one.record.text for one in memory.search("live in Oslo", **asked)] == [
+            BERGEN["content"]
+        ]
+        now, then = memory.search("live in Oslo", include_outdated=True, **asked)
+        assert (now.record.text, now.outdated) == (BERGEN["content"], ())
+        assert (then.record.text, then.outdated) == (OSLO["content"], (old.id,))
 
 
-@pytest.mark.parametrize("top_k", [-1, None, True, "all"])
+def test_after_many_moves_the_hits_are_what_is_true_now(memory):
+    towns = ["Oslo", "Bergen", "Rome", "Paris", "London", "Madrid", "Vienna", "Prague"]
+    for n, town in enumerate(towns):
+        memory.add([said(f"I live in {town}.", day(2024, n + 1))], session_id=town, user_id="ada")
+    (hit,) = memory.search("where do I live in?", user_id="ada")
+    assert hit.record.text == "I live in Prague."
+
+
+def test_a_turn_of_which_a_part_still_holds_is_offered_with_a_mark(memory):
+    both = "I live in Oslo. The ferry from the harbour to the island takes an hour in winter."
+    memory.add([said(both, day(2024))], session_id="s1", user_id="ada")
+    memory.add([BERGEN], session_id="s2", user_id="ada")
+    hits = memory.search("ferry to the island", user_id="ada")
+    (hit,) = [one for one in hits if one.record.text == both]
+    assert len(hit.outdated) == 1
+
+
+def test_a_fact_that_a_person_has_hidden_is_not_found_in_its_chunk_or_turn(memory):
+    memory.add([OSLO], session_id="s1", user_id="ada")
+    (fact,) = memory.list(user_id="ada")
+    memory.invalidate(fact.id, reason="a joke")
+    for search_type in ("chain", "facts"):
+        assert memory.search("live in Oslo", user_id="ada", search_type=search_type) == []
+
+
+def test_a_search_of_the_knowledge_scans_no_table(store, memory, monkeypatch):
+    memory.add([OSLO, said("The ferry takes an hour.")], session_id="s1", user_id="ada")
+    memory.add([BERGEN], session_id="s2", user_id="ada")
+    ask = partial(memory.search, "ferry from Bergen", limit=2, user_id="ada")
+    ask(), ask()
+    scans = []
+    for name in ("find", "select", "slice"):
+        real = getattr(Table, name)
+
+        def noted(self, *given, name=name, real=real, **more):
+            scans.append(name)
+            return real(self, *given, **more)
+
+        monkeypatch.setattr(Table, name, noted)
+    assert len(ask()) == 2
+    assert scans == []
+
+
+@pytest.mark.parametrize("top_k", [-1, True, "all"])
 def test_a_number_of_hits_that_is_none_is_refused_by_its_name(memory, top_k):
     with pytest.raises(InvalidRequestError, match="top_k="):
         memory.search("x", top_k=top_k)

@@ -573,7 +573,9 @@ async def test_a_process_that_is_stopped_with_the_lock_is_an_error_of_writes_alo
         assert await asyncio.to_thread(stopped.stdout.readline) == "locked\n"
         async with opened(place) as store:
             assert await read(store) == ["first", "second", "third"]
-            with pytest.raises(StorageError, match=r"was locked by another process.*end it") as told:
+            with pytest.raises(
+                StorageError, match=r"was locked by another process.*end it"
+            ) as told:
                 await say(store, "x")
             assert str(path) in str(told.value)
             stopped.kill()

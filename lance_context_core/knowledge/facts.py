@@ -1,0 +1,142 @@
+"""Facts by their ids and by filters, and the words that other memories have for both."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from lance_context_core._util.checks import check_name, check_span, shown
+from lance_context_core.errors import InvalidRequestError
+from lance_context_core.filters import FilterLike
+from lance_context_core.knowledge import params, turns
+from lance_context_core.knowledge.undo_log import ARCHIVE, PRUNE, UNDO
+from lance_context_core.messages.wire import wire_time
+from lance_context_core.storage import sql
+from lance_context_core.stores.records import archive
+from lance_context_core.stores.records.scoped import WITHOUT_BLOB, Records
+from lance_context_core.types import ContextRecord
+
+_FACTS = sql.equals("kind", params.FACT)
+_MADE = sql.in_list("kind", [params.FACT, params.CHUNK, params.SUMMARY])
+
+
+async def read(spoken: Records, made: Records, id: str) -> ContextRecord | None:
+    """The fact, chunk, summary or turn with that id; None if there is none, or it is hidden."""
+    named = sql.equals("id", check_name(id, "id"))
+    now = made.now()
+    for records, kinds in ((made, _MADE), (spoken, turns.MESSAGES)):
+        for one in await records.read(records.own(kinds, named), columns=WITHOUT_BLOB):
+            is_over = any(at is not None and at <= now for at in (one.retired_at, one.expires_at))
+            if not is_over:
+                return one
+    return None
+
+
+async def listed(
+    made: Records,
+    *,
+    session_id: str | None,
+    filter: FilterLike | None,
+    limit: int | None,
+    offset: int,
+) -> list[ContextRecord]:
+    """The current facts in the order in which they were found out."""
+    check_span(offset=offset, limit=limit, last=None)
+    where = made.where(_FACTS, *in_session(session_id), filter=filter)
+    return await made.read(where, offset=offset, limit=limit, columns=WITHOUT_BLOB)
+
+
+async def forget(spoken: Records, made: Records, session_id: str | None) -> int:
+    """Delete the turns of an owner or a session and what was made of them; returns how many turns.
+
+    What turns of other sessions prove, too, stays.
+    """
+    said = spoken.own(turns.MESSAGES, *in_session(session_id))
+    n_turns = await spoken.table.count(said)
+    n_turns += await _archived(spoken, said)
+    if session_id is None:
+        await archive.delete(spoken, sql.any_of([said, made.own(_MADE)]))
+    else:
+        await archive.delete(spoken, said)
+        await spoken.cleared({"session_id": session_id})
+    return n_turns
+
+
+async def _archived(spoken: Records, said: sql.Clause) -> int:
+    if not await archive.are_any(spoken):
+        return 0
+    return await archive.apart(spoken).table.count(said)
+
+
+def refuse_hidden(record: ContextRecord, *, by_jobs: bool = False) -> None:
+    """Raise InvalidRequestError if it is hidden by an undo, or, unless `by_jobs` alone, by a person."""
+    if record.retired_at is None or record.retired_reason in (PRUNE, ARCHIVE):
+        return
+    if by_jobs and record.retired_reason not in (UNDO, params.MERGED):
+        return
+    raise InvalidRequestError(
+        f"{record.kind} {record.id!r} is hidden since {record.retired_at.isoformat()} "
+        f"({record.retired_reason}), and was not changed: add what is right as a new message, or undo "
+        "the job that hid it, if explain() names one"
+    )
+
+
+def in_session(session_id: str | None) -> list[sql.Clause]:
+    """The condition that something belongs to a session, if one is named."""
+    if session_id is None:
+        return []
+    return [sql.equals("session_id", check_name(session_id, "session_id"))]
+
+
+# The words of other memories: `run_id`, `top_k`, `filters`, `expiration_date`.
+
+
+def either(**named: Any) -> Any:
+    """The value of that one of two names which is given; None if neither is.
+
+    Raises InvalidRequestError if they say two things.
+    """
+    given = {name: value for name, value in named.items() if value is not None}
+    if len(given) > 1 and len({repr(value) for value in given.values()}) > 1:
+        both = " and ".join(f"{name}={shown(value)}" for name, value in given.items())
+        raise InvalidRequestError(f"{both} are two names of one argument: give one of them")
+    return next(iter(given.values()), None)
+
+
+def expiry(*, expires_at: object, expiration_date: object) -> datetime | None:
+    """When something expires: at a moment, or at the end of a day."""
+    either(expires_at=expires_at, expiration_date=expiration_date)
+    if expires_at is not None:
+        return wire_time(expires_at, "expires_at")
+    if expiration_date is not None:
+        return wire_time(expiration_date, "expiration_date", through_the_day=True)
+    return None
+
+
+_LOGICAL = {"AND": "$and", "OR": "$or", "NOT": "$not"}
+_OPERATORS = {
+    **{name: f"${name}" for name in ("eq", "ne", "gt", "gte", "lt", "lte", "in", "nin")},
+    "contains": "$contains",
+    "icontains": "$text",
+}
+_COLUMNS = {"run_id": "session_id"}
+
+
+def translated(filters: FilterLike | None) -> FilterLike | None:
+    """A filter in which mem0's words are ours: `AND`, operators without `$`, and `run_id`."""
+    return _translated(filters) if isinstance(filters, Mapping) else filters
+
+
+def _translated(filters: Mapping[Any, Any]) -> dict[Any, Any]:
+    found: dict[Any, Any] = {}
+    for key, value in filters.items():
+        if key in _LOGICAL:
+            some: Sequence[Any] = value if isinstance(value, list | tuple) else [value]
+            found[_LOGICAL[key]] = [translated(one) for one in some]
+        elif value == "*":
+            found[_COLUMNS.get(key, key)] = {"$exists": True}
+        elif isinstance(value, Mapping) and value.keys() <= _OPERATORS.keys():
+            operators = {_OPERATORS[name]: operand for name, operand in value.items()}
+            found[_COLUMNS.get(key, key)] = operators
+        else:
+            found[_COLUMNS.get(key, key)] = value
+    return found
