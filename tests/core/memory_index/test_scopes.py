@@ -245,7 +245,9 @@ async def test_a_block_that_grows_beyond_the_bound_goes(tmp_path):
     cache = SearchCache(max_bytes=60_000)
     async with open_at(tmp_path / "store", search_cache=cache) as store:
         for number in range(40):
-            await store.memory.add([f"kite {number} {'long ' * 200}"], user_id="ann")
+            await store.memory.add(
+                [f"kite {number} {'long ' * 200}"], user_id="ann", duplicates="keep"
+            )
             assert len(await found(store, "kite", limit=100)) == number + 1
             assert segments_of(cache).n_bytes <= 60_000
         assert segments_of(cache).n_scopes == 0

@@ -233,7 +233,9 @@ def test_variety_picks_what_the_definition_picks(conversation, query, mode, weig
 @each_mode
 async def test_variety_passes_over_a_copy(open_store, mode):
     store = open_store(embedder=WordVectors())
-    await store.memory.add(["blue vase", "blue vase", "the vase of the aunt was green"])
+    await store.memory.add(
+        ["blue vase", "blue vase", "the vase of the aunt was green"], duplicates="keep"
+    )
     alike = await store.memory.search("blue vase", mode=mode, limit=2)
     assert [hit.record.text for hit in alike] == ["blue vase", "blue vase"]
     varied = await store.memory.search(
