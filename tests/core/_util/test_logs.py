@@ -56,7 +56,9 @@ async def test_an_attempt_of_a_job_that_failed_is_told_and_what_was_said_is_not(
         def away(sentences):
             raise TimeoutError(sentences[0])
 
-        added = await store.knowledge.using(model=away).add(f"I love walking, and {SECRET}.", session_id="s")
+        added = await store.knowledge.using(model=away).add(
+            f"I love walking, and {SECRET}.", session_id="s"
+        )
         assert "1234" in added.errors[0]
     assert f"job {added.job_id} (extract): attempt 1 ended with TimeoutError, it is sch" in told()
     assert "1234" not in told()
