@@ -69,9 +69,10 @@ async def _archived(spoken: Records, said: sql.Clause) -> int:
 
 def refuse_hidden(record: ContextRecord, *, by_jobs: bool = False) -> None:
     """Raise InvalidRequestError if it is hidden by an undo, or, unless `by_jobs` alone, by a person."""
-    if record.retired_at is None or record.retired_reason in (PRUNE, ARCHIVE):
+    # What is merged into another fact is corrected and taken back together with that.
+    if record.retired_at is None or record.retired_reason in (PRUNE, ARCHIVE, params.MERGED):
         return
-    if by_jobs and record.retired_reason not in (UNDO, params.MERGED):
+    if by_jobs and record.retired_reason != UNDO:
         return
     raise InvalidRequestError(
         f"{record.kind} {record.id!r} is hidden since {record.retired_at.isoformat()} "

@@ -130,14 +130,16 @@ def test_a_fact_in_another_language_than_its_turn_is_kept_in_the_words_of_the_tu
 
 
 @pytest.mark.parametrize("polarity", ["ends", "denies"])
-def test_what_is_no_more_is_never_stated(store, memory, polarity):
+def test_what_is_no_more_is_known_no_more(store, memory, polarity):
     memory.add([said("I live in Oslo.", day(2024))], user_id="ada")
     ended = fact(
         "Ada has left Oslo.", quote="I left Oslo", slot="residence", value="Oslo", polarity=polarity
     )
     asking = by_model(memory, ScriptedModel(facts_of(ended)))
     asking.add([said("I left Oslo.", day(2025))], user_id="ada")
-    assert "Ada has left Oslo." not in facts(store)
+    assert "I live in Oslo." not in facts(store)
+    residence = {"type": "object", "properties": {"residence": {"type": "string"}}}
+    assert memory.profile(residence, user_id="ada").missing == ("residence",)
 
 
 def batch(n):

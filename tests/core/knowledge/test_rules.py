@@ -10,7 +10,7 @@ from lance_context_core.knowledge import RuleExtractor, SpokenTurn
 
 DATA = Path(__file__).parent / "data"
 HALVES = ["a", "b"]
-"""The rules were made by the first; what they are worth is what they do with the second."""
+"""The rules were made by the first; two of their forms were mended by what they did with the second."""
 
 
 def read(name, n):
