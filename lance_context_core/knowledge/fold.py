@@ -176,7 +176,7 @@ class Facts:
 
     def changes(self) -> tuple[list[ContextRecord], list[tuple[Held, ContextRecord]]]:
         """What is to be added, and what is to be changed."""
-        after = {key: self.rows[key] for key in self._folded if key in self.rows}
+        after = {key: one for key, one in self.rows.items() if key in self._folded}
         added = [one for key, one in after.items() if key not in self.held]
         changed = [
             (self.held[key], one)

@@ -1,6 +1,7 @@
 """A memory that manages itself, in one line: the knowledge of a store, made in a model's words."""
 
 import builtins
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, Protocol, Self
@@ -90,7 +91,9 @@ class AsyncManagedMemory(AsyncKnowledge):
             user_id=user_id, agent_id=agent_id, run_id=run_id, filters=filters, top_k=top_k
         )
 
-    async def import_mem0(self, source: mem0.Exported) -> builtins.list[Added]:
+    async def import_mem0(
+        self, source: str | Path | Mapping[str, Any] | Sequence[Mapping[str, Any]]
+    ) -> builtins.list[Added]:
         """Keep the memories that mem0 has exported, each as a fact; returns what was added.
 
         - `source`: the path of a JSON file, or what mem0's `get_all` has returned: a list of objects with

@@ -11,9 +11,6 @@ from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.messages import Message
 from lance_context_core.messages.wire import wire_time
 
-Exported = str | Path | Mapping[str, Any] | Sequence[Mapping[str, Any]]
-"""What mem0 has written: the path of a JSON file, or what `get_all` has returned."""
-
 Place = tuple[str | None, str | None, str | None]
 """Whose memories: the user, the agent and the run."""
 
@@ -21,8 +18,10 @@ _LISTS = ("results", "memories")
 _WHOSE = ("user_id", "agent_id", "run_id")
 
 
-async def read(source: Exported) -> Sequence[Any]:
-    """The memories of an export. Raises InvalidRequestError for what is none."""
+async def read(
+    source: str | Path | Mapping[str, Any] | Sequence[Mapping[str, Any]],
+) -> Sequence[Any]:
+    """The memories of an export: of a JSON file at a path, or what `get_all` has returned. Raises InvalidRequestError for what is none."""
     data: Any = source
     if isinstance(source, str | Path):
         path = Path(source)

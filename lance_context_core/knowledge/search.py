@@ -381,9 +381,9 @@ Marks = dict[Place, tuple[str, ...]]
 async def _marked(
     made: Records, found: list[Layered], *, outdated: bool
 ) -> tuple[list[Layered], Marks]:
-    """The hits, with what is true now before each in which it is mostly said otherwise.
+    """The hits, with what is true now before each that says otherwise.
 
-    That one itself is among them only if what is `outdated` is wanted.
+    One that says mostly that is among them only if what is `outdated` is wanted.
     """
     former, successor = await _former(made, found)
     marks: Marks = {}
@@ -391,13 +391,15 @@ async def _marked(
     known = {hit.record.id: hit.record for _, hit in found if hit.record.kind == params.FACT}
     shown_ones: set[str] = set()
     by: dict[Place, list[str]] = {}
+    mostly: set[Place] = set()
     for _, hit in found:
         stated = [] if hit.record.kind == params.FACT else _stated(hit.record, former)
         if stated:
             ids = [id for id, _ in stated]
             marks[place_of(hit.record)] = tuple(ids)
+            by[place_of(hit.record)] = _holding(ids, successor)
             if _is_most(hit.record, [span for _, span in stated]):
-                by[place_of(hit.record)] = _holding(ids, successor)
+                mostly.add(place_of(hit.record))
     wanted = {
         key_of(Scope(**dict(zip(SCOPE_PARTS, place, strict=False))), made.context, "id", id)
         for place, ids in by.items()
@@ -414,7 +416,7 @@ async def _marked(
             if id in known and id not in shown_ones:
                 shown_ones.add(id)
                 ordered.append(("L1", replace(hit, record=known[id])))
-        if not is_fact and (outdated or place_of(hit.record) not in by):
+        if not is_fact and (outdated or place_of(hit.record) not in mostly):
             ordered.append((layer, hit))
     return ordered, marks
 

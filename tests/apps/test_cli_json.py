@@ -41,7 +41,7 @@ SPOKEN = {
     "thin": "branch bytes_freed dropped kept table",
     "maintain": "fragments_added fragments_removed indexes_built skipped table versions_removed",
     "facts": " ".join(sorted([*RECORD.split(), "parts"])),
-    "facts Oslo": "evidence layer record score",
+    "facts Oslo": "evidence layer outdated record score",
     "explain FACT": "id links quotes records",
     "jobs": "agent_id attempts branch created_at error fence id input_ids kind lease_until parent_id producer result scheduled_at session_id state tenant undone_by updated_at usage user_id",
     "undo JOB --yes": "conflicts is_dry_run job_id reduced retired revived",
@@ -60,6 +60,7 @@ SPOKEN = {
     "export NEW": "file rows tables",
     "import NEW": "added tables there",
     "copy NEW": "bytes files to",
+    "sync NEW": "done file why",
 }
 
 NO_DATA = {"completion", "mcp", "serve", "ui"}
@@ -92,6 +93,9 @@ def test_what_programs_are_told_is_called_as_it_is(ctx, known, tmp_path, command
     if words[0] == "import":
         assert ctx("export", str(tmp_path / "new")).code == 0
         words[:0] = ["-C", str(tmp_path / "other")]
+    if words[0] == "sync":
+        (tmp_path / "new").mkdir()
+        (tmp_path / "new" / "tea.md").write_text("tea")
     ended = ctx("--json", *words)
     assert ended.code in (0, 1), ended.err
     assert fields(json.loads(ended.out)) == SPOKEN[command].split()

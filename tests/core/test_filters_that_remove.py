@@ -18,6 +18,7 @@ __all__ = ["full"]
 READ_ONLY = {
     "search",
     "list",
+    "get_all",
     "keys",
     "count",
     "get_messages",

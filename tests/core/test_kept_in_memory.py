@@ -17,6 +17,7 @@ SOURCES = [
 
 WITHOUT_TEXTS = {
     "lance_context_core/documents/readers/choosing.py": {"_others": "the installed readers"},
+    "lance_context_core/documents/readers/pdfium.py": {"_idle": "processes that have no file"},
     "lance_context_core/embedders/_local.py": {"_load_once": "one model"},
     "lance_context_core/storage/lance/probe.py": {"_found_good": "the release of LanceDB"},
     "lance_context_core/storage/leases.py": {

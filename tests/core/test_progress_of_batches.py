@@ -307,7 +307,7 @@ LONG = {
     "history": "append_many",
     "memory": "add",
     "knowledge": "add distill",
-    "documents": "add add_many erase update",
+    "documents": "add add_many erase sync update",
     "graph": "add extract",
     "context": "add_many upsert_many embed_pending",
     "vectors": "add erase upsert",

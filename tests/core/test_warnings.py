@@ -25,7 +25,7 @@ async def say(store, text="tea"):
 
 WRITES = {
     "history": say,
-    "memory": lambda store: store.memory.add(["tea"], user_id="u"),
+    "memory": lambda store: store.memory.add(["tea"], user_id="u", duplicates="keep"),
     "record": lambda store: store.context().add("user", "tea"),
     "document": lambda store: store.vectors("docs").add([Document(text="tea")]),
 }

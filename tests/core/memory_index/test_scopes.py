@@ -328,7 +328,8 @@ async def test_many_searches_at_once_read_a_scope_twice_at_most_that_changes_whi
         n_reads += 1
         there = await read(*args, **options)
         # So many at once that nobody can follow.
-        await store.memory.add([f"{n_reads} {n}" for n in range(9)], user_id="bob")
+        new = [f"{n_reads} {n}" for n in range(9)]
+        await store.memory.add(new, user_id="bob", duplicates="keep")
         return there
 
     await store.memory.add(["a red kite"], user_id="ann")

@@ -267,7 +267,7 @@ def test_whoever_is_stopped_in_a_fold_keeps_nobody_from_reading(
             assert await shown(one) == there
             if step == "is about to have forgotten":
                 # SQLite has one writer at a time.
-                with impatient(monkeypatch), pytest.raises(StorageError, match="locked by some"):
+                with impatient(monkeypatch), pytest.raises(StorageError, match="locked by another"):
                     await say(one, name)
             else:
                 await say(one, name)
@@ -314,7 +314,7 @@ def test_whoever_is_stopped_in_a_direct_commit_keeps_nobody_from_reading(
         left = await heard(late)
         assert left in (THERE.ids, THERE.ids + BULK)
         assert await heard(store) == left
-        with impatient(monkeypatch), pytest.raises(StorageError, match="locked by some"):
+        with impatient(monkeypatch), pytest.raises(StorageError, match="locked by another"):
             await say(late, "x")
         waiting = asyncio.ensure_future(say(late, "y"))
         await asyncio.sleep(0.1)

@@ -68,7 +68,7 @@ def test_a_reranker_of_texts_orders_the_hits_of_every_mode(store, mode):
 
 
 def test_a_text_that_several_records_have_is_scored_once(store):
-    store.memory.add(["tea"])
+    store.memory.add(["tea"], duplicates="keep")
     reranker = Longest()
     hits = store.memory.search("tea", options=SearchOptions(reranker=reranker))
     [(query, texts)] = reranker.asked

@@ -137,18 +137,20 @@ async def _correct(
 async def _forget(memory: Memory, arguments: Arguments) -> dict[str, Any]:
     store = await memory.at(branch=arguments.get("branch"))
     told: dict[str, list[str]] = {"forgotten": [], "not_found": []}
-    for id in dict.fromkeys(arguments["ids"]):
-        told["forgotten" if await _forgotten(store, id) else "not_found"].append(id)
+    ids = list(dict.fromkeys(arguments["ids"]))
+    # Before their messages, with which they go.
+    facts = await store.context(_FACTS).records(filters={"id": {"$in": ids}, "kind": "fact"})
+    for fact in facts:
+        await store.knowledge.invalidate(fact.id, reason="forgotten")
+    known = {one.id for one in facts}
+    for id in ids:
+        is_gone = id in known or await _forgotten(store, id)
+        told["forgotten" if is_gone else "not_found"].append(id)
     return told
 
 
 async def _forgotten(store: AsyncContextStore, id: str) -> bool:
-    if await store.context().delete(id=id):
-        return True
-    if await store.context(_FACTS).records(1, filters={"id": id, "kind": "fact"}):
-        await store.knowledge.invalidate(id, reason="forgotten")
-        return True
-    return await store.documents.delete(id)
+    return await store.context().delete(id=id) or await store.documents.delete(id)
 
 
 _METADATA: Schema = {"type": "object"}
