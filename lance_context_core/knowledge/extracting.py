@@ -121,7 +121,7 @@ class ModelExtractor:
     and the others are kept.
 
     - `model`: a `LanguageModel`, or a function of a prompt.
-    - `instructions`: what else the model shall know, such as what matters.
+    - `instructions`: what else the model is told, such as what matters.
     - `slots`: what a person has one of at a time; more than the usual ones, such as the fields of a
       profile.
     - `profile`: a schema, as `profile` of the knowledge takes it: its fields are slots too.

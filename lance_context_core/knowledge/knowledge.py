@@ -170,7 +170,7 @@ class AsyncKnowledge:
           `jobs.run_due`, "never" keeps the turns alone. True and False mean "auto" and "never".
         - `expires_at`: from then on no read shows the turns: a time, a number of seconds since 1970, or a
           text of ISO 8601. `expiration_date` is a day at whose end, in UTC, they expire.
-        - `progress`: told of each job, of at most 200 turns, that is run; what it raises leaves the
+        - `progress`: reports each job, of at most 200 turns, that is run; what it raises leaves the
           others to `jobs.run_due`.
 
         The turns are kept first, and whatever becomes of the rest: if a job fails, or its model is
@@ -328,7 +328,7 @@ class AsyncKnowledge:
         speaker: str | None = None,
         valid_at: datetime | None = None,
     ) -> Profile:
-        """What is known of somebody, by the fields of a dataclass or of a JSON schema.
+        """What is known of a person, by the fields of a dataclass or of a JSON schema.
 
         - `schema`: a field is what the slot of its name says, `shoe_size` that of `shoe size`; a
           dataclass may name another one in the field's metadata, a JSON schema in the property, as
@@ -439,7 +439,7 @@ class AsyncKnowledge:
 
         It is to be read, and then to be merged or discarded; with `apply="merge"` it is merged at
         once. It is a job from its first step on: called again after it was interrupted, it goes on
-        where it was. `progress` is told of each of its jobs, at most 200 turns of a session; where it
+        where it was. `progress` reports each of its jobs, at most 200 turns of a session; where it
         raises, or the call is cancelled, what is done is kept on the branch. Raises
         InvalidRequestError in a scope, which has no branches of its own, and if it failed; ConflictError
         while another process distils the same turns; while the model is away it raises too, and stays

@@ -47,7 +47,7 @@ class ProfileField:
 
 @frozen_by_name
 class Profile:
-    """What is known of somebody, by a schema: made anew by each call, so that it is never stale."""
+    """What is known of a person, by a schema: made anew by each call, so that it is never stale."""
 
     values: Mapping[str, Any]
     """What is known, by the names of the fields."""

@@ -91,7 +91,7 @@ class FactCandidate(Stretch):
 
 @frozen_by_name
 class Surroundings:
-    """What helps to understand turns: nothing of it is a fact of theirs, and no fact quotes it."""
+    """What helps to understand turns: no turn in it yields a fact, and no fact quotes it."""
 
     before: Sequence[SpokenTurn] = ()
     """What was said just before, by whomever, in order."""
@@ -276,7 +276,7 @@ class Undone(Tried):
     revived: tuple[str, ...] = ()
     """What the undone job had superseded, or an undo had retired."""
     conflicts: tuple[str, ...] = ()
-    """What somebody has corrected or pinned since: it stays as it is."""
+    """What a person has corrected or pinned since: it stays as it is."""
 
 
 @frozen_by_name

@@ -32,7 +32,7 @@ class ModelRequest:
     messages: tuple[Message, ...]
     """In order, as a chat model takes them; instructions are of the role `system`."""
     schema: Mapping[str, Any] | None = None
-    """The JSON schema that the answer shall fit; None where a text is asked for."""
+    """The JSON schema that the answer has to fit; None where a text is asked for."""
     max_output: int | None = None
     """In tokens; None leaves it to the model."""
 

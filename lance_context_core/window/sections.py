@@ -54,7 +54,7 @@ class Offer:
     """Items of a section in the prefix that are newer than the cut of the history: they stand in the
     tail, so that the prefix stays as it is until the next cut."""
     notes: tuple[str, ...] = ()
-    """What the report shall tell."""
+    """What the report adds."""
 
 
 @frozen_by_name

@@ -286,7 +286,7 @@ class Sources:
     async def recall(
         self, limit: int, *, options: SearchOptions | None = None
     ) -> list[SearchHit[ContextRecord]]:
-        """Turns and memories that answer the query, best first; of the user, and of nobody's."""
+        """Turns and memories that answer the query, best first; of the user, and those without a user."""
         if not self._asks(limit):
             return []
         return await self._records.search(
@@ -307,7 +307,7 @@ class Sources:
         return [(one, around.get((one.record.session_id, one.record.id), ())) for one in hits]
 
     async def facts(self, limit: int, *, valid_at: datetime | None = None) -> list[KnowledgeHit]:
-        """Facts about the user that answer the query, best first; without a user, nobody's.
+        """Facts about the user that answer the query, best first; without a user, those that have none.
 
         They are those that are true now, or those that were at `valid_at`.
         """

@@ -244,6 +244,20 @@ def test_every_page_is_on_the_map():
         assert f"](docs/{page.name})" in readme or page.name == "index.md"
 
 
+RIDDLES = re.compile(
+    r"\b(nobody|somebody|whoever|told of|of theirs|laid over|shall|thrice|hence)\b", re.IGNORECASE
+)
+"""Words that leave open which process, person or record is meant, or are of another century."""
+
+
+@each_page
+def test_a_page_says_in_plain_words_who_does_what(page):
+    code = r"`[^`]*`"
+    text = re.sub(code, "", prose(page))
+    found = [text[max(0, one.start() - 40) : one.end() + 20] for one in RIDDLES.finditer(text)]
+    assert page.parent.name == "evidence" or found == []
+
+
 # The names
 
 

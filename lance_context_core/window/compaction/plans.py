@@ -128,14 +128,14 @@ class CompactionStrategy(Protocol):
     """Makes a conversation shorter, by plans."""
 
     async def plan(self, plan: Plan) -> Plan:
-        """The plan as it shall be; the same one if there is nothing to do."""
+        """The new plan; the same one if there is nothing to do."""
 
 
 class Strategy:
     """What all strategies share."""
 
     async def plan(self, plan: Plan) -> Plan:
-        """The plan as it shall be; the same one if there is nothing to do."""
+        """The new plan; the same one if there is nothing to do."""
         return plan
 
     async def compact(

@@ -51,7 +51,7 @@ class Dialect(Protocol):
 
     @property
     def provider(self) -> str | None:
-        """Whose opaque items it takes; None if nobody's."""
+        """Whose opaque items it takes; None if it takes none."""
 
     def render(
         self, messages: Sequence[Message], *, breakpoints: Iterable[int] = ()
