@@ -108,7 +108,7 @@ def page(outcomes):
         for case, filters in CASES.items()
     ]
     parts = [
-        "# LlamaIndex: every filter in every mode",
+        "# LlamaIndex filters by query mode",
         _INTRODUCTION.format(n_ok=n_ok, n_cells=n_cells),
         "```bash\nPYTHONPATH=tests python -m adapters.llama_index.matrix\n```",
         "## What matches",
