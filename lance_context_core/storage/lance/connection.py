@@ -6,6 +6,7 @@ begun anew once they have doubled: that drops what nobody asks for, and costs on
 """
 
 import asyncio
+import atexit
 import tempfile
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -25,7 +26,7 @@ from lance_context_core.errors import (
     StorageError,
     StoreFormatError,
 )
-from lance_context_core.storage.lance import probe, relocation
+from lance_context_core.storage.lance import contention, probe, relocation
 from lance_context_core.storage.lance.durability import Durability, syncer_of
 from lance_context_core.storage.lance.errors import asked, damaged, is_damage, is_panic
 from lance_context_core.storage.lance.indexes import TextIndex
@@ -37,6 +38,7 @@ from lance_context_core.storage.wal.log import Journal
 from lance_context_core.storage.wal.policy import JournalPolicy
 from lance_context_core.storage.wal.sqlite import NAME as JOURNAL
 
+atexit.register(contention.rest_at_exit)  # Between the end of the loop and that of the engine.
 end_at_exit()  # Now that the engine is imported: before its own end.
 
 _MEMORY = "memory://"

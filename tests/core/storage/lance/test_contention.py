@@ -1,11 +1,12 @@
 """A commit that lost to others is made again, and a write is whole or not there, however often it loses."""
 
+import math
 import os
 
 import pytest
 from core.conformance.interrupting import before
 
-from lance_context_core import AsyncContextStore, ConflictError, Item
+from lance_context_core import AsyncContextStore, ConflictError, ContextStore, Item, Message
 from lance_context_core.storage import preconditions
 from lance_context_core.storage.lance import contention, writes
 
@@ -126,3 +127,17 @@ async def test_a_version_is_restored_however_often_that_loses(store, monkeypatch
     await store.restore(then)
     assert [one.text for one in (await store.memory.list()).items] == ["first"]
     assert any("restore" in action for action in tries)
+
+
+def test_the_exit_waits_for_what_the_engine_writes_behind_the_last_commit(tmp_path, monkeypatch):
+    slept = []
+    monkeypatch.setattr(contention, "_ended_at", -math.inf)
+    monkeypatch.setattr(contention, "_HINT_SECONDS", 60)
+    with ContextStore.open(tmp_path, journal=None) as store:
+        monkeypatch.setattr(contention.time, "sleep", slept.append)
+        contention.rest_at_exit()
+        assert slept == []
+        store.history.append("a", Message.user("hello"), session_id="s")
+        contention.rest_at_exit()
+        assert len(slept) == 1
+        assert 0 < slept[0] <= 60
