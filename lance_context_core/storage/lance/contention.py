@@ -210,24 +210,6 @@ async def _sleep_until(moment: float) -> None:
     await asyncio.sleep(moment - time.monotonic())
 
 
-async def insist(
-    action: str,
-    handle: Any,
-    work: Callable[[Any], Awaitable[T]],
-    *,
-    turns: Turns | None = None,
-) -> T:
-    """Do `work`, which is one commit; on top of what others committed, if that prevents it.
-
-    `turns` are given where others may commit at the same time.
-    """
-    try:
-        return await _insist(action, handle, work, turns)
-    finally:
-        global _ended_at  # noqa: PLW0603 - there is one engine in a process
-        _ended_at = time.monotonic()
-
-
 _HINT_SECONDS = 0.1
 _ended_at = -math.inf
 """When a commit of this process has ended last, by the monotonic clock."""
@@ -242,9 +224,18 @@ def rest_at_exit() -> None:
         time.sleep(left)
 
 
-async def _insist(
-    action: str, handle: Any, work: Callable[[Any], Awaitable[T]], turns: Turns | None
+async def insist(
+    action: str,
+    handle: Any,
+    work: Callable[[Any], Awaitable[T]],
+    *,
+    turns: Turns | None = None,
 ) -> T:
+    """Do `work`, which is one commit; on top of what others committed, if that prevents it.
+
+    `turns` are given where others may commit at the same time.
+    """
+    global _ended_at  # noqa: PLW0603 - there is one engine in a process
     n_others = n_lost = 0
     began = time.monotonic()
 
@@ -275,13 +266,16 @@ async def _insist(
         between=catch_up,
         meant=partial(meant, action),
     )
-    if turns is None:
-        return await tried()
-    await turns.take(action, handle)
-    began = turns.begin()
     try:
-        done = await tried()
-        await turns.done(handle, began)
+        if turns is None:
+            return await tried()
+        await turns.take(action, handle)
+        began = turns.begin()
+        try:
+            done = await tried()
+            await turns.done(handle, began)
+        finally:
+            turns.end()
+        return done
     finally:
-        turns.end()
-    return done
+        _ended_at = time.monotonic()
