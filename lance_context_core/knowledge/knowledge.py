@@ -314,7 +314,7 @@ class AsyncKnowledge:
         scope = of.spoken.scope
         if session_id is None and scope.user_id is None and scope.agent_id is None:
             raise InvalidRequestError(
-                "delete_all names nobody, and would forget everybody: give a user_id, an agent_id or a "
+                "delete_all would delete the memories of all users: give a user_id, an agent_id or a "
                 "session_id"
             )
         of.spoken.resources.writable()

@@ -1,4 +1,4 @@
-"""Whatever answers as a model: a function of a prompt, and the models of frameworks as they are."""
+"""Functions of a prompt, and the models of LangChain and LlamaIndex, as language models."""
 
 import inspect
 from collections.abc import Callable, Mapping

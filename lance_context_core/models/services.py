@@ -1,4 +1,4 @@
-"""Models that are asked over HTTP: of OpenAI, of Anthropic, and of whoever speaks as these do."""
+"""Models over HTTP: OpenAI, Anthropic, and services with the same endpoints."""
 
 import json
 import os
