@@ -202,6 +202,30 @@ def checked_headers(headers: Mapping[str, str] | None) -> dict[str, str]:
     return dict(given)
 
 
+OPENAI = "https://api.openai.com/v1"
+
+
+def openai_service(
+    base_url: str | None,
+    api_key: str | None,
+    headers: Mapping[str, str] | None,
+    *,
+    missing: str,
+) -> tuple[str, dict[str, str]]:
+    """The URL and the headers for OpenAI, or a service with its endpoints, also by the environment.
+
+    Raises InvalidRequestError, which says what is `missing`, for OpenAI's own service without a key.
+    """
+    url = base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI
+    said = checked_headers(headers)
+    key = api_key if api_key is not None else os.environ.get("OPENAI_API_KEY", "")
+    if key and not {"authorization", "api-key"} & {one.lower() for one in said}:
+        said |= checked_headers({"Authorization": f"Bearer {key}"})
+    elif url.rstrip("/") == OPENAI and not said:
+        raise InvalidRequestError(missing)
+    return url, said
+
+
 def _checked_url(url: object) -> SplitResult:
     try:
         split = urlsplit(url if isinstance(url, str) else "")

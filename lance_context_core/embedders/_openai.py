@@ -1,6 +1,5 @@
 """Embeddings of OpenAI, and of every service that speaks as it does."""
 
-import os
 from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,14 +7,13 @@ from typing import Any
 import numpy as np
 
 from lance_context_core._util.checks import check_count, shown
-from lance_context_core._util.http import JsonService, ServiceError, checked_headers
+from lance_context_core._util.http import JsonService, ServiceError, openai_service
 from lance_context_core.embedders._callable import checked_dimension, checked_model
 from lance_context_core.embedders._prompts import Prompted, Prompts, chosen
 from lance_context_core.embedders._protocol import VectorArray, batches, well_formed
 from lance_context_core.embedders._vectors import checked_vectors, no_vectors
 from lance_context_core.errors import EmbeddingError, InvalidRequestError
 
-_OPENAI = "https://api.openai.com/v1"
 _DIMENSIONS = {
     "text-embedding-3-small": 1536,
     "text-embedding-3-large": 3072,
@@ -62,16 +60,13 @@ class OpenAIEmbedder(Prompted):
         if dimension is not None and dimension != _DIMENSIONS.get(name):
             self._body["dimensions"] = self.dimension
         self._body |= _checked_body(extra_body)
-        url = base_url or os.environ.get("OPENAI_BASE_URL") or _OPENAI
-        said = checked_headers(headers)
-        key = api_key if api_key is not None else os.environ.get("OPENAI_API_KEY", "")
-        if key and not {"authorization", "api-key"} & {one.lower() for one in said}:
-            said |= checked_headers({"Authorization": f"Bearer {key}"})
-        elif url.rstrip("/") == _OPENAI and not said:
-            raise InvalidRequestError(
-                f"embedder 'openai:{name}' has no key: set OPENAI_API_KEY, or pass "
-                "OpenAIEmbedder(api_key=...); for another service give base_url, or OPENAI_BASE_URL"
-            )
+        url, said = openai_service(
+            base_url,
+            api_key,
+            headers,
+            missing=f"embedder 'openai:{name}' has no key: set OPENAI_API_KEY, or pass "
+            "OpenAIEmbedder(api_key=...); for another service give base_url, or OPENAI_BASE_URL",
+        )
         self._service = JsonService(
             url, headers=said, timeout_seconds=timeout_seconds, max_retries=max_retries
         )

@@ -7,11 +7,16 @@ from itertools import groupby
 from typing import Any
 
 from lance_context_core._util.checks import check_count, check_name, dumps, shown
-from lance_context_core._util.http import JsonService, ServiceError, checked_headers
+from lance_context_core._util.http import (
+    OPENAI,
+    JsonService,
+    ServiceError,
+    checked_headers,
+    openai_service,
+)
 from lance_context_core.errors import InvalidRequestError, ModelError
 from lance_context_core.models.asking import Completion, ModelRequest
 
-_OPENAI = "https://api.openai.com/v1"
 _ANTHROPIC = "https://api.anthropic.com"
 _ANTHROPIC_VERSION = "2023-06-01"
 _ANSWER = "answer"
@@ -45,17 +50,14 @@ class OpenAIModel:
     ) -> None:
         self.name = check_name(model, "model")
         self._body = _checked_body(extra_body)
-        url = base_url or os.environ.get("OPENAI_BASE_URL") or _OPENAI
-        said = checked_headers(headers)
-        key = api_key if api_key is not None else os.environ.get("OPENAI_API_KEY", "")
-        if key and not {"authorization", "api-key"} & {one.lower() for one in said}:
-            said |= checked_headers({"Authorization": f"Bearer {key}"})
-        elif url.rstrip("/") == _OPENAI and not said:
-            raise InvalidRequestError(
-                f"model {self.name!r} has no key: set OPENAI_API_KEY, or pass "
-                "OpenAIModel(..., api_key=...); for another service give base_url"
-            )
-        self._limit = "max_completion_tokens" if url.rstrip("/") == _OPENAI else "max_tokens"
+        url, said = openai_service(
+            base_url,
+            api_key,
+            headers,
+            missing=f"model {self.name!r} has no key: set OPENAI_API_KEY, or pass "
+            "OpenAIModel(..., api_key=...); for another service give base_url",
+        )
+        self._limit = "max_completion_tokens" if url.rstrip("/") == OPENAI else "max_tokens"
         self._knows_schemas = True
         self._url = url
         self._service = JsonService(
