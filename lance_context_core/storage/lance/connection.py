@@ -18,6 +18,7 @@ from typing import Any
 import lancedb
 
 from lance_context_core._loop import end_at_exit
+from lance_context_core._util.crowd import SharedCall
 from lance_context_core.errors import (
     ContextStoreError,
     InvalidRequestError,
@@ -108,6 +109,8 @@ class Connection:
         """Whose turn it is among the verbs that concern the whole store, where no directory tells."""
         self.storage_options = {key: str(value) for key, value in (storage_options or {}).items()}
         self._engine: Any = None
+        self._connecting: SharedCall[Any] = SharedCall()
+        """One connection for all that come first: of two at once to `memory://` one lists no tables."""
         self._caches = Caches()
         self._lock = threading.Lock()
         self._is_placed = False
@@ -124,7 +127,7 @@ class Connection:
     async def engine(self) -> Any:
         """The engine's connection, made at the first call; see `Life`."""
         self.require_usable()
-        return self._engine or await self._connected()
+        return self._engine or await self._connecting.of(self._connected)
 
     async def existing(self) -> Any | None:
         """As `engine`; None where there is no store, which the engine would make."""
@@ -132,9 +135,11 @@ class Connection:
             self.life.require()
         if self.journal is not None and not await asyncio.to_thread(self.life.is_there):
             return None
-        return self._engine or await self._connected()
+        return self._engine or await self._connecting.of(self._connected)
 
     async def _connected(self) -> Any:
+        if self._engine is not None:
+            return self._engine
         await probe.require_known()
         await self._settled()
         connecting = lancedb.connect_async(
@@ -151,9 +156,7 @@ class Connection:
                 made.close()  # type: ignore[no-untyped-call]  # the engine has no types
                 raise self._absent()
         with self._lock:
-            # Two first calls may both have connected; every table must use the same one,
-            # or `memory://` would be two databases.
-            self._engine = made = self._engine or made
+            self._engine = made
         return made
 
     async def _settled(self) -> None:
@@ -203,7 +206,7 @@ class Connection:
             raise
 
     async def _opened(self, name: str) -> Any:
-        engine = self._engine or await self._connected()
+        engine = self._engine or await self._connecting.of(self._connected)
         return await asked(f"open {shown_name(name)}", engine.open_table(name))
 
     async def mend(

@@ -219,21 +219,27 @@ async def test_a_run_that_ends_ends_what_was_begun_in_it_as_it_did(board, outcom
 async def test_each_task_is_claimed_by_one_of_many_and_none_before_what_it_depends_on(board):
     for n in range(8):
         await board.add(f"task {n}", id=str(n), depends_on=[str(n // 2)] if n > 1 else [])
-    done = []
+    n_done = 0
 
     async def work(name):
-        while len(done) < 8:
+        nonlocal n_done
+        while n_done < 8:
             if (task := await board.claim(name)) is None:
                 await asyncio.sleep(0)
                 continue
-            assert set(task.depends_on) <= set(done)
             await board.complete(task.id, attempt=task.attempt)
-            done.append(task.id)
+            n_done += 1
 
     await asyncio.gather(*(work(name) for name in ("ann", "ben", "eve")))
-    assert sorted(done) == [str(n) for n in range(8)]
-    begun = [one for one in await board.history() if one.after == "in_progress"]
-    assert len(begun) == 8
+    # The order of the board's own log: a worker is told of its own completion after others may claim.
+    begun, done = [], set()
+    for one in await board.history():
+        if one.after == "in_progress":
+            assert int(one.task_id) < 2 or str(int(one.task_id) // 2) in done
+            begun.append(one.task_id)
+        elif one.after == "completed":
+            done.add(one.task_id)
+    assert sorted(begun) == sorted(done) == [str(n) for n in range(8)]
 
 
 async def test_another_process_s_board_is_the_same_and_nothing_is_lost_in_it(board, open_store):

@@ -4,6 +4,7 @@ import asyncio
 import subprocess
 import sys
 
+import lancedb
 import pytest
 from core.conformance.doubles import WordVectors
 from proofs.soak.fates import calm
@@ -340,3 +341,21 @@ async def test_where_the_former_table_cannot_be_put_back_it_is_told_where_it_is(
         )
     assert await read(await plain.checkout(version)) == ["old"]
     assert await read(embedding) == ["new"]
+
+
+async def test_all_that_come_first_share_one_connection(monkeypatch):
+    connect, made = lancedb.connect_async, []
+
+    async def counted(*arguments, **options):
+        made.append(await connect(*arguments, **options))
+        return made[-1]
+
+    monkeypatch.setattr(lancedb, "connect_async", counted)
+    store = AsyncContextStore.open("memory://")
+    connection = store._resources.database.connection
+    assert (
+        len({id(one) for one in await asyncio.gather(*(connection.engine() for _ in range(8)))})
+        == 1
+    )
+    assert len(made) == 1
+    await store.close()
