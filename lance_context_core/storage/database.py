@@ -35,7 +35,7 @@ from lance_context_core.storage.names import kv_of, shown_name
 from lance_context_core.storage.sql.predicates import all_of, at_or_after, at_or_before
 from lance_context_core.storage.table import Table
 from lance_context_core.storage.wal.entries import Entry, How, View
-from lance_context_core.storage.wal.log import Journal
+from lance_context_core.storage.wal.journal import Journal
 from lance_context_core.storage.wal.sqlite import Part
 from lance_context_core.storage.wal.table_log import TableLog
 

@@ -26,7 +26,7 @@ from lance_context_core.storage.lance.torn_manifests import names_rows, parts_of
 from lance_context_core.storage.names import shown_name
 from lance_context_core.storage.sql.predicates import in_list
 from lance_context_core.storage.wal.entries import Entry
-from lance_context_core.storage.wal.log import Journal
+from lance_context_core.storage.wal.journal import Journal
 from lance_context_core.storage.wal.sqlite import Part
 from lance_context_core.storage.wal.table_log import State, TableLog
 

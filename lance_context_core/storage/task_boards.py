@@ -10,13 +10,14 @@ from typing import Any, Generic, Protocol, TypeVar
 from lance_context_core._loop import WOULD_BLOCK, WouldBlock
 from lance_context_core._util.frozen import frozen
 from lance_context_core.errors import ConflictError
-from lance_context_core.storage import leases, task_index
+from lance_context_core.storage import leases
 from lance_context_core.storage.lance.schema import KEY
 from lance_context_core.storage.names import new_revision, next_revision
 from lance_context_core.storage.sql.predicates import Clause
 from lance_context_core.storage.table import Table
-from lance_context_core.storage.task_index import Board, Index, Kept
+from lance_context_core.storage.wal import sqlite_tasks
 from lance_context_core.storage.wal.entries import Alike, How, New
+from lance_context_core.storage.wal.sqlite_tasks import Board, Index, Kept
 from lance_context_core.storage.wal.transactions import Amending
 
 T = TypeVar("T")
@@ -192,14 +193,14 @@ class Changer(Generic[T]):
         changing = Changing(found, self.now, self.rows)
         outcome = self.decide(changing)
         if changing.new:
-            task_index.follow(at.connection, at.table, at.token + 1)
+            sqlite_tasks.follow(at.connection, at.table, at.token + 1)
         return changing.new, outcome
 
     def _turn(self, at: Amending) -> tuple[Sequence[New], bool | None]:
         """Whether it is on us to make the index anew; None if it shows what the table holds."""
         if Index.valid(at.connection, at.table, at.token, self.board) is not None:
             return (), None
-        return (), task_index.take_turn(at.connection, at.table, leases.ticks())
+        return (), sqlite_tasks.take_turn(at.connection, at.table, leases.ticks())
 
 
 class BehindError(Exception):
@@ -229,9 +230,9 @@ async def _renew(
         board.is_settled = is_settled([task for task, _ in board.tasks])
 
     def work(at: Amending) -> tuple[Sequence[New], None]:
-        task_index.end_turn(at.connection, at.table)
+        sqlite_tasks.end_turn(at.connection, at.table)
         if before is not None and (at.table, at.token) == (before.table, before.token):
-            task_index.renew(at.connection, at.table, at.token, boards)
+            sqlite_tasks.renew(at.connection, at.table, at.token, boards)
         return (), None
 
     await table.amend(work)

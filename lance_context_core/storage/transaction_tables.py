@@ -27,7 +27,7 @@ from lance_context_core.storage.sql.predicates import Clause, Value
 from lance_context_core.storage.table import Table
 from lance_context_core.storage.transaction import Decide, WriteTransaction
 from lance_context_core.storage.wal.entries import New, News, View
-from lance_context_core.storage.wal.log import Journal
+from lance_context_core.storage.wal.journal import Journal
 from lance_context_core.storage.wal.policy import JournalPolicy
 from lance_context_core.storage.wal.table_log import TableLog
 from lance_context_core.storage.wal.transactions import Amending

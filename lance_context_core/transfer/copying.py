@@ -17,7 +17,7 @@ from lance_context_core.maintenance.leases import UPKEEP_TABLE
 from lance_context_core.storage.lance import relocation
 from lance_context_core.storage.lance.errors import translated
 from lance_context_core.storage.lance.locations import Directory, Files, copied, files_at, read
-from lance_context_core.storage.wal.log import Journal
+from lance_context_core.storage.wal.journal import Journal
 from lance_context_core.storage.wal.sqlite import NAME as JOURNAL
 from lance_context_core.types import Progress
 from lance_context_core.versioning.locations import Whole, turn

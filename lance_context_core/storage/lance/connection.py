@@ -35,7 +35,7 @@ from lance_context_core.storage.lance.locations import normalised
 from lance_context_core.storage.lifecycle import Lifecycle
 from lance_context_core.storage.names import shown_name
 from lance_context_core.storage.repair import Lacking, Repair
-from lance_context_core.storage.wal.log import Journal
+from lance_context_core.storage.wal.journal import Journal
 from lance_context_core.storage.wal.policy import JournalPolicy
 from lance_context_core.storage.wal.sqlite import NAME as JOURNAL
 

@@ -19,7 +19,7 @@ from lance_context_core.storage.locks import fencing, lock_table, requests
 from lance_context_core.storage.locks.requests import LockRequest, LockTable
 from lance_context_core.storage.names import new_revision
 from lance_context_core.storage.table import Table
-from lance_context_core.storage.wal.log import Journal
+from lance_context_core.storage.wal.journal import Journal
 
 T = TypeVar("T")
 

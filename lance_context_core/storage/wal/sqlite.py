@@ -17,9 +17,9 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from lance_context_core.errors import StorageError, StoreFormatError
-from lance_context_core.storage import task_index
 from lance_context_core.storage.lance.durability import sync_each
 from lance_context_core.storage.wal import identity as identities
+from lance_context_core.storage.wal import sqlite_tasks
 
 # How the journal's file is laid out, and how one of an earlier layout becomes one of this.
 
@@ -290,7 +290,7 @@ def wipe(path: Path) -> None:
             connection.execute("PRAGMA temp_store=MEMORY")
             # It tells of versions that go with what is erased.
             connection.execute("DELETE FROM removals")
-            task_index.forget(connection)
+            sqlite_tasks.forget(connection)
             connection.execute("VACUUM")
             if connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
                 raise BusyError

@@ -10,7 +10,7 @@ from lance_context_core._loop import WOULD_BLOCK, WouldBlock
 from lance_context_core.storage.wal import sqlite
 from lance_context_core.storage.wal.connection_pool import retry_busy
 from lance_context_core.storage.wal.entries import New, News, View
-from lance_context_core.storage.wal.log import ExclusiveSection, Journal
+from lance_context_core.storage.wal.journal import ExclusiveSection, Journal
 from lance_context_core.storage.wal.log_reader import ManyError, Recalled
 from lance_context_core.storage.wal.policy import JournalPolicy
 from lance_context_core.storage.wal.sqlite import Part

@@ -7,12 +7,12 @@ import pytest
 
 from lance_context_core.coordination.task_changes import NAME, Changes
 from lance_context_core.settings import FragmentPolicy
-from lance_context_core.storage import task_index
 from lance_context_core.storage.lance import fragments
 from lance_context_core.storage.lance.fragments import FragmentMerges
 from lance_context_core.storage.lance.schema import KEY_VALUES
 from lance_context_core.storage.names import kv_table_of
 from lance_context_core.storage.table import Table
+from lance_context_core.storage.wal import sqlite_tasks
 
 
 @pytest.fixture
@@ -69,11 +69,11 @@ async def test_the_first_task_of_a_store_is_a_small_write_as_every_other(open_st
 
 def test_who_died_making_it_anew_is_waited_for_no_longer_than_that_takes():
     connection = sqlite3.connect(":memory:")
-    assert task_index.take_turn(connection, 1, 100.0)
-    assert not task_index.take_turn(connection, 1, 101.9)
-    assert task_index.take_turn(connection, 2, 101.9)
-    assert task_index.take_turn(connection, 1, 102.0)
+    assert sqlite_tasks.take_turn(connection, 1, 100.0)
+    assert not sqlite_tasks.take_turn(connection, 1, 101.9)
+    assert sqlite_tasks.take_turn(connection, 2, 101.9)
+    assert sqlite_tasks.take_turn(connection, 1, 102.0)
     # The machine was booted anew.
-    assert task_index.take_turn(connection, 1, 3.0)
-    task_index.end_turn(connection, 1)
-    assert task_index.take_turn(connection, 1, 3.1)
+    assert sqlite_tasks.take_turn(connection, 1, 3.0)
+    sqlite_tasks.end_turn(connection, 1)
+    assert sqlite_tasks.take_turn(connection, 1, 3.1)

@@ -11,7 +11,7 @@ import pytest
 
 from lance_context_core import AsyncContextStore, ContextStore, Item, Message
 from lance_context_core.storage.lance import purge
-from lance_context_core.storage.wal import log as journals
+from lance_context_core.storage.wal import journal as journals
 
 SPAWN = multiprocessing.get_context("spawn")
 

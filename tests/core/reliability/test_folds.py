@@ -13,7 +13,7 @@ from efforts import in_proofs
 from lance_context_core.errors import StorageError
 from lance_context_core.messages import Message
 from lance_context_core.settings import JournalPolicy
-from lance_context_core.storage.wal import connection_pool, log
+from lance_context_core.storage.wal import connection_pool, journal
 from lance_context_core.types import Item
 
 FOLDING = [
@@ -252,7 +252,7 @@ def impatient(monkeypatch):
     """Who meets a lock of the journal waits a moment alone."""
     with monkeypatch.context() as patch:
         patch.setattr(connection_pool, "_PATIENCE_SECONDS", 0.2)
-        patch.setattr(log, "_PATIENCE_SECONDS", 0.2)
+        patch.setattr(journal, "_PATIENCE_SECONDS", 0.2)
         yield
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from lance_context_core.storage.wal.log import LOCK
+from lance_context_core.storage.wal.journal import LOCK
 from lance_context_core.storage.wal.sqlite import NAME as JOURNAL
 
 Entry = tuple[int, int, int]
