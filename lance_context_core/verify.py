@@ -204,10 +204,8 @@ class _Looked:
         try:
             if not await journal.exists():
                 return
-            found = await journal.ask(lambda one: one.execute("PRAGMA integrity_check").fetchall())
-            for (told,) in found:
-                if told != "ok":
-                    self.wrong("journal", str(journal.path), str(told), _RESTORE)
+            for fault in await journal.faults():
+                self.wrong("journal", str(journal.path), fault, _RESTORE)
             for part in await journal.parts():
                 await TableLog(journal, part.name, part.ref or None).view()
         except (ContextStoreError, OSError, ValueError) as error:

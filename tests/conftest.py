@@ -9,7 +9,7 @@ import naming
 import needs
 import pytest
 import slowest
-from core.conformance.backends import Backend, S3Server, local, memory
+from core.conformance.backends import Backend, LogInMemory, S3Server, local, memory
 from core.conformance.doubles import ManualClock, WordVectors
 from hypothesis import is_hypothesis_test, settings
 
@@ -165,6 +165,12 @@ def each_write_commits(monkeypatch):
 def local_backend(tmp_path) -> Backend:
     """A directory that does not exist yet."""
     return local(tmp_path / "store")
+
+
+@pytest.fixture
+def log_backend(tmp_path) -> Backend:
+    """A place in a directory for one store, whose log is not in a file."""
+    return LogInMemory(uri=str(tmp_path / "store"))
 
 
 @pytest.fixture

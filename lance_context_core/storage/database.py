@@ -36,7 +36,7 @@ from lance_context_core.storage.sql.predicates import all_of, at_or_after, at_or
 from lance_context_core.storage.table import Table
 from lance_context_core.storage.wal.entries import Entry, How, View
 from lance_context_core.storage.wal.journal import Journal
-from lance_context_core.storage.wal.sqlite import Part
+from lance_context_core.storage.wal.log import Part
 from lance_context_core.storage.wal.table_log import TableLog
 
 # What had been acknowledged by a moment, and was in no version of its table yet.

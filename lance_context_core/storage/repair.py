@@ -27,7 +27,7 @@ from lance_context_core.storage.names import shown_name
 from lance_context_core.storage.sql.predicates import in_list
 from lance_context_core.storage.wal.entries import Entry
 from lance_context_core.storage.wal.journal import Journal
-from lance_context_core.storage.wal.sqlite import Part
+from lance_context_core.storage.wal.log import Part
 from lance_context_core.storage.wal.table_log import State, TableLog
 
 # Which file of a table cannot be read, where the engine does not tell.

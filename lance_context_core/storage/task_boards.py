@@ -15,9 +15,8 @@ from lance_context_core.storage.lance.schema import KEY
 from lance_context_core.storage.names import new_revision, next_revision
 from lance_context_core.storage.sql.predicates import Clause
 from lance_context_core.storage.table import Table
-from lance_context_core.storage.wal import sqlite_tasks
 from lance_context_core.storage.wal.entries import Alike, How, New
-from lance_context_core.storage.wal.sqlite_tasks import Board, Index, Kept
+from lance_context_core.storage.wal.log import KeptItem, TaskRows
 from lance_context_core.storage.wal.transactions import Amending
 
 T = TypeVar("T")
@@ -59,12 +58,12 @@ class Rows(Protocol):
 class Changing:
     """One board in a transaction: what there is, and what is written of it."""
 
-    index: Index
+    index: TaskRows
     now: datetime
     rows: "Rows"
     new: list[New] = field(default_factory=list)
-    _before: dict[str, Kept | None] = field(default_factory=dict)
-    _now: dict[str, Kept] = field(default_factory=dict)
+    _before: dict[str, KeptItem | None] = field(default_factory=dict)
+    _now: dict[str, KeptItem] = field(default_factory=dict)
 
     def find(self, id: str) -> str | None:
         """A task, as JSON; None if there is none."""
@@ -119,20 +118,20 @@ class Changing:
         self.new.append(New.removing(self.rows.key(namespace, task["id"])))
         self.index.remove(task["id"], task["depends_on"])
 
-    def _note(self, found: Mapping[str, Kept]) -> list[str]:
+    def _note(self, found: Mapping[str, KeptItem]) -> list[str]:
         """Know these, which were looked up together."""
         for id, kept in found.items():
             # What was put has been looked up before that.
             self._before.setdefault(id, kept)
         return [*found]
 
-    def _after(self, before: Kept | None) -> Kept:
+    def _after(self, before: KeptItem | None) -> KeptItem:
         """What succeeds that, without its value."""
         if before is None:
-            return Kept(new_revision(), self.now.isoformat(), "")
+            return KeptItem(new_revision(), self.now.isoformat(), "")
         return before._replace(revision=next_revision(before.revision))
 
-    def _write(self, namespace: tuple[str, ...], key: str, kept: Kept, *, is_new: bool) -> None:
+    def _write(self, namespace: tuple[str, ...], key: str, kept: KeptItem, *, is_new: bool) -> None:
         row_key = self.rows.key(namespace, key)
         payload = self.rows.alike(namespace).encoded(
             texts={KEY: row_key, "id": key, "value": kept.value},
@@ -187,20 +186,37 @@ class Changer(Generic[T]):
             return WOULD_BLOCK
 
     def _work(self, at: Amending) -> tuple[Sequence[New], T]:
-        found = Index.valid(at.connection, at.table, at.token, self.board)
+        found = at.session.task_rows(at.table, at.token, self.board)
         if found is None:
             raise BehindError(at.table, at.token)
         changing = Changing(found, self.now, self.rows)
         outcome = self.decide(changing)
         if changing.new:
-            sqlite_tasks.follow(at.connection, at.table, at.token + 1)
+            at.session.follow_tasks(at.table, at.token + 1)
         return changing.new, outcome
 
     def _turn(self, at: Amending) -> tuple[Sequence[New], bool | None]:
         """Whether it is on us to make the index anew; None if it shows what the table holds."""
-        if Index.valid(at.connection, at.table, at.token, self.board) is not None:
+        if at.session.task_rows(at.table, at.token, self.board) is not None:
             return (), None
-        return (), sqlite_tasks.take_turn(at.connection, at.table, leases.ticks())
+        return (), at.session.take_turn(at.table, leases.ticks())
+
+
+@dataclass(slots=True)
+class _Board:
+    """All that is kept of a board."""
+
+    head: KeptItem | None = None
+    tasks: list[tuple[dict[str, Any], KeptItem]] = field(default_factory=list)
+    is_settled: bool = True
+
+    def put_into(self, rows: TaskRows | None) -> None:
+        """Have it in the rows of its tasks, which are there and empty."""
+        assert rows is not None  # They were begun anew in this transaction.
+        if self.head is not None:
+            rows.put_head(self.head, is_settled=self.is_settled)
+        for task, kept in self.tasks:
+            rows.put(task, kept)
 
 
 class BehindError(Exception):
@@ -216,12 +232,12 @@ async def _renew(
     """Make the index anew of what the table holds."""
     before = await table.access.view()
     rows = (await table.select(which, columns=_COLUMNS)).to_pylist()
-    boards: dict[str, Board] = {}
+    boards: dict[str, _Board] = {}
     for row in rows:
         if (name := board_of(row)) is None:
             continue
-        board = boards.setdefault(name, Board())
-        kept = Kept(row["revision"], row["created_at"].isoformat(), row["value"] or "{}")
+        board = boards.setdefault(name, _Board())
+        kept = KeptItem(row["revision"], row["created_at"].isoformat(), row["value"] or "{}")
         if row["namespace"].count("\0") == 1:
             board.head = kept
         else:
@@ -230,9 +246,11 @@ async def _renew(
         board.is_settled = is_settled([task for task, _ in board.tasks])
 
     def work(at: Amending) -> tuple[Sequence[New], None]:
-        sqlite_tasks.end_turn(at.connection, at.table)
+        at.session.end_turn(at.table)
         if before is not None and (at.table, at.token) == (before.table, before.token):
-            sqlite_tasks.renew(at.connection, at.table, at.token, boards)
+            at.session.renew_tasks(at.table, at.token)
+            for name, board in boards.items():
+                board.put_into(at.session.task_rows(at.table, at.token, name))
         return (), None
 
     await table.amend(work)

@@ -18,8 +18,8 @@ from lance_context_core.storage.locks import fencing
 from lance_context_core.storage.optimistic import FIRST_PENDING
 from lance_context_core.storage.task_boards import BehindError
 from lance_context_core.storage.wal.entries import Entry, New, View, decoded
+from lance_context_core.storage.wal.log import Part
 from lance_context_core.storage.wal.policy import JournalPolicy
-from lance_context_core.storage.wal.sqlite import Part
 from lance_context_core.storage.wal.table_log import TableLog
 from lance_context_core.storage.wal.transactions import Amending, NotKnownError
 

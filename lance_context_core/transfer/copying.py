@@ -18,7 +18,6 @@ from lance_context_core.storage.lance import relocation
 from lance_context_core.storage.lance.errors import translated
 from lance_context_core.storage.lance.locations import Directory, Files, copied, files_at, read
 from lance_context_core.storage.wal.journal import Journal
-from lance_context_core.storage.wal.sqlite import NAME as JOURNAL
 from lance_context_core.types import Progress
 from lance_context_core.versioning.locations import Whole, turn
 
@@ -82,8 +81,7 @@ async def _with_journal(
     if isinstance(goal, Directory):
         await held.enter_async_context(journal.alone())
         # What comes into the journal is of the tables' versions.
-        to = str(Path(goal.root, JOURNAL))
-        await journal.ask(lambda one: one.execute("VACUUM INTO ?", [to]))
+        await journal.copy_to(Path(goal.root))
         return
     attempts = Attempts("others kept writing small things to the store")
     while True:

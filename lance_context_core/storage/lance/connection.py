@@ -38,6 +38,7 @@ from lance_context_core.storage.repair import Lacking, Repair
 from lance_context_core.storage.wal.journal import Journal
 from lance_context_core.storage.wal.policy import JournalPolicy
 from lance_context_core.storage.wal.sqlite import NAME as JOURNAL
+from lance_context_core.storage.wal.sqlite_log import SqliteLog
 
 atexit.register(contention.rest_at_exit)  # Between the end of the loop and that of the engine.
 end_at_exit()  # Now that the engine is imported: before its own end.
@@ -87,12 +88,8 @@ class Connection:
         self.journal: Journal | None = None
         """Takes small writes; None where there can be none."""
         if (place := Path(self.uri)).is_absolute():
-            self.journal = Journal(
-                place,
-                journal,
-                is_synced=durability == "fsync",
-                life=self.life,
-            )
+            log = SqliteLog(place, is_synced=durability == "fsync", life=self.life)
+            self.journal = Journal(log, journal, place=str(place), life=self.life)
         self._mending: Repair | None = None
         if self.journal is not None:
             self._mending = Repair(

@@ -45,7 +45,9 @@ class InJournal:
         if self._n_changes % _LOOK_AT_LOG_EVERY == 0:
             await self._journal.keep_log_small()
         # Nothing is waited for from the commit on.
-        return await self._journal.transact(lambda way: lock_table.change(way, decide, resource))
+        return await self._journal.transact(
+            lambda session: lock_table.change(session, decide, resource)
+        )
 
     def change_now(
         self, decide: Callable[[LockTable], T], *, resource: str | None
@@ -53,7 +55,9 @@ class InJournal:
         """As `LockBackend.change_now`."""
         if (self._n_changes + 1) % _LOOK_AT_LOG_EVERY == 0:
             return WOULD_BLOCK
-        done = self._journal.transact_now(lambda way: lock_table.change(way, decide, resource))
+        done = self._journal.transact_now(
+            lambda session: lock_table.change(session, decide, resource)
+        )
         if done is not WOULD_BLOCK:
             self._n_changes += 1
         return done
@@ -62,7 +66,7 @@ class InJournal:
         """As `LockBackend.tickets`."""
         if not await self._journal.exists():
             return []
-        return await self._journal.ask(lambda way: lock_table.tickets(way, resource))
+        return await self._journal.ask(lambda session: session.lock_requests(resource))
 
 
 # Tickets in a table of the store, where there is no journal: each change is a conditional commit.

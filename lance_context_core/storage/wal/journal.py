@@ -7,105 +7,21 @@ others fold, and reads need no lock: the journal says which version of a table g
 """
 
 import asyncio
-import os
-import sqlite3
-import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, TypeVar
-from weakref import WeakValueDictionary
+from typing import TypeVar
 
 from lance_context_core._loop import WOULD_BLOCK, WouldBlock
-from lance_context_core._util.crowd import FairLock
 from lance_context_core.errors import StorageError
-from lance_context_core.storage.file_locks import is_shared, locked
 from lance_context_core.storage.lifecycle import Lifecycle
-from lance_context_core.storage.wal import sqlite
-from lance_context_core.storage.wal.connection_pool import ConnectionPool, Waiting, retry_busy
 from lance_context_core.storage.wal.entries import is_whole
+from lance_context_core.storage.wal.log import BusyError, LogSession, Part, Stored, WriteAheadLog
 from lance_context_core.storage.wal.log_reader import LogReaders
 from lance_context_core.storage.wal.policy import JournalPolicy
-from lance_context_core.storage.wal.sqlite import Part
 from lance_context_core.storage.wal.transactions import Transactions
-
-# The lock of a store: whoever commits to a table has it, and alone once there is a journal.
-
-LOCK = "journal.lock"
-"""The file that is locked, in the directory of the store."""
-
-
-_PATIENCE_SECONDS = 600
-"""How long a commit to a table waits for somebody else's, which may bring a million rows."""
-
-
-@asynccontextmanager
-async def held(
-    root: Path, *, shared: bool, refusal: Callable[[float], Exception]
-) -> AsyncIterator[None]:
-    """Have the lock of the store in that directory, which is made if it is absent.
-
-    Alone, or beside others who share it. Of those in this process who want it alone one at a time asks
-    the system for it, and the others queue behind. Raises a `refusal` of so many seconds where somebody
-    else has it for longer.
-    """
-    lock, seconds = root / LOCK, _PATIENCE_SECONDS
-    async with AsyncExitStack() as stack:
-        if not shared:
-            try:
-                await stack.enter_async_context(_queue(root).held(seconds))
-            except TimeoutError:
-                raise refusal(seconds) from None
-        if not lock.exists():
-            await asyncio.to_thread(_make, lock)
-        await stack.enter_async_context(
-            locked(lock, shared=shared, patience_seconds=seconds, refusal=lambda: refusal(seconds))
-        )
-        yield
-
-
-_mine: ContextVar[frozenset[Path]] = ContextVar("_mine", default=frozenset())
-"""The directories of which this task, or the one that began it, has the lock alone."""
-
-_queues: WeakValueDictionary[str, FairLock] = WeakValueDictionary()
-"""Those of this process who wait for the lock of a store, by its directory."""
-_queues_lock = threading.Lock()
-
-
-def _queue(root: Path) -> FairLock:
-    with _queues_lock:
-        return _queues.setdefault(str(root), FairLock())
-
-
-def _forget_queues() -> None:
-    """In a child: who waited before the fork does not wait there."""
-    global _queues_lock  # noqa: PLW0603 - another thread may have had it at the fork
-    _queues_lock = threading.Lock()
-    _queues.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_queues)
-
-
-def exists(root: Path) -> bool:
-    """Whether anybody has had the lock of the store in that directory."""
-    return (root / LOCK).exists()
-
-
-def make_root(root: Path) -> None:
-    """Make the directory of a store."""
-    with sqlite.translated_os(root):
-        root.mkdir(parents=True, exist_ok=True)
-
-
-def _make(lock: Path) -> None:
-    make_root(lock.parent)
-    with sqlite.translated_os(lock):
-        # Who may only read can wait for it too.
-        os.close(os.open(lock, os.O_RDONLY | os.O_CREAT, 0o666))
-
+from lance_context_core.storage.wal.waiting import Waiting, retry_busy
 
 # The journal while whoever commits to a table keeps all others from writing into it.
 
@@ -113,20 +29,17 @@ def _make(lock: Path) -> None:
 class ExclusiveSection:
     """The journal while nobody else writes into it."""
 
-    def __init__(
-        self, connection: sqlite3.Connection, path: Path, begin: Callable[[], Awaitable[None]]
-    ) -> None:
-        self._connection = connection
-        self._path = path
+    def __init__(self, session: LogSession, begin: Callable[[], Awaitable[None]]) -> None:
+        self._session = session
         self._begin = begin
 
     def note(self, part: Part, version: int) -> None:
         """As `TableLog.note`, of a change."""
-        self._do(sqlite.noted(part, version))
+        self._session.note(part, version)
 
     def forget(self, part: Part, last: int, version: int, *, tells_moments: bool) -> None:
         """As `TableLog.forget`."""
-        self._do(sqlite.forgotten(part, last, version, tells_moments=tells_moments))
+        self._session.forget(part, last, version, tells_moments=tells_moments)
 
     async def doubt(self, part: Part) -> int:
         """Do not know the version of a table, which has no entries, until one is noted.
@@ -135,73 +48,59 @@ class ExclusiveSection:
         to the table next must not meet entries that were folded before. Returns the version, which
         the journal keeps as that before; 0 if it was not known.
         """
-        with sqlite.translated(self._path):
-            found = self._connection.execute(sqlite.TABLE, part).fetchone()
-        self._do([(sqlite.DOUBTED, tuple(part))])
+        found = self._session.state(part)
+        self._session.doubt(part)
         await self._secure()
-        return 0 if found is None else max(int(found[1]), 0)
+        return 0 if found is None else max(found.version, 0)
 
     async def discard(self, part: Part) -> None:
         """Let go of a table, with its entries, whatever becomes of this process."""
-        self._do(sqlite.discarded(part))
+        self._session.discard(part)
         await self._secure()
 
     async def _secure(self) -> None:
-        with sqlite.translated(self._path):
-            self._connection.execute("COMMIT")
+        self._session.commit()
         await self._begin()
-
-    def _do(self, done: sqlite.Statements) -> None:
-        with sqlite.translated(self._path):
-            for statement, values in done:
-                self._connection.execute(statement, values)
 
 
 @asynccontextmanager
 async def exclusive_section(
-    ways: ConnectionPool,
-    waiting: Waiting,
-    path: Path,
-    require: Callable[[sqlite3.Connection], None],
+    log: WriteAheadLog, waiting: Waiting, require: Callable[[LogSession], None]
 ) -> AsyncIterator[ExclusiveSection]:
-    """Keep all others from writing into the journal at `path`, through a connection of one's own.
+    """Keep all others from writing into the log, through a session of one's own.
 
     Each transaction of it begins with what is to `require`, which may raise.
     """
-    await ways.opened()
-    connection = await ways.take()
+    await log.opened()
+    session = await log.take()
 
     async def begin() -> None:
-        await waiting.insist(_begin, connection, path, require)
+        await waiting.insist(_begin, session, require)
 
     try:
         await begin()
         try:
-            yield ExclusiveSection(connection, path, begin)
+            yield ExclusiveSection(session, begin)
         finally:
-            await waiting.insist(_end, connection, path)
+            await waiting.insist(_end, session)
     finally:
-        ways.give_back(connection)
+        log.give_back(session)
 
 
-def _begin(
-    connection: sqlite3.Connection, path: Path, require: Callable[[sqlite3.Connection], None]
-) -> None:
-    with sqlite.translated(path):
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            require(connection)
-        except BaseException:
-            connection.execute("ROLLBACK")
-            raise
+def _begin(session: LogSession, require: Callable[[LogSession], None]) -> None:
+    session.begin()
+    try:
+        require(session)
+    except BaseException:
+        session.undo()
+        raise
 
 
-def _end(connection: sqlite3.Connection, path: Path) -> None:
-    if not connection.in_transaction:
+def _end(session: LogSession) -> None:
+    if not session.in_transaction:
         return
     try:
-        with sqlite.translated(path):
-            connection.execute("COMMIT")
+        session.commit()
     except StorageError as error:
         # The table has it, and the journal does not know: it is seen after the next fold.
         raise StorageError(
@@ -209,10 +108,10 @@ def _end(connection: sqlite3.Connection, path: Path) -> None:
         ) from error
 
 
-T = TypeVar("T")
+_mine: ContextVar[frozenset[Path]] = ContextVar("_mine", default=frozenset())
+"""The places of the logs of which this task, or the one that began it, has the store alone."""
 
-_MOST_LOG_BYTES = 4 * 1024 * 1024
-"""What SQLite's log may grow to until it is moved into the database, which takes a millisecond or two."""
+T = TypeVar("T")
 
 _WIPE_SECONDS = 10
 """How long wiping waits for a moment without readers: they need microseconds, unless they are stopped."""
@@ -223,36 +122,27 @@ class Journal:
 
     def __init__(
         self,
-        root: Path,
+        log: WriteAheadLog,
         policy: JournalPolicy | None,
         *,
-        is_synced: bool,
+        place: object,
         life: Lifecycle,
     ) -> None:
-        """That of the store in the directory `root`; without a `policy` it takes nothing new.
+        """What `log` keeps of the store at that place; without a `policy` it takes nothing new.
 
-        Nor does it where nothing may be written, nor where other machines may have that directory: SQLite could not keep them apart.
+        Nor does it where nothing may be written, nor where the log could not keep all who write apart.
 
         It is used as long as `life` lasts.
         """
+        self.log = log
+        self.path = log.path
+        """Where it is, or would be."""
         self._policy = None if life.is_read_only else policy
-        self._has_others: bool | None = None
-        """Whether other machines may have the directory; None if nobody has asked."""
-        self._root = root
-        self.path = root / sqlite.NAME
-        """Where its file is, or would be."""
-        self._is_synced = is_synced
         self._life = life
-        self.mirrors = LogReaders(self.path)
-        self.waiting = Waiting(self.path)
-        self.ways = ConnectionPool(
-            self.path,
-            self.waiting,
-            is_synced=is_synced,
-            life=life,
-            on_loss=self.mirrors.clear,
-        )
-        self.transactions = Transactions(root, self.ways, self.mirrors, self.waiting)
+        self.mirrors = LogReaders(log.path)
+        log.on_loss = self.mirrors.clear
+        self.waiting = Waiting(log.path)
+        self.transactions = Transactions(place, log, self.mirrors, self.waiting)
 
     def on_break(self, forget: Callable[[Part], None]) -> None:
         """Have `forget` called where a table was changed otherwise than by entries that were seen."""
@@ -260,45 +150,50 @@ class Journal:
 
     async def is_locked(self) -> bool:
         """Whether whoever commits here has to have the store's lock."""
-        return await self.is_kept() or exists(self._root)
+        return await self.is_kept() or self.log.is_guarded()
 
     async def policy(self) -> JournalPolicy | None:
         """What it takes; None if it takes nothing new."""
         return self._policy if self._policy is not None and await self.is_kept() else None
 
     async def is_kept(self) -> bool:
-        """Whether its database can be used at all: no other machine may have the directory."""
-        if self._has_others is None:
-            self._has_others = await asyncio.to_thread(is_shared, self._root)
-        return not self._has_others
+        """As `WriteAheadLog.may_be_used`."""
+        return await self.log.may_be_used()
 
     # Reading
 
     async def parts(self) -> list[Part]:
         """The tables of which it holds something."""
-        statement = "SELECT DISTINCT name, ref FROM rows JOIN tables ON tables.id = rows.tbl"
-        return [Part(*row) for row in await self.asked(statement)]
+        return await self.asked(lambda session: session.parts_with_entries(), [])
 
     async def known(self) -> list[Part]:
         """The tables, each on each of its refs, of which it has noted a version."""
-        return [Part(*row) for row in await self.asked(sqlite.PARTS)]
+        return await self.asked(lambda session: session.parts(), [])
 
     @property
     def identity(self) -> object | None:
-        """Another one where the file was removed or replaced; None until it was looked at."""
-        return self.ways.identity
+        """Another one where it was removed or replaced; None until it was looked at."""
+        return self.log.identity
 
     async def refs(self, name: str) -> list[str]:
         """The refs of a table that it knows; empty for main."""
-        return [ref for (ref,) in await self.asked(sqlite.REFS, (name,))]
+        return await self.asked(lambda session: session.refs(name), [])
 
     async def removals(self, part: Part, after: int, until: int) -> dict[str, int]:
         """When rows of the table were removed in that time, by key, in microseconds; of the last month."""
-        return dict(await self.asked(sqlite.REMOVALS, (*part, after, until)))
+        return await self.asked(lambda session: session.removals(part, after, until), {})
 
     async def exists(self) -> bool:
         """Whether the store has a journal."""
-        return await self.ways.opened() is not None
+        return await self.log.opened() is not None
+
+    async def faults(self) -> list[str]:
+        """As `WriteAheadLog.faults`; the journal must exist."""
+        return await self.waiting.insist(self.log.faults)
+
+    async def copy_to(self, directory: Path) -> None:
+        """As `WriteAheadLog.copy_to`; the journal must exist."""
+        await self.waiting.insist(self.log.copy_to, directory)
 
     # Making and wiping it
 
@@ -310,10 +205,7 @@ class Journal:
         """
         self._life.require_writable()
         if not await self.exists():
-            await asyncio.to_thread(make_root, self._root)
-            # As who makes a table.
-            async with locked(self._root):
-                await self.ways.opened(is_made=True)
+            await self.log.make()
 
     async def wipe(self) -> bool:
         """Leave nothing of entries that were folded or discarded in the file or in memory.
@@ -321,14 +213,14 @@ class Journal:
         What is there stays. False if others kept reading it: something may be left in the file until
         the next time.
         """
-        with self.ways.lock:
+        with self.log.lock:
             self.mirrors.reduce_past()
-        if await self.ways.opened() is None:
+        if await self.log.opened() is None:
             return True
         async with self.alone():
             try:
-                await asyncio.to_thread(retry_busy, lambda: sqlite.wipe(self.path), _WIPE_SECONDS)
-            except sqlite.BusyError:
+                await asyncio.to_thread(retry_busy, self.log.wipe, _WIPE_SECONDS)
+            except BusyError:
                 return False
             return True
 
@@ -339,59 +231,60 @@ class Journal:
         these go. Raises StorageError if the journal cannot be used for another reason.
         """
         try:
-            rows = await self.asked(sqlite.ALL)
+            rows: list[Stored] = await self.asked(lambda session: session.all_entries(), [])
         except StorageError as error:
-            if not sqlite.is_lost(self.path, error):
+            if not self.log.is_lost(error):
                 raise
             self.close()
-            await asyncio.to_thread(sqlite.set_aside, self.path)
+            await asyncio.to_thread(self.log.set_aside)
             return str(error)
         lost = [row[0] for row in rows if not is_whole(*row)]
         if lost:
-            await self.transactions.commit(self.transactions.do(sqlite.lost(lost)))
+            change = self.transactions.transact(lambda session: session.lose(lost))
+            await self.transactions.commit(change)
         return f"{len(lost)} rows of the journal {str(self.path)!r} are damaged" if lost else ""
 
     async def keep_log_small(self) -> None:
-        """Move what is in the log into the database, if it has become much."""
-        if sqlite.log_bytes(self.path) > _MOST_LOG_BYTES:
-            await asyncio.to_thread(sqlite.checkpoint, self.path, is_synced=self._is_synced)
+        """As `WriteAheadLog.keep_small`."""
+        if not self.log.is_small():
+            await asyncio.to_thread(self.log.keep_small)
 
     async def shrink(self) -> None:
         """Give back the room of entries that were folded, if it is much; not now if others write."""
-        if await self.ways.opened() is None:
+        if await self.log.opened() is None:
             return
         async with self.alone():
-            with suppress(sqlite.BusyError):
-                await asyncio.to_thread(sqlite.shrink, self.path)
+            with suppress(BusyError):
+                await asyncio.to_thread(self.log.shrink)
 
-    # What else lives in its database
+    # What else is kept in it
 
-    async def transact(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    async def transact(self, work: Callable[[LogSession], T]) -> T:
         """Do `work`, which must be quick, in a transaction of its own; the journal must exist."""
         self._life.require_writable()
-        await self.ways.opened()
+        await self.log.opened()
         return await self.transactions.commit(self.transactions.transact(work))
 
-    def transact_now(self, work: Callable[[sqlite3.Connection], T]) -> T | WouldBlock:
+    def transact_now(self, work: Callable[[LogSession], T]) -> T | WouldBlock:
         """As `transact`, in any thread and without a wait; WOULD_BLOCK where one would have to wait."""
         self._life.require_writable()
         try:
-            if not self.ways.is_open():
+            if not self.log.is_open():
                 return WOULD_BLOCK
             return self.transactions.commit_now(self.transactions.transact(work))
-        except sqlite.BusyError:
+        except BusyError:
             return WOULD_BLOCK
 
-    async def ask(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    async def ask(self, work: Callable[[LogSession], T]) -> T:
         """Do `work`, which reads with one statement; the journal must exist."""
-        await self.ways.opened()
+        await self.log.opened()
         return await self.waiting.insist(self.transactions.ask, work)
 
-    async def asked(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """What the file says; nothing if there is none."""
-        if await self.ways.opened() is None:
-            return []
-        return await self.waiting.insist(self.transactions.asked, statement, values)
+    async def asked(self, work: Callable[[LogSession], T], absent: T) -> T:
+        """What `work` reads with one call; `absent` if there is no journal."""
+        if await self.log.opened() is None:
+            return absent
+        return await self.waiting.insist(self.transactions.asked, work, absent)
 
     # Locks
 
@@ -399,8 +292,8 @@ class Journal:
     async def alone(self) -> AsyncIterator[None]:
         """Commit to a table in here: nobody else does."""
         self._require()
-        async with held(self._root, shared=False, refusal=self.waiting.locked):
-            token = _mine.set(_mine.get() | {self._root})
+        async with self.log.held(shared=False, refusal=self.waiting.locked):
+            token = _mine.set(_mine.get() | {self.path})
             try:
                 yield
             finally:
@@ -410,21 +303,19 @@ class Journal:
     async def beside_others(self) -> AsyncIterator[None]:
         """Commit to a table in here, as others may who do so too. May stand in `alone`."""
         self._require()
-        if self._root in _mine.get():
+        if self.path in _mine.get():
             yield
             return
-        async with held(self._root, shared=True, refusal=self.waiting.locked):
+        async with self.log.held(shared=True, refusal=self.waiting.locked):
             yield
 
     def closed(self) -> AbstractAsyncContextManager[ExclusiveSection]:
         """Keep all others from writing into the journal; for who has the store's lock."""
-        return exclusive_section(
-            self.ways, self.waiting, self.path, self.transactions.require_fences
-        )
+        return exclusive_section(self.log, self.waiting, self.transactions.require_fences)
 
     def close(self) -> None:
         """Let go of the file; closing twice is no error."""
-        self.ways.close()
+        self.log.close()
 
     def _require(self) -> None:
         """Raise for a store that may not be written to, or whose directory a lock would make anew."""

@@ -1,16 +1,14 @@
 """What the journal holds, as this process saw it last: so that a look at it reads what is new alone."""
 
-import sqlite3
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from lance_context_core.errors import StorageError
-from lance_context_core.storage.wal import sqlite
 from lance_context_core.storage.wal.entries import Entry, Log, Logged, View, entry_of
-from lance_context_core.storage.wal.sqlite import Part
+from lance_context_core.storage.wal.log import DAMAGED, LogSession, Part, Stored
 
 # What was seen of the journal lately: who reads a page by its ids has it after it was folded, too.
 
@@ -195,7 +193,7 @@ class ManyError(Exception):
 
 
 class LogReaders:
-    """Those of the tables that were asked for last; for who has the lock of the connection."""
+    """Those of the tables that were asked for last; for who has the lock of the session."""
 
     def __init__(self, path: Path) -> None:
         """None yet, of the journal at `path`."""
@@ -205,41 +203,35 @@ class LogReaders:
         self._mirrors: OrderedDict[Part, LogReader] = OrderedDict()
         self._past = RecentEntries()
 
-    def now(self, connection: sqlite3.Connection | None, part: Part) -> LogReader | None:
+    def now(self, session: LogSession | None, part: Part) -> LogReader | None:
         """What there is of a table; None if there is nothing of it. Raises ManyError.
 
         Also for who is in a transaction.
         """
-        if connection is None:
+        if session is None:
             return None
+        if (known := self._mirrors.get(part)) is not None:
+            self._mirrors.move_to_end(part)
+        state = session.state(part)
+        if known is not None and known.state == state:
+            return known
+        if state is None:
+            self.drop(part)
+            return None
+        if session.in_transaction:
+            return self._read(session, part)
+        session.begin_reading()
         try:
-            if (known := self._mirrors.get(part)) is not None:
-                self._mirrors.move_to_end(part)
-            state = connection.execute(sqlite.TABLE, part).fetchone()
-            if known is not None and known.state == state:
-                return known
-            if state is None:
-                self.drop(part)
-                return None
-            if connection.in_transaction:
-                return self._read(connection, part)
-            connection.execute("BEGIN")
-            try:
-                return self._read(connection, part)
-            finally:
-                connection.execute("COMMIT")
-        except sqlite3.Error as error:
-            raise sqlite.meaning(self._path, error) from error
+            return self._read(session, part)
+        finally:
+            session.commit()
 
-    def prepare(self, connection: sqlite3.Connection | None, many: ManyError) -> bool:
+    def prepare(self, session: LogSession | None, many: ManyError) -> bool:
         """Read the next of those many entries, for the look that follows; whether there may be more."""
         mirror = self._mirrors.get(many.part)
-        if connection is None or mirror is None or mirror.id != many.id:
+        if session is None or mirror is None or mirror.id != many.id:
             return False
-        try:
-            new = _unread(connection, mirror, MOST_AT_ONCE)
-        except sqlite3.Error as error:
-            raise sqlite.meaning(self._path, error) from error
+        new = _unread(session, mirror, MOST_AT_ONCE)
         mirror.ahead += self._decoded(new)
         return len(new) == MOST_AT_ONCE
 
@@ -273,8 +265,8 @@ class LogReaders:
 
     # Helpers
 
-    def _read(self, connection: sqlite3.Connection, part: Part) -> LogReader | None:
-        state = connection.execute(sqlite.TABLE, part).fetchone()
+    def _read(self, session: LogSession, part: Part) -> LogReader | None:
+        state = session.state(part)
         if state is None:
             self.drop(part)
             return None
@@ -284,20 +276,18 @@ class LogReaders:
             mirror = self._begin(part, id)
         # An entry that was read is there until it is folded.
         ahead = [one for one in mirror.ahead if one.seq > folded]
-        new = _unread(connection, mirror, MOST_AT_ONCE + 1)
+        new = _unread(session, mirror, MOST_AT_ONCE + 1)
         if len(new) > MOST_AT_ONCE:
             raise ManyError(part, id)
         mirror.move(version, folded, folding, token, stamp, [*ahead, *self._decoded(new)])
         mirror.ahead = []
         return mirror
 
-    def _decoded(self, rows: Iterable[tuple[Any, ...]]) -> list[Entry]:
+    def _decoded(self, rows: Iterable[Stored]) -> list[Entry]:
         try:
             return [entry_of(*row) for row in rows]
         except ValueError as error:
-            raise StorageError(
-                f"the journal {str(self._path)!r} {sqlite.DAMAGED} ({error})"
-            ) from error
+            raise StorageError(f"the journal {str(self._path)!r} {DAMAGED} ({error})") from error
 
     def _begin(self, part: Part, id: int) -> LogReader:
         """A new one, of a table of which nothing is remembered."""
@@ -319,7 +309,7 @@ class LogReaders:
             forget(part)
 
 
-def _unread(connection: sqlite3.Connection, mirror: LogReader, most: int) -> list[tuple[Any, ...]]:
+def _unread(session: LogSession, mirror: LogReader, most: int) -> list[Stored]:
     """The first entries that were not read yet, as the file has them."""
     begin = mirror.ahead[-1].seq if mirror.ahead else mirror.last
-    return connection.execute(sqlite.ROWS, (mirror.id, begin, most)).fetchall()
+    return session.entries(mirror.id, begin, most)

@@ -10,7 +10,7 @@ import sqlite3
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -19,7 +19,7 @@ from urllib.parse import quote
 from lance_context_core.errors import StorageError, StoreFormatError
 from lance_context_core.storage.lance.durability import sync_each
 from lance_context_core.storage.wal import identity as identities
-from lance_context_core.storage.wal import sqlite_tasks
+from lance_context_core.storage.wal.log import DAMAGED, BusyError
 
 # How the journal's file is laid out, and how one of an earlier layout becomes one of this.
 
@@ -133,10 +133,6 @@ def _do(connection: sqlite3.Connection, statements: str) -> None:
 
 NAME = "journal.sqlite"
 """What the file is called, in the directory of the store."""
-
-
-class BusyError(Exception):
-    """Somebody else is writing at this moment: try again."""
 
 
 class Way(NamedTuple):
@@ -280,8 +276,11 @@ def log_bytes(path: Path) -> int:
         return 0
 
 
-def wipe(path: Path) -> None:
-    """Leave nothing of what was deleted in the file or in its log. Raises BusyError while others read."""
+def wipe(path: Path, forget: Callable[[sqlite3.Connection], None]) -> None:
+    """Leave nothing of what was deleted in the file or in its log. Raises BusyError while others read.
+
+    `forget` removes first what can be made again at any time.
+    """
     with translated(path):
         connection = sqlite3.connect(path, isolation_level=None, timeout=0)
         try:
@@ -290,47 +289,12 @@ def wipe(path: Path) -> None:
             connection.execute("PRAGMA temp_store=MEMORY")
             # It tells of versions that go with what is erased.
             connection.execute("DELETE FROM removals")
-            sqlite_tasks.forget(connection)
+            forget(connection)
             connection.execute("VACUUM")
             if connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
                 raise BusyError
         finally:
             connection.close()
-
-
-class Transaction:
-    """Commits what is done inside; or nothing of it, if that raises. May be entered again and again.
-
-    Raises BusyError, before anything is done, while somebody else has one.
-    """
-
-    # No generator: each small write enters one, which would cost as much as a row.
-    __slots__ = ("_connection", "_path")
-
-    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
-        """One of that connection to the journal at `path`."""
-        self._connection = connection
-        self._path = path
-
-    def __enter__(self) -> sqlite3.Connection:
-        try:
-            self._connection.execute("BEGIN IMMEDIATE")
-        except sqlite3.Error as error:
-            raise meaning(self._path, error) from error
-        return self._connection
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if error is None:
-            try:
-                self._connection.execute("COMMIT")
-            except sqlite3.Error as refusal:
-                error = refusal
-            else:
-                return
-        with suppress(sqlite3.Error):
-            self._connection.execute("ROLLBACK")
-        if isinstance(error, sqlite3.Error):
-            raise meaning(self._path, error) from error
 
 
 @contextmanager
@@ -364,11 +328,6 @@ def translated_os(path: Path) -> Iterator[None]:
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _UNKNOWN = "cannot be used: see what SQLite says of it"
 _NOT_OURS = "which is no journal of a store: move it away, or give the store another directory"
-DAMAGED = (
-    "is damaged: put it back from a copy, or call accept_loss(), and the store goes on without what "
-    "was not folded"
-)
-"""What is said of such a journal."""
 _MEANINGS = {
     sqlite3.SQLITE_FULL: "cannot be written, the disk is full: free some space",
     sqlite3.SQLITE_READONLY: "cannot be written: check who may write there, and beside it",
@@ -475,124 +434,17 @@ def _renew(connection: sqlite3.Connection, path: Path) -> None:
     if (written := format_of(connection)) == FORMAT:
         return
     try:
-        with Transaction(connection, path):
-            renew_layout(connection)
+        with translated(path):
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                renew_layout(connection)
+                connection.execute("COMMIT")
+            except BaseException:
+                with suppress(sqlite3.Error):
+                    connection.execute("ROLLBACK")
+                raise
     except StorageError as error:
         raise StorageError(
             f"the journal {str(path)!r} has format {written}, and cannot be brought to format "
             f"{FORMAT} here: open the store once where it may be written. {error}"
         ) from error
-
-
-# What the journal says to SQLite.
-
-
-class Part(NamedTuple):
-    """One table, on one ref."""
-
-    name: str
-    ref: str
-    """Empty for main."""
-
-
-TABLE = "SELECT id, version, folded, folding, token, stamp FROM tables WHERE name = ? AND ref = ?"
-REFS = "SELECT ref FROM tables WHERE name = ?"
-ROWS = (
-    "SELECT seq, how, key, payload, told, at, crc FROM rows WHERE tbl = ? AND seq > ? "
-    "ORDER BY seq LIMIT ?"
-)
-ALL = "SELECT seq, how, key, payload, told, at, crc FROM rows ORDER BY seq"
-INSERT = "INSERT INTO rows (tbl, how, key, payload, told, at, crc) VALUES (?, ?, ?, ?, ?, ?, ?)"
-PARTS = "SELECT name, ref FROM tables ORDER BY name, ref"
-AMENDED = (
-    "SELECT id, version, folded, folding, token, "
-    "(SELECT at FROM rows WHERE tbl = tables.id ORDER BY seq DESC LIMIT 1) "
-    "FROM tables WHERE name = ? AND ref = ?"
-)
-FULLNESS = (
-    "SELECT count(*), coalesce(sum(length(payload)), 0) FROM rows "
-    "WHERE tbl = (SELECT id FROM tables WHERE name = ? AND ref = ?)"
-)
-DOUBTED = "UPDATE tables SET version = -abs(version), stamp = stamp + 1 WHERE name = ? AND ref = ?"
-BEGUN = (
-    "UPDATE tables SET stamp = stamp + 1, folding = "
-    "coalesce((SELECT max(seq) FROM rows WHERE tbl = tables.id AND seq <= ?), folding) "
-    "WHERE name = ? AND ref = ?"
-)
-NAMES = (
-    "SELECT told, names.version FROM names JOIN tables ON tables.id = names.tbl "
-    "WHERE name = ? AND ref = ?"
-)
-FORGET_NAME = (
-    "DELETE FROM names WHERE version = ? "
-    "AND tbl = (SELECT id FROM tables WHERE name = ? AND ref = ?)"
-)
-REMOVALS = (
-    "SELECT key, at FROM removals JOIN tables ON tables.id = removals.tbl "
-    "WHERE name = ? AND ref = ? AND at > ? AND at <= ?"
-)
-CHANGED = "UPDATE tables SET token = token + 1, stamp = stamp + 1 WHERE id = ?"
-
-_MONTH = 31 * 24 * 3600 * 1_000_000
-"""For so long, in microseconds, it is known when rows were removed: as long as versions are kept."""
-
-Statements = Sequence[tuple[str, tuple[object, ...]]]
-
-
-def noted(part: Part, version: int, *, is_change: bool = True) -> Statements:
-    """Know a table, and the version that goes with its entries; it may hold what the one before held."""
-    # What was counted before the journal was made, or by one that was removed, is never met again.
-    first = time.time_ns() // 1000
-    statement = (
-        "INSERT INTO tables (name, ref, version, folded, folding, token, stamp) "
-        "VALUES (?, ?, ?, 0, 0, ?, ?) "
-        "ON CONFLICT (name, ref) DO UPDATE SET version = max(version, excluded.version), "
-        "token = token + ?, stamp = stamp + 1"
-    )
-    return [(statement, (*part, version, first, first, int(is_change)))]
-
-
-def forgotten(part: Part, last: int, version: int, *, tells_moments: bool) -> Statements:
-    """Let go of the entries up to `last`, which that version holds.
-
-    Where their writers were told of another one, that is known as this one from now on. If the
-    table `tells_moments`, it stays known when rows were removed.
-    """
-    names = (
-        "INSERT OR REPLACE INTO names SELECT DISTINCT tbl, told, ? FROM rows WHERE seq <= ? "
-        "AND tbl = (SELECT id FROM tables WHERE name = ? AND ref = ?) AND told <> ?"
-    )
-    removals = (
-        "INSERT INTO removals SELECT tbl, key, at FROM rows WHERE seq <= ? AND payload IS NULL "
-        "AND tbl = (SELECT id FROM tables WHERE name = ? AND ref = ?)"
-    )
-    past = "DELETE FROM removals WHERE at < ?"
-    rows = "DELETE FROM rows WHERE seq <= ? AND tbl = (SELECT id FROM tables WHERE name = ? AND ref = ?)"
-    table = (
-        "UPDATE tables SET version = ?, folded = max(folded, ?), stamp = stamp + 1 "
-        "WHERE name = ? AND ref = ?"
-    )
-    return [
-        (names, (version, last, *part, version)),
-        *([(removals, (last, *part))] if tells_moments else []),
-        (past, (time.time_ns() // 1000 - _MONTH,)),
-        (rows, (last, *part)),
-        (table, (version, last, *part)),
-    ]
-
-
-def lost(seqs: Sequence[int]) -> Statements:
-    """Let go of these rows, which cannot be read."""
-    changed = (
-        "UPDATE tables SET token = token + 1, stamp = stamp + 1 "
-        "WHERE id = (SELECT tbl FROM rows WHERE seq = ?)"
-    )
-    return [(one, (seq,)) for seq in seqs for one in (changed, "DELETE FROM rows WHERE seq = ?")]
-
-
-def discarded(part: Part) -> Statements:
-    """Let go of a table, with its entries."""
-    rows = "DELETE FROM rows WHERE tbl = (SELECT id FROM tables WHERE name = ? AND ref = ?)"
-    others = [rows.replace("FROM rows", f"FROM {one}") for one in ("names", "removals")]
-    gone = [(statement, (*part,)) for statement in (rows, *others)]
-    return [*gone, ("DELETE FROM tables WHERE name = ? AND ref = ?", (*part,))]

@@ -1,4 +1,4 @@
-"""What is known of tasks by what they are looked up by, beside the journal's entries that keep them.
+"""What is known of tasks by what they are looked up by, in the log's database.
 
 It is made of the items in which tasks are kept, and can be made again at any time: it counts while the
 table has the token that stands beside it. So it is no part of the journal's format, and bears its own
@@ -7,11 +7,13 @@ number in its names.
 
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any, Self
 
 from lance_context_core.storage.leases import Lease
+from lance_context_core.storage.wal.log import KeptItem
+from lance_context_core.storage.wal.sqlite import meaning
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS tasks_2 (
@@ -89,40 +91,23 @@ WHERE tbl = ? AND board = ? AND id = ?
 """
 
 
-class Kept(NamedTuple):
-    """An item that is kept of a board: its head, or a task."""
+class SqliteTasks:
+    """The tasks of one board, in a transaction; satisfies `TaskRows`."""
 
-    revision: int
-    created_at: str
-    value: str
-    """As JSON."""
-
-
-@dataclass(slots=True)
-class Board:
-    """All that is kept of a board."""
-
-    head: Kept | None = None
-    tasks: list[tuple[dict[str, Any], Kept]] = field(default_factory=list)
-    is_settled: bool = True
-
-
-class Index:
-    """The tasks of one board, in a transaction of the journal's database."""
-
-    def __init__(self, connection: sqlite3.Connection, tbl: int, board: str) -> None:
-        """Those of `board`, of the table that the journal knows by that number."""
-        self._do = connection.execute
+    def __init__(self, connection: sqlite3.Connection, path: Path, tbl: int, board: str) -> None:
+        """Those of `board`, of the table that the log at `path` knows by that number."""
+        self._connection = connection
+        self._path = path
         self._at = (tbl, board)
-        self.head: Kept | None = None
+        self.head: KeptItem | None = None
         """What is kept of the board itself."""
         self.is_settled = True
         """Whether its tasks are what they are to be as the others are; as far as is known."""
 
     @classmethod
     def valid(
-        cls, connection: sqlite3.Connection, tbl: int, token: int, board: str
-    ) -> "Index | None":
+        cls, connection: sqlite3.Connection, path: Path, tbl: int, token: int, board: str
+    ) -> Self | None:
         """That of a board; None if it does not show what the table holds, whose token is that."""
         try:
             found = connection.execute(_HEAD, (board, tbl)).fetchone()
@@ -132,23 +117,24 @@ class Index:
             return None
         if found is None or found[0] != token:
             return None
-        index = cls(connection, tbl, board)
+        index = cls(connection, path, tbl, board)
         if found[1] is not None:
-            index.is_settled, index.head = bool(found[1]), Kept(*found[2:])
+            index.is_settled, index.head = bool(found[1]), KeptItem(*found[2:])
         return index
 
-    def task(self, id: str) -> Kept | None:
+    def task(self, id: str) -> KeptItem | None:
         """What is kept of a task."""
         asked = (
             "SELECT revision, created_at, value FROM tasks_2 WHERE tbl = ? AND board = ? AND id = ?"
         )
-        return _kept(self._do(asked, (*self._at, id)).fetchone())
+        found = self._do(asked, (*self._at, id))
+        return KeptItem(*found[0]) if found else None
 
-    def parts(self, parent: str) -> dict[str, Kept]:
+    def parts(self, parent: str) -> dict[str, KeptItem]:
         """The subtasks of a task, in their order."""
         return _all(self._do(_PARTS_OF, (*self._at, parent)))
 
-    def dependents(self, id: str) -> dict[str, Kept]:
+    def dependents(self, id: str) -> dict[str, KeptItem]:
         """The tasks that depend on one."""
         return _all(self._do(_DEPENDENTS, (*self._at, id)))
 
@@ -168,7 +154,7 @@ class Index:
         )
         return [(id, Lease(*ends)) for id, *ends in self._do(asked, self._at)]
 
-    def next(self, limit: int) -> dict[str, Kept]:
+    def next(self, limit: int) -> dict[str, KeptItem]:
         """What is to be begun next, by id and in this order; `limit` of it at most."""
         return _all(self._do(_NEXT, (*self._at, limit)))
 
@@ -177,13 +163,13 @@ class Index:
         asked = "SELECT id FROM tasks_2 WHERE tbl = ? AND board = ? ORDER BY place, id"
         return [id for (id,) in self._do(asked, self._at)]
 
-    def put_head(self, kept: Kept, *, is_settled: bool = True) -> None:
+    def put_head(self, kept: KeptItem, *, is_settled: bool = True) -> None:
         """Have this kept of the board itself."""
         put = "INSERT OR REPLACE INTO task_heads_1 VALUES (?, ?, ?, ?, ?, ?)"
         self._do(put, (*self._at, *kept, is_settled))
 
     def put(
-        self, task: Mapping[str, Any], kept: Kept, *, is_new: bool = True, needs: bool = True
+        self, task: Mapping[str, Any], kept: KeptItem, *, is_new: bool = True, needs: bool = True
     ) -> None:
         """Have this task, in the place of the one with its id unless it `is_new`.
 
@@ -206,6 +192,12 @@ class Index:
         for one in needed:
             gone = "DELETE FROM task_needs_1 WHERE tbl = ? AND board = ? AND needed = ? AND id = ?"
             self._do(gone, (*self._at, one, id))
+
+    def _do(self, statement: str, values: Sequence[object]) -> list[Any]:
+        try:
+            return self._connection.execute(statement, values).fetchall()
+        except sqlite3.Error as error:
+            raise meaning(self._path, error) from error
 
 
 def follow(connection: sqlite3.Connection, tbl: int, token: int) -> None:
@@ -236,13 +228,8 @@ def end_turn(connection: sqlite3.Connection, tbl: int) -> None:
     connection.execute("DELETE FROM task_turns_1 WHERE tbl = ?", (tbl,))
 
 
-def renew(
-    connection: sqlite3.Connection,
-    tbl: int,
-    token: int,
-    boards: Mapping[str, "Board"],
-) -> None:
-    """Make it anew, of all boards that there are."""
+def renew(connection: sqlite3.Connection, tbl: int, token: int) -> None:
+    """As `LogSession.renew_tasks`."""
     for name in _OLD:
         connection.execute(f"DROP TABLE IF EXISTS {name}")
     for statement in _TABLES.split(";\n"):
@@ -251,12 +238,6 @@ def renew(
         # And of tables that are no more.
         gone = f"DELETE FROM {name} WHERE tbl = ? OR tbl NOT IN (SELECT id FROM tables)"
         connection.execute(gone, (tbl,))
-    for name, board in boards.items():
-        index = Index(connection, tbl, name)
-        if board.head is not None:
-            index.put_head(board.head, is_settled=board.is_settled)
-        for task, kept in board.tasks:
-            index.put(task, kept)
     follow(connection, tbl, token)
 
 
@@ -266,12 +247,8 @@ def forget(connection: sqlite3.Connection) -> None:
         connection.execute(f"DROP TABLE IF EXISTS {name}")
 
 
-def _kept(row: tuple[Any, ...] | None) -> Kept | None:
-    return None if row is None else Kept(*row)
-
-
-def _all(rows: Iterable[tuple[Any, ...]]) -> dict[str, Kept]:
-    return {id: Kept(*kept) for id, *kept in rows}
+def _all(rows: Iterable[tuple[Any, ...]]) -> dict[str, KeptItem]:
+    return {id: KeptItem(*kept) for id, *kept in rows}
 
 
 def _marks(values: Sequence[str]) -> str:

@@ -7,14 +7,13 @@ from contextvars import ContextVar
 from typing import NamedTuple, TypeVar
 
 from lance_context_core._loop import WOULD_BLOCK, WouldBlock
-from lance_context_core.storage.wal import sqlite
-from lance_context_core.storage.wal.connection_pool import retry_busy
 from lance_context_core.storage.wal.entries import New, News, View
 from lance_context_core.storage.wal.journal import ExclusiveSection, Journal
+from lance_context_core.storage.wal.log import BusyError, LogSession, Part, TableState
 from lance_context_core.storage.wal.log_reader import ManyError, Recalled
 from lance_context_core.storage.wal.policy import JournalPolicy
-from lance_context_core.storage.wal.sqlite import Part
 from lance_context_core.storage.wal.transactions import Amending
+from lance_context_core.storage.wal.waiting import retry_busy
 
 T = TypeVar("T")
 
@@ -57,7 +56,7 @@ class TableLog:
     def __init__(self, journal: Journal, name: str, ref: str | None) -> None:
         self.part = Part(name, ref or "")
         self._journal = journal
-        self._ways, self._waiting = journal.ways, journal.waiting
+        self._log, self._waiting = journal.log, journal.waiting
         self._transactions = journal.transactions
 
     async def policy(self) -> JournalPolicy | None:
@@ -66,13 +65,13 @@ class TableLog:
 
     async def exists(self) -> bool:
         """As `Journal.exists`."""
-        return await self._ways.opened() is not None
+        return await self._log.opened() is not None
 
     # Reading
 
     async def view(self) -> View | None:
         """What is in it, and which version of the table goes with that; None if it is not known."""
-        if await self._ways.opened() is None:
+        if await self._log.opened() is None:
             return None
         return await self._looked(lambda: self._waiting.insist(self._transactions.view, self.part))
 
@@ -81,7 +80,7 @@ class TableLog:
 
         None if the table is not known.
         """
-        if await self._ways.opened() is None:
+        if await self._log.opened() is None:
             return None
         return await self._looked(
             lambda: self._waiting.insist(self._transactions.news, self.part, token, last)
@@ -90,10 +89,10 @@ class TableLog:
     def news_now(self, token: int, last: int) -> News | None:
         """As `news`, in any thread and without a wait; None, too, where one would have to wait."""
         try:
-            if not self._ways.is_open():
+            if not self._log.is_open():
                 return None
             return self._transactions.news(self.part, token, last)
-        except (sqlite.BusyError, ManyError):
+        except (BusyError, ManyError):
             return None
 
     def on_break(self, forget: Callable[[], None]) -> None:
@@ -105,16 +104,14 @@ class TableLog:
 
         While somebody commits to it directly, or was killed at that, it is the one before.
         """
-        found = await self._journal.asked(sqlite.TABLE, self.part)
-        return abs(int(found[0][1])) if found else 0
+        found = await self._noted()
+        return abs(found.version) if found else 0
 
     async def state(self) -> State:
         """What is noted of the table, without the entries."""
-        found = await self._journal.asked(sqlite.TABLE, self.part)
-        if not found:
+        if (found := await self._noted()) is None:
             return State()
-        id, version, folded, folding, *_ = found[0]
-        return State(int(id), int(version), is_folding=folding > folded)
+        return State(found.table, found.version, is_folding=found.folding > found.folded)
 
     async def is_to_be_told(self) -> bool:
         """Whether there is a journal that has not noted any version of the table."""
@@ -122,13 +119,12 @@ class TableLog:
 
     async def fullness(self) -> tuple[int, int]:
         """How many entries there are, and their bytes."""
-        found = await self._journal.asked(sqlite.FULLNESS, self.part)
-        return found[0] if found else (0, 0)
+        return await self._journal.asked(lambda session: session.fullness(self.part), (0, 0))
 
     async def recall(self, seqs: Sequence[int]) -> Recalled:
         """What is known of the entries of those places, whatever has become of them."""
         await self.view()
-        with self._ways.lock:
+        with self._log.lock:
             return self._journal.mirrors.recall(self.part, seqs)
 
     async def names(self) -> dict[int, int]:
@@ -136,13 +132,13 @@ class TableLog:
 
         Mostly a later one, where a commit that brought nothing came between, such as a merge of files.
         """
-        return dict(await self._journal.asked(sqlite.NAMES, self.part))
+        return await self._journal.asked(lambda session: session.names(self.part), {})
 
     async def forget_names(self, kept: Collection[int]) -> None:
         """Forget that numbers meant versions which are gone: all older ones but the `kept`."""
         gone = {one for one in (await self.names()).values() if one < max(kept, default=0)}
         if gone := gone.difference(kept):
-            await self._do([(sqlite.FORGET_NAME, (one, *self.part)) for one in sorted(gone)])
+            await self._do(lambda session: session.forget_names(self.part, sorted(gone)))
 
     # Writing
 
@@ -162,7 +158,7 @@ class TableLog:
         It must be quick, and is called again where another process was writing. With `keeps_states`,
         rows that are changed or removed stay in the version that their write has returned.
         """
-        await self._ways.opened()
+        await self._log.opened()
         work = self._transactions.write(self.part, decide, keeps_states=keeps_states)
         return await self._looked(lambda: self._transactions.commit(work, then))
 
@@ -178,17 +174,17 @@ class TableLog:
 
         The states of rows are kept in those tables that are `keeping` them. Afterwards the `changes` are made as by `amend`, in the same transaction.
         """
-        await self._ways.opened()
+        await self._log.opened()
         work = self._transactions.write_all(parts, decide, changes, keeping=keeping)
         return await self._looked(lambda: self._transactions.commit(work))
 
     def write_now(self, decide: Callable[[View], Sequence[New] | None]) -> View | None:
         """As `write`, in any thread and without a wait; None, too, where one would have to wait."""
         try:
-            if not self._ways.is_open():
+            if not self._log.is_open():
                 return None
             return self._transactions.commit_now(self._transactions.write(self.part, decide))
-        except (sqlite.BusyError, ManyError):
+        except (BusyError, ManyError):
             return None
 
     async def amend(self, decide: Callable[[Amending], tuple[Sequence[New], T]]) -> T:
@@ -198,17 +194,17 @@ class TableLog:
         `NotKnownError` if the table or its version is not known; and what `decide` raises, which
         leaves all as it was.
         """
-        await self._ways.opened()
+        await self._log.opened()
         return await self._transactions.commit(self._transactions.amend(self.part, decide))
 
     def amend_now(self, decide: Callable[[Amending], tuple[Sequence[New], T]]) -> T | WouldBlock:
         """As `amend`, in any thread, where others are waited for; WOULD_BLOCK where that takes long."""
         work = self._transactions.amend(self.part, decide)
         try:
-            if not self._ways.is_open():
+            if not self._log.is_open():
                 return WOULD_BLOCK
             return retry_busy(lambda: self._transactions.commit_now(work), _SHORT_PATIENCE_SECONDS)
-        except sqlite.BusyError:
+        except BusyError:
             return WOULD_BLOCK
 
     # Folding and committing
@@ -226,15 +222,15 @@ class TableLog:
         if (section := self._closed()) is not None:
             section.note(self.part, version)
         else:
-            await self._do(sqlite.noted(self.part, version, is_change=is_change))
+            await self._do(lambda session: session.note(self.part, version, is_change=is_change))
 
     async def begin(self, last: int | None) -> View | None:
         """Say which entries are to be folded next, up to the `last`, and return these."""
         if self._closed() is None and await self.exists():
             until = _NO_END if last is None else last
-            await self._do([(sqlite.BEGUN, (until, *self.part))])
-            found = await self._journal.asked(sqlite.TABLE, self.part)
-            last = int(found[0][3]) if found else None
+            await self._do(lambda session: session.begin_flush(self.part, until))
+            found = await self._noted()
+            last = found.folding if found else None
         view = await self.view()
         return view if view is None or last is None else view.until(last)
 
@@ -243,8 +239,11 @@ class TableLog:
         if (section := self._closed()) is not None:
             section.forget(self.part, last, version, tells_moments=tells_moments)
         else:
-            done = sqlite.forgotten(self.part, last, version, tells_moments=tells_moments)
-            await self._do(done)
+            await self._do(
+                lambda session: session.forget(
+                    self.part, last, version, tells_moments=tells_moments
+                )
+            )
             await self._journal.keep_log_small()
 
     async def doubt(self) -> int:
@@ -257,7 +256,7 @@ class TableLog:
         if (section := self._closed()) is not None:
             await section.discard(self.part)
         elif await self.exists():
-            await self._do(sqlite.discarded(self.part))
+            await self._do(lambda session: session.discard(self.part))
 
     @asynccontextmanager
     async def folding(self) -> AsyncIterator[None]:
@@ -292,9 +291,12 @@ class TableLog:
 
     # Helpers
 
-    async def _do(self, done: sqlite.Statements) -> None:
-        """Say these, all or none."""
-        await self._transactions.commit(self._transactions.do(done))
+    async def _noted(self) -> TableState | None:
+        return await self._journal.asked(lambda session: session.state(self.part), None)
+
+    async def _do(self, change: Callable[[LogSession], None]) -> None:
+        """Do that, all or nothing of it."""
+        await self._transactions.commit(self._transactions.transact(change))
 
     async def _looked(self, look: Callable[[], Awaitable[T]]) -> T:
         """What `look` finds, which looks at a table; if much is new there, it is read in steps."""

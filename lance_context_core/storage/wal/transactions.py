@@ -1,23 +1,20 @@
 """What is read from the journal's file, and written into it: what comes at once in one transaction."""
 
 import asyncio
-import sqlite3
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from contextvars import copy_context
-from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from lance_context_core._util import cooperative as steps
 from lance_context_core.storage.locks import fencing, lock_table
-from lance_context_core.storage.wal import sqlite
-from lance_context_core.storage.wal.connection_pool import ConnectionPool, Waiting
 from lance_context_core.storage.wal.entries import Entry, New, News, View, checksum
+from lance_context_core.storage.wal.log import BusyError, LogSession, Part, Unplaced, WriteAheadLog
 from lance_context_core.storage.wal.log_reader import LogReader, LogReaders, ManyError
-from lance_context_core.storage.wal.sqlite import Part
+from lance_context_core.storage.wal.waiting import Waiting
 
 T = TypeVar("T")
 
@@ -29,16 +26,16 @@ class NotKnownError(Exception):
 class Amending(NamedTuple):
     """What a change is given that looks at what is kept beside the entries of a table."""
 
-    connection: sqlite3.Connection
+    session: LogSession
     table: int
     """As `View.table`."""
     token: int
     """That of the table before the change; after it, if it writes anything, it is one more."""
 
 
-Work = Callable[[sqlite3.Connection | None], T]
-"""One write: it has the connection while nobody else does, in a transaction, and is all or nothing. None
-means that there is no file at this moment."""
+Work = Callable[[LogSession | None], T]
+"""One write: it has the session while nobody else does, in a transaction, and is all or nothing. None
+means that there is no log at this moment."""
 
 
 Then = Callable[[T], None]
@@ -53,7 +50,7 @@ class _Brought(Generic[T]):
     def __init__(
         self, work: Work[T], then: Then[T] | None, done: "asyncio.Future[None] | None" = None
     ) -> None:
-        """`done` is of a task that waits for it; a thread waits for the lock of the connection."""
+        """`done` is of a task that waits for it; a thread waits for the lock of the log."""
         self._work = work
         self._then = then
         # Whoever commits it, it depends on the locks of the one who brought it.
@@ -65,11 +62,11 @@ class _Brought(Generic[T]):
         self.outcome: T | None = None
         self.error: Exception | None = None
 
-    def do(self, connection: sqlite3.Connection | None) -> None:
+    def do(self, session: LogSession | None) -> None:
         """Do it; what it raises is kept."""
         self.error = None
         try:
-            self.outcome = self._context.run(self._work, connection)
+            self.outcome = self._context.run(self._work, session)
         except Exception as error:  # noqa: BLE001 - it is raised where it was brought
             self.error = error
 
@@ -146,12 +143,11 @@ class Transactions:
     """
 
     def __init__(
-        self, root: Path, ways: ConnectionPool, mirrors: LogReaders, waiting: Waiting
+        self, place: object, log: WriteAheadLog, mirrors: LogReaders, waiting: Waiting
     ) -> None:
-        """Those with the journal of the store in the directory `root`."""
-        self._root = root
-        self._path = root / sqlite.NAME
-        self._ways = ways
+        """Those with that log of the store at that place, as fences name it."""
+        self._place = place
+        self._log = log
         self._mirrors = mirrors
         self._waiting = waiting
         self._brought: deque[_Brought[Any]] = deque()
@@ -162,38 +158,30 @@ class Transactions:
 
     def view(self, part: Part) -> View | None:
         """What it holds of a table; None of one that it does not know."""
-        with self._ways.lock:
-            mirror = self._mirrors.now(self._ways.connection, part)
+        with self._log.lock:
+            mirror = self._mirrors.now(self._log.session, part)
             return None if mirror is None else mirror.view
 
     def news(self, part: Part, token: int, last: int) -> News | None:
         """As `TableLog.news`."""
-        with self._ways.lock:
-            mirror = self._mirrors.now(self._ways.connection, part)
+        with self._log.lock:
+            mirror = self._mirrors.now(self._log.session, part)
             return None if mirror is None else News(mirror.view, mirror.since(token, last))
 
     def prepare(self, many: ManyError) -> bool:
         """As `LogReaders.prepare`."""
-        with self._ways.lock:
-            return self._mirrors.prepare(self._ways.connection, many)
+        with self._log.lock:
+            return self._mirrors.prepare(self._log.session, many)
 
-    def ask(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    def ask(self, work: Callable[[LogSession], T]) -> T:
         """Do `work`, which reads with one statement."""
-        with self._ways.lock:
-            try:
-                return work(self._ways.shared())
-            except sqlite3.Error as error:
-                raise sqlite.meaning(self._path, error) from error
+        with self._log.lock:
+            return work(self._log.shared())
 
-    def asked(self, statement: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
-        """What the file says; nothing if there is none."""
-        with self._ways.lock:
-            if (connection := self._ways.connection) is None:
-                return []
-            try:
-                return connection.execute(statement, values).fetchall()
-            except sqlite3.Error as error:
-                raise sqlite.meaning(self._path, error) from error
+    def asked(self, work: Callable[[LogSession], T], absent: T) -> T:
+        """As `ask`; `absent` if there is no log."""
+        with self._log.lock:
+            return absent if (session := self._log.session) is None else work(session)
 
     # Writes
 
@@ -206,17 +194,17 @@ class Transactions:
     ) -> Work[View | None]:
         """As `TableLog.write`."""
 
-        def work(connection: sqlite3.Connection | None) -> View | None:
-            if connection is None:
+        def work(session: LogSession | None) -> View | None:
+            if session is None:
                 return None
-            self.require_fences(connection)
-            mirror = self._mirrors.now(connection, part)
+            self.require_fences(session)
+            mirror = self._mirrors.now(session, part)
             if mirror is None or not (view := mirror.view).version:
                 return None
             if (new := decide(view)) is None:
                 return None
             # Nothing here fails any more. Those who write behind it in the same transaction see it.
-            mirror.add(_inserted(connection, mirror, new, keeps_states=keeps_states))
+            mirror.add(_inserted(session, mirror, new, keeps_states=keeps_states))
             return mirror.view
 
         return work
@@ -231,24 +219,24 @@ class Transactions:
     ) -> Work[Sequence[View] | None]:
         """As `TableLog.write_all`."""
 
-        def work(connection: sqlite3.Connection | None) -> Sequence[View] | None:
-            if connection is None:
+        def work(session: LogSession | None) -> Sequence[View] | None:
+            if session is None:
                 return None
-            self.require_fences(connection)
+            self.require_fences(session)
             mirrors: list[LogReader] = []
             for part in parts:
-                mirror = self._mirrors.now(connection, part)
+                mirror = self._mirrors.now(session, part)
                 if mirror is None or not mirror.view.version:
                     return None
                 mirrors.append(mirror)
             if (new := decide([mirror.view for mirror in mirrors])) is None:
                 return None
             written = [
-                _inserted(connection, mirror, some, keeps_states=part in keeping)
+                _inserted(session, mirror, some, keeps_states=part in keeping)
                 for part, mirror, some in zip(parts, mirrors, new, strict=True)
             ]
             for part, change in changes:
-                _amended(connection, part, change)
+                _amended(session, part, change)
             # As by `write`.
             for mirror, entries in zip(mirrors, written, strict=True):
                 mirror.add(entries)
@@ -259,63 +247,54 @@ class Transactions:
     def amend(self, part: Part, decide: Callable[[Amending], tuple[Sequence[New], T]]) -> Work[T]:
         """As `TableLog.amend`."""
 
-        def work(connection: sqlite3.Connection | None) -> T:
-            if connection is None:
+        def work(session: LogSession | None) -> T:
+            if session is None:
                 raise NotKnownError
-            self.require_fences(connection)
-            return _amended(connection, part, decide)
+            self.require_fences(session)
+            return _amended(session, part, decide)
 
         return work
 
-    def do(self, done: sqlite.Statements) -> Work[None]:
-        """Say these."""
-
-        def say(connection: sqlite3.Connection) -> None:
-            for statement, values in done:
-                connection.execute(statement, values)
-
-        return self.transact(say)
-
-    def transact(self, do: Callable[[sqlite3.Connection], T]) -> Work[T]:
+    def transact(self, do: Callable[[LogSession], T]) -> Work[T]:
         """Whatever `do` does. Raises StorageError where the file has just gone."""
 
-        def work(connection: sqlite3.Connection | None) -> T:
-            return do(self._ways.shared() if connection is None else connection)
+        def work(session: LogSession | None) -> T:
+            return do(self._log.shared() if session is None else session)
 
         return work
 
-    def require_fences(self, connection: sqlite3.Connection) -> None:
+    def require_fences(self, session: LogSession) -> None:
         """Raise StaleLockError if a lock that this task's writes depend on is held no more."""
         if fencing.are_any():
-            for fence in fencing.at(str(self._root)):
-                lock_table.require(connection, fence)
+            for fence in fencing.at(self._place):
+                lock_table.require(session, fence)
 
     # Committing
 
     def commit_now(self, work: Work[T], then: Then[T] | None = None) -> T:
         """Do `work` at once, in any thread; with what others have brought until it may begin."""
-        if not self._brought and self._ways.lock.acquire(blocking=False):
+        if not self._brought and self._log.lock.acquire(blocking=False):
             try:
                 outcome = self._commit_alone(work)
                 if then is not None:
                     then(outcome)
                 return outcome
             finally:
-                self._ways.lock.release()
+                self._log.lock.release()
         self._brought.append(mine := _Brought(work, then))
-        with self._ways.lock:
+        with self._log.lock:
             while not mine.is_done:
                 self._commit_brought(mine)
         return mine.result()
 
     def _commit_alone(self, work: Work[T]) -> T:
-        """Commit one write by itself; for who has the lock of the connection."""
-        if (transaction := self._ways.transaction) is None:
+        """Commit one write by itself; for who has the lock of the session."""
+        if (transaction := self._log.transaction) is None:
             return work(None)
         is_done = False
         try:
-            with transaction as connection:
-                outcome = work(connection)
+            with transaction as session:
+                outcome = work(session)
                 is_done = True
         except BaseException:
             if is_done:
@@ -337,7 +316,7 @@ class Transactions:
                 if now.first is None:
                     now.first = task
                     now.loop.call_soon(self._come_round)
-                with suppress(sqlite.BusyError):
+                with suppress(BusyError):
                     return self.commit_now(work, then)
         mine = _Brought(work, then, done := now.loop.create_future())
         mine.until = time.monotonic() + self._waiting.patience_seconds
@@ -368,7 +347,7 @@ class Transactions:
         now = self._round()
         try:
             n_done = self._waiting.at_first(self._commit_waiting)
-        except sqlite.BusyError:
+        except BusyError:
             now.pause_seconds = self._waiting.longer(now.pause_seconds)
             self._refuse_late(now.loop)
             now.loop.call_later(now.pause_seconds, self._flush)
@@ -379,7 +358,7 @@ class Transactions:
             now.loop.call_soon(self._flush)
 
     def _commit_waiting(self) -> int:
-        with self._ways.lock:
+        with self._log.lock:
             return self._commit_brought() if self._brought else 0
 
     def _refuse_late(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -391,7 +370,7 @@ class Transactions:
                     late.end(self._waiting.locked(self._waiting.patience_seconds))
 
     def _commit_brought(self, mine: _Brought[Any] | None = None) -> int:
-        """Commit of what waits as much as one turn may take; for who has the lock of the connection.
+        """Commit of what waits as much as one turn may take; for who has the lock of the session.
 
         Returns how many writes that was. Raises BusyError, and then all but `mine` wait as before.
         """
@@ -402,7 +381,7 @@ class Transactions:
             if begun:
                 # Those who came later have seen what is undone.
                 self._mirrors.clear()
-            if isinstance(error, Exception) and not isinstance(error, sqlite.BusyError):
+            if isinstance(error, Exception) and not isinstance(error, BusyError):
                 for one in begun or self._all_brought():
                     one.end(error)
                 return len(begun)
@@ -418,35 +397,33 @@ class Transactions:
 
     def _do_brought(self, begun: list[_Brought[Any]]) -> None:
         """Do what waits in one transaction; `begun` gets what was begun, also where that fails."""
-        if (transaction := self._ways.transaction) is None:
+        if (transaction := self._log.transaction) is None:
             for one in self._all_brought():
                 begun.append(one)
                 one.do(None)
             return
-        with transaction as connection:
+        with transaction as session:
             end = steps.end_of_turn()
             begun.append(one := self._brought.popleft())
             if not self._brought:
-                one.do(connection)
+                one.do(session)
                 if one.error is not None:
                     raise one.error
                 return
-            self._do_apart(one, connection)
+            self._do_apart(one, session)
             while self._brought and not steps.is_over(end):
                 begun.append(one := self._brought.popleft())
-                self._do_apart(one, connection)
+                self._do_apart(one, session)
 
-    def _do_apart(self, one: _Brought[Any], connection: sqlite3.Connection) -> None:
+    def _do_apart(self, one: _Brought[Any], session: LogSession) -> None:
         """Do one write of several: what it raises undoes nothing of the others."""
-        connection.execute("SAVEPOINT one")
-        one.do(connection)
+        session.save()
+        one.do(session)
         if one.error is not None:
-            if not connection.in_transaction:
-                raise one.error  # SQLite has undone all of it.
-            if isinstance(one.error, sqlite3.Error):
-                one.error = sqlite.meaning(self._path, one.error)
-            connection.execute("ROLLBACK TO one")
-        connection.execute("RELEASE one")
+            if not session.in_transaction:
+                raise one.error  # All of it is undone.
+            session.undo_to_save()
+        session.release()
 
     def _all_brought(self) -> list[_Brought[Any]]:
         """All that waits, which is to be told at once."""
@@ -457,7 +434,7 @@ class Transactions:
 
 
 def _inserted(
-    connection: sqlite3.Connection, mirror: LogReader, new: Sequence[New], *, keeps_states: bool
+    session: LogSession, mirror: LogReader, new: Sequence[New], *, keeps_states: bool
 ) -> list[Entry]:
     """The entries, which are behind all others of the table once the transaction is committed.
 
@@ -466,35 +443,32 @@ def _inserted(
     told = mirror.view.told_beside([one.key for one in new] if keeps_states else ())
     # In the order of the entries, also where the clock was set back.
     at = max(time.time_ns() // 1000, mirror.last_at)
-    written = []
-    for one in new:
-        crc = checksum(one.how, one.key, one.payload)
-        values = (mirror.id, one.how, one.key, one.payload, told, at, crc)
-        seq = connection.execute(sqlite.INSERT, values).lastrowid or 0
-        written.append(Entry(seq, one.how, one.key, one.row, len(one.payload or b""), told, at))
-    if written:
-        connection.execute(sqlite.CHANGED, (mirror.id,))
-    return written
+    places = session.insert(mirror.id, [_unplaced(one, told, at) for one in new])
+    if places:
+        session.change(mirror.id)
+    return [
+        Entry(place, one.how, one.key, one.row, len(one.payload or b""), told, at)
+        for place, one in zip(places, new, strict=True)
+    ]
 
 
 def _amended(
-    connection: sqlite3.Connection,
+    session: LogSession,
     part: Part,
     decide: Callable[[Amending], tuple[Sequence[New], T]],
 ) -> T:
-    state = connection.execute(sqlite.AMENDED, part).fetchone()
-    if state is None or state[1] <= 0:
+    state = session.state(part)
+    if state is None or state.version <= 0:
         raise NotKnownError
-    id, version, folded, folding, token, last = state
-    new, outcome = decide(Amending(connection, id, token))
-    # As `View.next_told`.
-    told = version + 1 + (folding > folded)
-    at = max(time.time_ns() // 1000, last or 0)
+    new, outcome = decide(Amending(session, state.table, state.token))
     if new:
-        values = []
-        for one in new:
-            crc = checksum(one.how, one.key, one.payload)
-            values.append((id, one.how, one.key, one.payload, told, at, crc))
-        connection.executemany(sqlite.INSERT, values)
-        connection.execute(sqlite.CHANGED, (id,))
+        # As `View.next_told`.
+        told = state.version + 1 + (state.folding > state.folded)
+        at = max(time.time_ns() // 1000, session.last_at(state.table))
+        session.insert(state.table, [_unplaced(one, told, at) for one in new])
+        session.change(state.table)
     return outcome
+
+
+def _unplaced(one: New, told: int, at: int) -> Unplaced:
+    return one.how, one.key, one.payload, told, at, checksum(one.how, one.key, one.payload)

@@ -8,7 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
+from core.storage.wal.log_in_memory import MemoryLog
+
+from lance_context_core.storage.lance import connection
 from lance_context_core.store.store import AsyncContextStore
 from lance_context_core.sync import ContextStore
 
@@ -23,6 +27,14 @@ class Backend:
     def open(self, **options: Any) -> AsyncContextStore:
         """A store there; another call opens the same one again, unless it is in memory."""
         return ContextStore.open(self.uri, storage_options=self.storage_options, **options).aio
+
+
+class LogInMemory(Backend):
+    """A directory whose log is the one that the tests keep in memory, for all stores of this process."""
+
+    def open(self, **options: Any) -> AsyncContextStore:
+        with patch.object(connection, "SqliteLog", MemoryLog):
+            return super().open(**options)
 
 
 def local(directory: Path) -> Backend:

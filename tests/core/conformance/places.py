@@ -19,6 +19,8 @@ PLACES_IN_CHECK = [("local", "sync")]
 """The blocking API goes through the asynchronous one; memory, where each write is a commit, costs twice as
 much, and is run by those that say `anywhere`."""
 S3 = ("s3", "async")
+LOG = ("log", "async")
+"""A directory with a log that is not SQLite's: nothing above the log may know which one it has."""
 FEWER_PLACES = {
     "anywhere": [("local", "async"), ("memory", "sync")],
     "local": [("local", "async")],
@@ -54,7 +56,11 @@ def places_of(test, effort):
     marks = (name for name in FEWER_PLACES if test.get_closest_marker(name))
     usual = PLACES_IN_CHECK if effort == "check" else PLACES
     places = FEWER_PLACES.get(next(marks, ""), usual)
-    return [*places, S3] if test.originalname in SHIPPED_ON_S3 else places
+    if effort == "proofs":
+        places = [*places, LOG]
+    if test.originalname not in SHIPPED_ON_S3:
+        return places
+    return [*dict.fromkeys([*places, LOG, S3])] if effort != "check" else [*places, S3]
 
 
 class InEachPlace:

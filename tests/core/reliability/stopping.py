@@ -112,7 +112,7 @@ def _after_commit(stop, is_meant):
 
 
 def _in_transaction(stop, is_meant):
-    forget, do = TableLog.forget, Transactions.do
+    forget, do = TableLog.forget, Transactions.transact
 
     def unfinished(self, done):
         work = do(self, done)
@@ -125,9 +125,9 @@ def _in_transaction(stop, is_meant):
 
     async def begin_to_forget(self, *args, **more):
         if is_meant(self):
-            Transactions.do = unfinished
+            Transactions.transact = unfinished
         await forget(self, *args, **more)
-        Transactions.do = do
+        Transactions.transact = do
 
     TableLog.forget = begin_to_forget
 

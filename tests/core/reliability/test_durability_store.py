@@ -135,7 +135,7 @@ async def test_the_journal_is_synced_by_sqlite_before_a_call_returns(
         await store.history.append("a", Message.user("tea"), session_id="s")
         journal = store._resources.database.connection.journal
         assert await journal.parts()
-        (told,) = journal.ways.shared().execute("PRAGMA synchronous").fetchone()
+        (told,) = journal.log.shared().connection.execute("PRAGMA synchronous").fetchone()
     assert told == synchronous  # FULL, or NORMAL: https://www.sqlite.org/pragma.html
 
 

@@ -13,7 +13,7 @@ from efforts import in_proofs
 from lance_context_core.errors import StorageError
 from lance_context_core.messages import Message
 from lance_context_core.settings import JournalPolicy
-from lance_context_core.storage.wal import connection_pool, journal
+from lance_context_core.storage.wal import store_lock, waiting
 from lance_context_core.types import Item
 
 FOLDING = [
@@ -251,8 +251,8 @@ async def test_upkeep_that_is_killed_before_the_journal_knows_of_it_costs_nobody
 def impatient(monkeypatch):
     """Who meets a lock of the journal waits a moment alone."""
     with monkeypatch.context() as patch:
-        patch.setattr(connection_pool, "_PATIENCE_SECONDS", 0.2)
-        patch.setattr(journal, "_PATIENCE_SECONDS", 0.2)
+        patch.setattr(waiting, "_PATIENCE_SECONDS", 0.2)
+        patch.setattr(store_lock, "_PATIENCE_SECONDS", 0.2)
         yield
 
 

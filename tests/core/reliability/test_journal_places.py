@@ -21,7 +21,7 @@ from lance_context_core import AsyncContextStore, ContextStore, Item, Message, S
 from lance_context_core.errors import StoreClosedError, StoreFormatError
 from lance_context_core.settings import JournalPolicy
 from lance_context_core.storage import file_locks
-from lance_context_core.storage.wal import connection_pool, sqlite
+from lance_context_core.storage.wal import sqlite, waiting
 
 
 @pytest.fixture
@@ -567,7 +567,7 @@ async def test_a_process_that_is_stopped_with_the_lock_is_an_error_of_writes_alo
     place, monkeypatch
 ):
     await made(place)
-    monkeypatch.setattr(connection_pool, "_PATIENCE_SECONDS", 0.3)
+    monkeypatch.setattr(waiting, "_PATIENCE_SECONDS", 0.3)
     path = place / "journal.sqlite"
     with process(STOP_WITH_THE_LOCK, path) as stopped:
         assert await asyncio.to_thread(stopped.stdout.readline) == "locked\n"

@@ -12,7 +12,7 @@ import pytest
 from core.reliability.rights import run
 
 from lance_context_core import ContextStore, Item, StorageError
-from lance_context_core.storage.wal import connection_pool
+from lance_context_core.storage.wal import waiting
 
 KEYS = [(("n",), "a"), (("n",), "b")]
 N_ACKNOWLEDGED = 40
@@ -59,7 +59,7 @@ WRITES = {
 def test_a_journal_that_stays_locked_is_an_error_and_nothing_is_written(
     kv, tmp_path, monkeypatch, way
 ):
-    monkeypatch.setattr(connection_pool, "_PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(waiting, "_PATIENCE_SECONDS", 0.2)
     with locked(tmp_path), pytest.raises(StorageError, match=r"locked by another process.*end it"):
         WRITES[way](kv)
     assert values(kv) == [1, None]
@@ -86,7 +86,7 @@ def test_a_journal_without_room_is_an_error_that_names_it_and_nothing_is_written
         "write": lambda: kv.write(deletes=KEYS[:1], puts=[item("b", 2, "tea " * 10_000)]),
     }[way]
     journal = kv._aio._resources.database.connection.journal
-    connection = journal.ways.connection
+    connection = journal.log.session.connection
     # What SQLite says is what it says of a full disk.
     connection.execute("PRAGMA max_page_count = 1")
     with pytest.raises(StorageError, match=r"journal.sqlite'.*disk is full: free some space"):

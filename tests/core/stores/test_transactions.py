@@ -221,13 +221,13 @@ def test_one_transaction_is_one_change_of_the_log(store):
     write_everything(store)
     journal = store.aio._resources.database.connection.journal
     statements = []
-    journal.ways.connection.set_trace_callback(statements.append)
+    journal.log.session.connection.set_trace_callback(statements.append)
     with store.transaction() as tx:
         tx.history.append("a", Message.user("one"), session_id="1")
         tx.memory.add([Message.user("two")], user_id="ada")
         tx.kv().put([item(n=1), item("b", n=2)])
         tx.vectors().upsert([Document(id="e", text="a text")])
-    journal.ways.connection.set_trace_callback(None)
+    journal.log.session.connection.set_trace_callback(None)
     inserts = [one for one in statements if one.startswith("INSERT INTO rows")]
     first, last = statements.index(inserts[0]), statements.index(inserts[-1])
     assert len(inserts) == 5
@@ -439,9 +439,9 @@ with ContextStore.open(sys.argv[1]) as store:
     commit = WriteTransaction.commit
 
     async def watched(self):
-        journal.ways.connection.set_trace_callback(see)
+        journal.log.session.connection.set_trace_callback(see)
         await commit(self)
-        journal.ways.connection.set_trace_callback(None)
+        journal.log.session.connection.set_trace_callback(None)
 
     WriteTransaction.commit = watched
     write(store)

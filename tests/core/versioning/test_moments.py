@@ -147,7 +147,8 @@ async def test_removals_are_remembered_of_records_alone_and_not_over_an_erasure(
     journal = store._resources.database.connection.journal
 
     async def remembered():
-        return await journal.asked("SELECT key FROM removals")
+        asked = "SELECT key FROM removals"
+        return await journal.asked(lambda one: one.connection.execute(asked).fetchall(), [])
 
     await store.kv().put([Item(key="k", value={})])
     await say(store, "m0")

@@ -23,8 +23,9 @@ from lance_context_core import (
 )
 from lance_context_core._util import cooperative as steps
 from lance_context_core.errors import StaleLockError
-from lance_context_core.storage.wal import connection_pool
-from lance_context_core.storage.wal.sqlite import Transaction
+from lance_context_core.storage.wal import waiting
+from lance_context_core.storage.wal.log import Transaction
+from lance_context_core.storage.wal.sqlite_session import SqliteSession
 
 FEW = 25
 """As many transactions as a hundred writes may be; one by one they are a hundred. They are not one, since
@@ -204,7 +205,7 @@ async def test_while_another_process_is_at_the_file_one_asks_for_all(kv, tmp_pat
 async def test_an_error_of_the_transaction_reaches_all_who_wait_and_nothing_is_written(
     kv, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(connection_pool, "_PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(waiting, "_PATIENCE_SECONDS", 0.2)
     with locked(tmp_path):
         calls = (kv.append([item(n)]) for n in range(20))
         done = await asyncio.gather(*calls, return_exceptions=True)
@@ -216,7 +217,7 @@ async def test_an_error_of_the_transaction_reaches_all_who_wait_and_nothing_is_w
 
 
 async def test_a_full_disk_is_told_to_all_and_those_who_write_later_see_nothing_of_it(kv):
-    connection = kv._resources.database.connection.journal.ways.connection
+    connection = kv._resources.database.connection.journal.log.session.connection
     connection.execute("PRAGMA max_page_count = 1")
     long = "tea " * 10_000
     calls = (kv.append([Item(key=f"{n}", value={"text": long})]) for n in range(20))
@@ -235,13 +236,13 @@ async def test_a_full_disk_is_told_to_all_and_those_who_write_later_see_nothing_
 async def test_a_commit_that_fails_is_told_to_all_and_leaves_nothing_that_later_ones_would_see(
     kv, monkeypatch
 ):
-    exit_ = Transaction.__exit__
+    commit = SqliteSession.commit
 
-    def fail(self, *_):
-        monkeypatch.setattr(Transaction, "__exit__", exit_)
-        exit_(self, None, sqlite3.OperationalError("disk I/O error"), None)
+    def fail(_):
+        monkeypatch.setattr(SqliteSession, "commit", commit)
+        raise StorageError("disk I/O error")
 
-    monkeypatch.setattr(Transaction, "__exit__", fail)
+    monkeypatch.setattr(SqliteSession, "commit", fail)
     adds = [kv.add([item("one", n), item(n, n)]) for n in range(10)]
     done = await asyncio.gather(*adds, return_exceptions=True)
     told = [n for n, one in enumerate(done) if not isinstance(one, Exception)]

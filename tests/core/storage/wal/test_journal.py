@@ -9,9 +9,9 @@ from core.storage.journaling import SMALL, in_the_table, n_versions, opened, rea
 
 from lance_context_core import Document, InvalidRequestError, Item
 from lance_context_core.storage.lance.committer import Committer
-from lance_context_core.storage.wal.connection_pool import ConnectionPool
 from lance_context_core.storage.wal.policy import JournalPolicy
 from lance_context_core.storage.wal.sqlite import NAME
+from lance_context_core.storage.wal.sqlite_log import SqliteLog
 
 
 @pytest.fixture
@@ -150,14 +150,14 @@ async def test_closing_moves_what_is_in_the_log_beside_the_event_loop(open_store
     store = open_store()
     await say(store, "one")
     threads = []
-    let_go = ConnectionPool._let_go
+    let_go = SqliteLog._let_go
 
     def watched(self):
-        if self.connection is not None:
+        if self.session is not None:
             threads.append(threading.get_ident())
         let_go(self)
 
-    monkeypatch.setattr(ConnectionPool, "_let_go", watched)
+    monkeypatch.setattr(SqliteLog, "_let_go", watched)
     await store.close()
     assert len(threads) == 1
     assert threading.get_ident() not in threads

@@ -1,0 +1,215 @@
+"""The log of a store in a directory: a file of SQLite, its connections, and the lock of the store."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+from lance_context_core.errors import StorageError
+from lance_context_core.storage.file_locks import is_shared, locked
+from lance_context_core.storage.lifecycle import Lifecycle
+from lance_context_core.storage.wal import identity, sqlite, sqlite_tasks, store_lock
+from lance_context_core.storage.wal.log import LogSession, Transaction
+from lance_context_core.storage.wal.sqlite_session import SqliteSession
+from lance_context_core.storage.wal.waiting import Waiting
+
+_MOST_LOG_BYTES = 4 * 1024 * 1024
+"""What SQLite's own log may grow to until it is moved into the database, which takes a millisecond or two."""
+
+
+class SqliteLog:
+    """The log in a file of SQLite beside the tables; satisfies `WriteAheadLog`.
+
+    Besides the connection that all share there is one to spare.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        is_synced: bool,
+        life: Lifecycle,
+    ) -> None:
+        """That of the store in the directory `root`, used as long as `life` lasts; nothing is opened yet."""
+        self.path = root / sqlite.NAME
+        self.lock = threading.Lock()
+        self.session: SqliteSession | None = None
+        self.transaction: Transaction | None = None
+        self.identity: object | None = None
+        self.on_loss: Callable[[], None] = lambda: None
+        self._root = root
+        self._waiting = Waiting(self.path)
+        self._is_synced = is_synced
+        self._life = life
+        self._is_still = False
+        """Whether the connection shows nothing that is written later."""
+        self._spare: SqliteSession | None = None
+        self._has_others: bool | None = None
+        """Whether other machines may have the directory; None if it was not looked at."""
+
+    def is_open(self) -> bool:
+        """Whether the shared connection is there, and still to the file; see `opened`."""
+        if not self._life.is_open:
+            self._life.require()
+        found = sqlite.identity(self.path, is_still=self._is_still)
+        return found == self.identity and found is not None
+
+    async def opened(self) -> SqliteSession | None:
+        """As `WriteAheadLog.opened`."""
+        return await self._opened(is_made=False)
+
+    async def make(self) -> None:
+        """As `WriteAheadLog.make`."""
+        await asyncio.to_thread(store_lock.make_root, self._root)
+        # As who makes a table.
+        async with locked(self._root):
+            await self._opened(is_made=True)
+
+    async def _opened(self, *, is_made: bool) -> SqliteSession | None:
+        if not self._life.is_open:
+            self._life.require()
+        found = sqlite.identity(self.path, is_still=self._is_still)
+        if found == self.identity and found is not None:
+            return self.session
+        # It may be gone with all of the store, or belong to another one.
+        self._life.is_there()
+        if found is None:
+            if self.identity is not None:
+                self.close()
+            identity.require_none(self.path)
+            if not is_made:
+                return None
+        return await asyncio.to_thread(self._open, is_made=is_made)
+
+    def shared(self) -> SqliteSession:
+        """The shared connection, for who has the lock. Raises StorageError if it has just gone."""
+        if self.session is None:
+            raise self._gone()
+        return self.session
+
+    async def take(self) -> SqliteSession:
+        """A connection of one's own: a transaction through the shared one would be everybody's."""
+        with self.lock:
+            spare, self._spare = self._spare, None
+        if spare is not None:
+            return spare
+        if (way := await asyncio.to_thread(self._connected)) is None:
+            raise self._gone()
+        return SqliteSession(way.connection, self.path)
+
+    def give_back(self, session: LogSession) -> None:
+        """As `WriteAheadLog.give_back`."""
+        with self.lock:
+            is_kept = self._spare is None and self.session is not None
+            if is_kept and isinstance(session, SqliteSession) and not session.in_transaction:
+                self._spare = session
+                return
+        session.close()
+
+    def close(self) -> None:
+        """Let go of the file; closing twice is no error."""
+        with self.lock:
+            self._let_go()
+
+    # Who commits to tables
+
+    async def may_be_used(self) -> bool:
+        """As `WriteAheadLog.may_be_used`: no other machine may have the directory."""
+        if self._has_others is None:
+            self._has_others = await asyncio.to_thread(is_shared, self._root)
+        return not self._has_others
+
+    def is_guarded(self) -> bool:
+        """As `WriteAheadLog.is_guarded`: once the file of the lock is there."""
+        return store_lock.exists(self._root)
+
+    def held(
+        self, *, shared: bool, refusal: Callable[[float], Exception]
+    ) -> AbstractAsyncContextManager[None]:
+        """As `WriteAheadLog.held`, by a lock on a file, which is made if it is absent."""
+        return store_lock.held(self._root, shared=shared, refusal=refusal)
+
+    # Upkeep
+
+    def keep_small(self) -> None:
+        """As `WriteAheadLog.keep_small`."""
+        if sqlite.log_bytes(self.path) > _MOST_LOG_BYTES:
+            sqlite.checkpoint(self.path, is_synced=self._is_synced)
+
+    def is_small(self) -> bool:
+        """Whether there is nothing for `keep_small` to do."""
+        return sqlite.log_bytes(self.path) <= _MOST_LOG_BYTES
+
+    def shrink(self) -> None:
+        """As `WriteAheadLog.shrink`."""
+        sqlite.shrink(self.path)
+
+    def wipe(self) -> None:
+        """As `WriteAheadLog.wipe`."""
+        sqlite.wipe(self.path, sqlite_tasks.forget)
+
+    def is_lost(self, error: StorageError) -> bool:
+        """As `WriteAheadLog.is_lost`."""
+        return sqlite.is_lost(self.path, error)
+
+    def set_aside(self) -> None:
+        """As `WriteAheadLog.set_aside`: the file gets another name."""
+        sqlite.set_aside(self.path)
+
+    def faults(self) -> list[str]:
+        """As `WriteAheadLog.faults`."""
+        with self.lock, sqlite.translated(self.path):
+            told = self.shared().connection.execute("PRAGMA integrity_check").fetchall()
+        return [str(one) for (one,) in told if one != "ok"]
+
+    def copy_to(self, directory: Path) -> None:
+        """As `WriteAheadLog.copy_to`."""
+        with self.lock, sqlite.translated(self.path):
+            to = str(directory / sqlite.NAME)
+            self.shared().connection.execute("VACUUM INTO ?", [to])
+
+    # Helpers
+
+    def _open(self, *, is_made: bool) -> SqliteSession | None:
+        with self.lock:
+            found = sqlite.identity(self.path, is_still=self._is_still)
+            if self.session is not None and self.identity == found:
+                return self.session
+            self._let_go()
+            if sqlite.is_absent(self.path):
+                identity.require_none(self.path)
+            if is_made:
+                self._waiting.until_free(
+                    lambda: sqlite.create(self.path, is_synced=self._is_synced)
+                )
+            elif found is None:
+                return None
+            if (way := self._connected()) is None:
+                return None
+            self._is_still = way.is_still
+            self.session = SqliteSession(way.connection, self.path)
+            self.transaction = Transaction(self.session)
+            self.identity = sqlite.identity(self.path, is_still=way.is_still)
+            return self.session
+
+    def _connected(self) -> sqlite.Way | None:
+        return self._waiting.until_free(
+            lambda: sqlite.connect(
+                self.path, is_synced=self._is_synced, is_read_only=self._life.is_read_only
+            )
+        )
+
+    def _let_go(self) -> None:
+        for session in (self.session, self._spare):
+            if session is not None:
+                session.close()
+        self.session = self.transaction = self._spare = self.identity = None
+        self._is_still = False
+        self.on_loss()
+
+    def _gone(self) -> StorageError:
+        return StorageError(
+            f"the journal {str(self.path)!r} was removed, or replaced, in this moment: nothing was "
+            "written, try again"
+        )

@@ -1,0 +1,98 @@
+"""Waiting for other writers of a log, on an event loop and in a thread."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+from lance_context_core._util import cooperative as steps
+from lance_context_core.errors import StorageError
+from lance_context_core.storage.wal.log import BusyError
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_SHORT_PAUSES_SECONDS = (0.00005, 0.0001, 0.0002)
+"""How long who meets somebody else's write waits at first, in his thread: a small one is over by then,
+and a turn of the loop costs as much."""
+
+_PAUSE_SECONDS = 0.0005
+_LONGEST_PAUSE_SECONDS = 0.002
+_LONGEST_PAUSE_OF_A_THREAD_SECONDS = 0.006
+"""Longer than on a loop, where others go on meanwhile: many who look often keep the one from working."""
+
+_PATIENCE_SECONDS = 60
+"""How long a write waits for somebody else's."""
+
+
+class Waiting:
+    """Does what somebody else may be at, as soon as he is done."""
+
+    def __init__(self, path: Path) -> None:
+        """Where the journal at `path` is what is waited for."""
+        self._path = path
+
+    async def insist(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Do `work`, as soon as nobody else is at it; without a wait that would hold up the loop."""
+        # Nothing else here gives way: a caller without a pause, or a hundred, would hold up the loop.
+        await steps.may_take(1)
+        until, pause = time.monotonic() + _PATIENCE_SECONDS, 0.0
+        while True:
+            try:
+                return (
+                    self.at_first(lambda: work(*args, **kwargs))
+                    if not pause
+                    else work(*args, **kwargs)
+                )
+            except BusyError as error:
+                if time.monotonic() > until:
+                    raise self.locked(_PATIENCE_SECONDS) from error
+                pause = self.longer(pause)
+                await asyncio.sleep(pause)
+
+    @property
+    def patience_seconds(self) -> float:
+        """How long a write waits for somebody else's."""
+        return _PATIENCE_SECONDS
+
+    def at_first(self, work: Callable[[], T]) -> T:
+        """Do `work`, or try it a few times more, in a shorter time than a turn of the loop takes."""
+        for pause in _SHORT_PAUSES_SECONDS:
+            try:
+                return work()
+            except BusyError:
+                time.sleep(pause)
+        return work()
+
+    def longer(self, pause_seconds: float) -> float:
+        """How long is waited after one more try in vain on a loop; 0 stands for the first."""
+        return min(pause_seconds * 1.5 or _PAUSE_SECONDS, _LONGEST_PAUSE_OF_A_THREAD_SECONDS)
+
+    def until_free(self, work: Callable[[], T]) -> T:
+        """As `insist`, in a thread of one's own."""
+        try:
+            return retry_busy(work, _PATIENCE_SECONDS)
+        except BusyError as error:
+            raise self.locked(_PATIENCE_SECONDS) from error
+
+    def locked(self, seconds: float) -> StorageError:
+        """What is raised after so many seconds."""
+        return StorageError(
+            f"the journal {str(self._path)!r} was locked by another process for {seconds} "
+            "seconds: nothing was written. A process that is stopped keeps its lock: end it, or let "
+            "it go on"
+        )
+
+
+def retry_busy(work: Callable[[], T], seconds: float) -> T:
+    """Do `work`, in a thread of one's own; raises BusyError if somebody is at it for so long."""
+    until, pause = time.monotonic() + seconds, _PAUSE_SECONDS
+    while True:
+        try:
+            return work()
+        except BusyError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(pause)
+            pause = min(pause * 1.5, 0.006)
