@@ -213,9 +213,14 @@ class Queue:
         """As `submit` and `run`; where it is new, with one write less."""
         moment = now or job.scheduled_at
         taken = begun(job, moment)
-        if await commits.write(self._records, [to_record(taken, self._records.context)], []):
-            return await self.work(taken, moment)
-        return await self.run(job.id, now)
+        attempts = Attempts(f"job {job.id!r} kept being submitted by others")
+        while True:
+            attempts.begin()
+            if await commits.write(self._records, [to_record(taken, self._records.context)], []):
+                return await self.work(taken, moment)
+            # What is not written need not be there: the rows may have been folded meanwhile.
+            if await commits.held(self._records, _JOBS, sql.equals("id", job.id)):
+                return await self.run(job.id, now)
 
     async def work(self, taken: Job, now: datetime) -> Job:
         """Do a job that is taken, one part after the other; returns what became of it."""

@@ -19,6 +19,13 @@ from lance_context_core.knowledge.protocols import (
     SessionSummariser,
 )
 from lance_context_core.knowledge.pruning import CandidateLevel, CandidateWeights, ScoredFact
+from lance_context_core.knowledge.review_rules import REVIEW_RULES, FindingKind, ReviewRule
+from lance_context_core.knowledge.reviewing import (
+    Review,
+    ReviewFinding,
+    ReviewJob,
+    review_export,
+)
 from lance_context_core.knowledge.rules import NoteExtractor, RuleExtractor
 from lance_context_core.knowledge.types import (
     Added,
@@ -63,6 +70,14 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "Undone",
     "ScoredFact",
     "CandidateLevel",
+    # Reviews
+    "Review",
+    "ReviewFinding",
+    "FindingKind",
+    "ReviewJob",
+    "review_export",
+    "ReviewRule",
+    "REVIEW_RULES",
     # Profiles and episodes
     "Profile",
     "ProfileField",

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import cached_property
 from typing import Any
 
@@ -19,7 +20,7 @@ from lance_context_core.knowledge.fold import FACT, Facts, around_all
 from lance_context_core.knowledge.proposals import PROPOSALS
 from lance_context_core.knowledge.turns import Conversation
 from lance_context_core.knowledge.types import Evidence
-from lance_context_core.knowledge.undo_log import ARCHIVE, UNDO
+from lance_context_core.knowledge.undo_log import ARCHIVE, UNDO, Standing
 from lance_context_core.scope import SCOPE_PARTS, Scope
 from lance_context_core.storage import sql
 from lance_context_core.storage.lance import branches as refs
@@ -126,6 +127,43 @@ class Remaining:
             ends = [turn.expires_at for turn in said_by if turn is not None and turn.expires_at]
             if (until := min(ends, default=None)) != one.expires_at:
                 self._after[key] = replace(one, expires_at=until)
+
+    def settle(
+        self,
+        there: Mapping[tuple[Conversation, str], ContextRecord],
+        jobs: Collection[Job],
+        now: datetime,
+    ) -> None:
+        """Hide what is of archived turns or of undone jobs, where a merge has brought it back.
+
+        A branch may have changed it meanwhile, without knowing of that. `jobs` are those that have read
+        turns of the same sessions.
+        """
+        extracting = {one.id: one for one in jobs}
+        standing = Standing.of(jobs)
+
+        def settled(one: ContextRecord) -> ContextRecord:
+            said_by = [
+                there.get((Conversation(turns.owner_of(one), proof.session_id), proof.source_id))
+                for proof in _proofs(one)
+            ]
+            if said_by and all(turn and turn.retired_reason == ARCHIVE for turn in said_by):
+                one = one if ARCHIVE in params.outs(one) else params.taken_out(one, ARCHIVE)
+            job = extracting.get(one.metadata.get("job_id", ""))
+            if one.kind == params.SUMMARY or job is None or job.undone_by is None:
+                return one
+            if (other := standing.taken_over(one)) is not None:
+                return params.put_in(other, UNDO) if UNDO in params.outs(other) else other
+            is_open = UNDO in params.outs(one) or params.is_protected(one)
+            return one if is_open else params.taken_out(one, UNDO)
+
+        self.facts.rows |= {key: settled(one) for key, one in self.facts.rows.items()}
+        for key, held in self.held.items():
+            before = self._after.get(key, held.record)
+            if before.kind in (params.CHUNK, params.SUMMARY) and key not in self.gone:
+                after = settled(before)
+                if after is not before:
+                    self._after[key] = params.shown(after, now)
 
     def replace(self, held: Held, new: ContextRecord) -> None:
         """Have something in the place of what was there."""
@@ -236,7 +274,33 @@ async def forget(spoken: Records, target: Target, *, dry_run: bool) -> frozenset
         staying.update(await _forget(view, await _meant(view, target), dry_run=dry_run))
 
     await branches.on_each(whole.main(), step)
+
+    async def drop(name: str) -> None:
+        view = _on(spoken, name)
+        await _drop_summaries(view, await _meant(view, target), staying)
+
+    if not dry_run and staying:
+        await branches.on_each(whole.main(), drop)
     return frozenset(staying)
+
+
+async def _drop_summaries(spoken: Records, erased: Erased, staying: Collection[str]) -> None:
+    """Remove the summaries of which nothing is left on this branch, and that stay on another one.
+
+    The erasure passes over their keys, for the sake of that branch.
+    """
+    made = replace(spoken, context=params.CONTEXT)
+    attempts = Attempts("the summaries of what is erased kept being changed by others")
+    named = sql.all_of([sql.equals("kind", params.SUMMARY), sql.in_list(KEY, sorted(staying))])
+    while True:
+        attempts.begin()
+        lost = [
+            one
+            for one in await commits.held(made, named)
+            if any(erased.proves(one.record, proof) for proof in params.evidence(one.record))
+        ]
+        if not lost or await commits.write(made, [], [], removed=lost):
+            return
 
 
 def _on(records: Records, branch: str) -> Records:
@@ -311,13 +375,14 @@ async def cleared(
         attempts.begin()
         found = await commits.held(made, *here)
         held = {one.row[KEY]: one for one in found if _reads_turns(one.record)}
-        there = await _there(spoken, held.values())
-        erased = Erased(frozenset(_absent(held.values(), there)), frozenset())
         stated = [one.record for one in held.values() if one.record.kind == params.FACT]
         facts = await around_all(spoken, made, stated)
+        there = await _there(spoken, (held | facts.held).values())
+        erased = Erased(frozenset(_absent(held.values(), there)), frozenset())
         remaining = Remaining(erased, held | facts.held, facts)
         remaining.rebuild()
         remaining.lapse(there)
+        remaining.settle(there, await _readers(made, held, facts), made.now())
         facts.fold()
         await _summarise(remaining, spoken, made)
         added, changed = remaining.changes()
@@ -330,9 +395,22 @@ async def cleared(
 async def lapsed(spoken: Records) -> None:
     """Fold anew what rests on turns that have expired; where nothing does it costs a look."""
     made = replace(spoken, context=params.CONTEXT)
-    where = made.own(FACT, sql.at_or_before("expires_at", made.now()), sql.is_absent("retired_at"))
+    # What was said in other turns, too, is hidden behind the fact, and its words are no evidence now.
+    counted = sql.any_of([sql.is_absent("retired_at"), sql.equals("retired_reason", params.MERGED)])
+    where = made.own(FACT, sql.at_or_before("expires_at", made.now()), counted)
     if (await made.table.select(where, columns=[KEY])).num_rows:
         await cleared(spoken, {}, None)
+
+
+async def _readers(made: Records, held: Mapping[str, Held], facts: Facts) -> list[Job]:
+    """The jobs that have read turns of the sessions that these are of."""
+    found = [*held.values()]
+    others = {one.session_id or "" for one in facts.rows.values()}
+    if others := others - {one.record.session_id for one in found}:
+        named = sql.in_list("session_id", sorted(others))
+        found += await commits.held(made, sql.equals("kind", JOB), named)
+    jobs = [from_record(one.record) for one in found if one.record.kind == JOB]
+    return [one for one in jobs if one.kind == EXTRACT]
 
 
 def _reads_turns(record: ContextRecord) -> bool:
@@ -359,13 +437,20 @@ def _absent(
         if one.record.kind == JOB:
             if from_record(one.record).kind == EXTRACT:
                 yield from ((about, id) for id in one.record.source_ids if (about, id) not in there)
-        elif one.record.kind in (params.FACT, params.CHUNK):
-            proof = params.own_evidence(one.record)
-            turn = there.get((about, proof.source_id))
-            is_hidden = turn is not None and turn.retired_at and turn.retired_reason != ARCHIVE
-            text = None if turn is None or is_hidden else turn.text
-            if text is None or params.digest(text[proof.start : proof.end]) != proof.sha256:
-                yield about, proof.source_id
+        else:
+            for proof in _proofs(one.record):
+                turn = there.get((about, proof.source_id))
+                is_hidden = turn is not None and turn.retired_at and turn.retired_reason != ARCHIVE
+                text = None if turn is None or is_hidden else turn.text
+                if text is None or params.digest(text[proof.start : proof.end]) != proof.sha256:
+                    yield about, proof.source_id
+
+
+def _proofs(record: ContextRecord) -> tuple[Evidence, ...]:
+    """The places that a record itself was made of; a summary of several."""
+    if record.kind == params.SUMMARY:
+        return params.evidence(record)
+    return (params.own_evidence(record),)
 
 
 async def _discard(whole: Whole, spoken: Records, erased: Erased) -> None:

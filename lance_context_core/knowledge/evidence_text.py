@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from lance_context_core.codecs.records import alive
 from lance_context_core.knowledge import params, turns
 from lance_context_core.knowledge.types import Evidence, Quote
 from lance_context_core.storage import sql
@@ -16,12 +17,16 @@ Place = tuple[str | None, ...]
 """Tenant, user, agent, session and id: what tells one turn from all others."""
 
 
-async def said(records: Records, made: Iterable[ContextRecord]) -> dict[Place, ContextRecord]:
-    """The turns that prove these, archived ones too."""
+async def said(
+    records: Records, made: Iterable[ContextRecord], *, include_expired: bool = False
+) -> dict[Place, ContextRecord]:
+    """The turns that prove these, archived ones too; expired ones only if they are asked for."""
     ids = {found.source_id for one in made for found in params.evidence(one)}
     if not ids:
         return {}
-    which = (turns.MESSAGES, sql.in_list("id", sorted(ids)))
+    which = [turns.MESSAGES, sql.in_list("id", sorted(ids))]
+    if not include_expired:
+        which.append(alive(records.now()))
     found = await records.read(records.own(*which), columns=WITHOUT_BLOB)
     if ids - {one.id for one in found}:
         found += await archive.read(records, *which, columns=WITHOUT_BLOB)

@@ -53,8 +53,11 @@ class Run:
 
     @property
     def lead(self) -> ContextRecord:
-        """The observation that stands for the fact: what a person has taken up, else the first."""
-        return next(filter(params.is_protected, self.rows), self.rows[0])
+        """The observation that stands for the fact: what a person has taken up, else the first.
+
+        Of those that expire it is the last to do so: no read shows the words of a turn for longer.
+        """
+        return next(filter(params.is_protected, self.rows), None) or max(self.rows, key=_until)
 
     @property
     def since(self) -> str:
@@ -132,7 +135,7 @@ class Facts:
         held = {one.row[KEY]: one for one in found}
         rows = {key: one.record for key, one in held.items()}
         old = [one for one in rows.values() if params.is_of_several(one)]
-        there = await said(spoken, old) if old else {}
+        there = await said(spoken, old, include_expired=True) if old else {}
         for one in old:
             *whose, _, _ = place_of(one)
             for proof in params.evidence(one)[1:]:
@@ -344,6 +347,12 @@ def _order(one: ContextRecord) -> tuple[Any, ...]:
     """By what observations are in order: since when it holds, when it was said, and where."""
     since = params.observed(one)["valid_from"]
     return since, one.created_at, one.session_id or "", params.about(one)["place"], one.id
+
+
+def _until(one: ContextRecord) -> tuple[bool, str]:
+    """Until when its turn is shown; what has no end comes last."""
+    until = params.observed(one).get("expires_at")
+    return until is None, until or ""
 
 
 def _says(one: ContextRecord, by_id: Mapping[str, ContextRecord]) -> str:

@@ -33,6 +33,7 @@ from lance_context_core.knowledge.pruning import (
     candidates,
     checked_policy,
 )
+from lance_context_core.knowledge.reviewing import STALE_AFTER, Review, review
 from lance_context_core.knowledge.search import Question, search
 from lance_context_core.knowledge.services import Services
 from lance_context_core.knowledge.types import (
@@ -426,6 +427,25 @@ class AsyncKnowledge:
         """What each current fact is worth, the highest score first: to promote, retain or prune."""
         return await candidates(self._parts.made, self._parts.tidying, weights)
 
+    async def review(
+        self,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        stale_after: timedelta = STALE_AFTER,
+    ) -> Review:
+        """What is wrong with the facts and memories: duplicates, loops, contradictions, stale ones, junk.
+
+        - `user_id`, `agent_id`: of whom; both narrow the scope.
+        - `stale_after`: what was said last so long ago is stale.
+
+        Nothing is written, and no model is called: `REVIEW_RULES` are the rules. Each finding has the
+        command that removes it, and each job that brought findings in the one that undoes it. Raises
+        InvalidRequestError for a `stale_after` that is no positive timedelta.
+        """
+        of = self._of(user_id, agent_id)
+        return await review(of.spoken, of.made, stale_after)
+
     # Distillation
 
     async def distill(
@@ -452,10 +472,8 @@ class AsyncKnowledge:
         if not planned.input_ids:
             return _nothing()
         job = await replace(self._parts, progress=progress).proposed(planned)
-        proposal = await self._parts.proposing.proposal(job)
-        if apply == "merge":
-            await self._parts.proposing.merge(job, None)
-        return proposal
+        proposing = self._parts.proposing
+        return await (proposing.merged(job) if apply == "merge" else proposing.proposal(job))
 
     async def schedule(self, *, session_id: str | None = None) -> builtins.list[Job]:
         """Have a job for all turns that none is about yet, at most 200 turns of a session each.

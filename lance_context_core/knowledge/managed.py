@@ -1,5 +1,6 @@
 """A memory that manages itself, in one line: the knowledge of a store, made in a model's words."""
 
+import asyncio
 import builtins
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
@@ -105,7 +106,7 @@ class AsyncManagedMemory(AsyncKnowledge):
         200 memories, to be undone by its id. Raises InvalidRequestError, before anything is written, for a
         memory that cannot be kept.
         """
-        found = mem0.turns(await mem0.read(source))
+        found = mem0.turns(await asyncio.to_thread(mem0.read, source))
         noting = self.using(extractor=NoteExtractor())
         return [
             await noting.add(some, user_id=user, agent_id=agent, session_id=run or "mem0")

@@ -1,6 +1,5 @@
 """The memories that mem0 has exported, as facts: each is a turn, and the fact that it states."""
 
-import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,17 +17,18 @@ _LISTS = ("results", "memories")
 _WHOSE = ("user_id", "agent_id", "run_id")
 
 
-async def read(
-    source: str | Path | Mapping[str, Any] | Sequence[Mapping[str, Any]],
-) -> Sequence[Any]:
-    """The memories of an export: of a JSON file at a path, or what `get_all` has returned. Raises InvalidRequestError for what is none."""
+def read(source: str | Path | Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> Sequence[Any]:
+    """The memories of an export: of a JSON file at a path, or what `get_all` has returned.
+
+    Raises NotFoundError if there is no such file, and InvalidRequestError for what is no export.
+    """
     data: Any = source
     if isinstance(source, str | Path):
         path = Path(source)
-        if not await asyncio.to_thread(path.exists):
+        if not path.exists():
             raise NotFoundError(f"{str(path)!r} does not exist: give the path of mem0's JSON file")
         try:
-            data = json.loads(await asyncio.to_thread(path.read_text, encoding="utf-8"))
+            data = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError) as error:
             raise InvalidRequestError(f"{str(path)!r} is no JSON of mem0: {error}") from error
     if isinstance(data, Mapping):

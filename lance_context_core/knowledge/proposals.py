@@ -7,7 +7,12 @@ from dataclasses import replace
 from lance_context_core._progress import tell
 from lance_context_core._util.frozen import frozen
 from lance_context_core.audit import derive_events
-from lance_context_core.errors import ConflictError, InvalidRequestError, NotFoundError
+from lance_context_core.errors import (
+    ConflictError,
+    ContextStoreError,
+    InvalidRequestError,
+    NotFoundError,
+)
 from lance_context_core.jobs.commits import Outcome
 from lance_context_core.jobs.queue import Decide, Queue
 from lance_context_core.jobs.types import KIND as JOB
@@ -174,18 +179,34 @@ class Proposing:
         )
         is_there = await self._forked_at(name) is not None
         if job.state == "proposed":
-            if not is_there:
-                raise NotFoundError(f"branch {name!r} was deleted: discard the proposal")
-            report = await merge.merge(whole, name, policy=policy or people_first, is_dry_run=False)
-            await derive_events.note(whole.resources, "merge", name)
-            # What both sides say is one fact, and turns may be gone by now that the branch still had.
-            sessions = {one.session_id for one in await self._parts(job)}
-            within = {"session_id": sessions.pop()} if len(sessions) == 1 else {}
-            await self.distiller.spoken.cleared(within)
-            await self.jobs.change(job.id, state="succeeded")
+            try:
+                report = await self._merged(job, policy)
+            except ContextStoreError:
+                # Another process that merges it drops the branch: then it is there.
+                if (await self.jobs.get(job.id)).state != "succeeded":
+                    raise
+                return report
         if is_there:
             await branches.delete(whole, name)
         return report
+
+    async def merged(self, job: Job) -> Proposal:
+        """A proposal, once it is merged: by this process, or by another one that was faster.
+
+        Of what another one has merged nothing differs any more.
+        """
+        nothing = Diff(added=[], changed=[], removed=[])
+        found = Proposal(job_id=job.id, branch=job.branch or "", diff=nothing, report={})
+        try:
+            found = await self.proposal(job)
+            await self.merge(job, None)
+        except ContextStoreError:
+            now = await self.jobs.get(job.id)
+            if now.state != "succeeded":
+                raise
+            told = now.result
+            found = replace(found, report=told["report"], faults=told.get("faults", {}))
+        return found
 
     async def discard(self, job: Job) -> Job:
         """Drop a proposal with its branch; the turns may be distilled again."""
@@ -199,6 +220,19 @@ class Proposing:
         return done
 
     # Helpers
+
+    async def _merged(self, job: Job, policy: MergePolicy | None) -> MergeReport:
+        whole, name = self._whole(), job.branch or ""
+        if await self._forked_at(name) is None:
+            raise NotFoundError(f"branch {name!r} was deleted: discard the proposal")
+        report = await merge.merge(whole, name, policy=policy or people_first, is_dry_run=False)
+        await derive_events.note(whole.resources, "merge", name)
+        # What both sides say is one fact, and turns may be gone by now that the branch still had.
+        sessions = {one.session_id for one in await self._parts(job)}
+        within = {"session_id": sessions.pop()} if len(sessions) == 1 else {}
+        await self.distiller.spoken.cleared(within)
+        await self.jobs.change(job.id, state="succeeded")
+        return report
 
     def _whole(self) -> Whole:
         return Whole(self.distiller.made.resources, self.distiller.made.scope)

@@ -28,6 +28,39 @@ _MADE = sql.in_list("kind", [params.FACT, params.CHUNK])
 
 
 @frozen
+class Standing:
+    """The jobs that are not undone, by the turns that they have read.
+
+    Where processes distil at once, several may have read one: what it states counts as long as one of
+    them stands.
+    """
+
+    producers: Mapping[str, str]
+    """Of all jobs, undone or not, by their ids."""
+    readers: Mapping[tuple[str, Conversation, str], str]
+    """The ids of those that stand."""
+
+    @classmethod
+    def of(cls, jobs: Collection[Job]) -> "Standing":
+        """What stands of these."""
+        readers = {
+            (one.producer, _conversation(one), id): one.id
+            for one in jobs
+            if one.undone_by is None
+            for id in read_by(one)
+        }
+        return cls({one.id: one.producer for one in jobs}, readers)
+
+    def taken_over(self, record: ContextRecord) -> ContextRecord | None:
+        """A fact or chunk as that of another job of its producer that has read its turn, if one stands."""
+        producer = self.producers.get(record.metadata.get("job_id", ""))
+        proof = params.own_evidence(record)
+        about = Conversation(turns.owner_of(record), proof.session_id)
+        reader = producer and self.readers.get((producer, about, proof.source_id))
+        return replace(record, metadata={**record.metadata, "job_id": reader}) if reader else None
+
+
+@frozen
 class UndoLog:
     """Undoes jobs: what they made does not count from then on, and what they hid is shown."""
 
@@ -115,12 +148,13 @@ class UndoLog:
             ids = {base.id, *(one.id for one in done)}
         undone_by = None if is_back else job.id
         after = [replace(one, undone_by=undone_by) if one.id in ids else one for one in all_jobs]
+        standing = Standing.of(after)
 
         def change(record: ContextRecord) -> ContextRecord:
             if record.metadata.get("job_id") not in ids:
                 return record
             if not is_back:
-                return params.taken_out(record, UNDO)
+                return standing.taken_over(record) or params.taken_out(record, UNDO)
             return params.put_in(record, UNDO) if UNDO in params.outs(record) else record
 
         summaries = await self._summaries(job, ids, after)

@@ -296,6 +296,7 @@ class Knowledge(Blocking[AsyncKnowledge]):
     explain = blocking(AsyncKnowledge.explain)
     trace = blocking(AsyncKnowledge.trace)
     candidates = blocking(AsyncKnowledge.candidates)
+    review = blocking(AsyncKnowledge.review)
     prune = blocking(AsyncKnowledge.prune)
     archive = blocking(AsyncKnowledge.archive)
     unarchive = blocking(AsyncKnowledge.unarchive)

@@ -45,6 +45,7 @@ SPOKEN = {
     "explain FACT": "id links quotes records",
     "jobs": "agent_id attempts branch created_at error fence id input_ids kind lease_until parent_id producer result scheduled_at session_id state tenant undone_by updated_at usage user_id",
     "undo JOB --yes": "conflicts is_dry_run job_id reduced retired revived",
+    "review --stale-days 1": "call command ids job_id kind rule texts user_id why",
     "distill": "branch faults job report",
     "context monday": "asked at breakpoints citations dialect messages report room sizes tokens tokens_by_section",
     "sql SELECT+1+AS+one": "one",

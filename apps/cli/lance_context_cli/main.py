@@ -21,6 +21,7 @@ from lance_context_cli.commands import (
     moving,
     removing,
     replaying,
+    reviewing,
     serving,
     telling,
     upkeep,
@@ -39,6 +40,7 @@ _LISTS = (
     "facts",
     "jobs",
     "tasks",
+    "review",
     "log",
     "diff",
 )
@@ -130,6 +132,7 @@ for room in (
     checking,
     replaying,
     auditing,
+    reviewing,
     serving,
 ):
     for command in room.COMMANDS:

@@ -18,16 +18,22 @@ _yes = click.option("--yes", is_flag=True, help="Do it without a question.")
 @_yes
 @pass_call
 def forget(call: Call, id: str, yes: bool) -> None:
-    """Hide a record from every read; earlier versions still hold it."""
+    """Hide a record or a fact from every read; earlier versions still hold it."""
     from lance_context_core.errors import NotFoundError
 
     store = call.place.writing()
     id, context = record_id(store, id), store.context()
-    if (record := context.get(id=id)) is None:
+    if (record := context.get(id=id)) is not None:
+        told = f"{record['kind']} {id}: {record['text'] or record['content_type']}"
+    elif (fact := store.knowledge.get(id)) is not None:
+        told = f"{fact.kind} {id}: {fact.text}"
+    else:
         raise NotFoundError(f"there is no record {id!r} here")
-    call.output.note(f"{record['kind']} {id}: {record['text'] or record['content_type']}")
+    call.output.note(told)
     confirm("Forget it?", is_sure=yes)
-    call.output.fields({"forgotten": context.forget(id=id)})
+    if record is None:
+        store.knowledge.delete(id)
+    call.output.fields({"forgotten": record is None or context.forget(id=id)})
 
 
 @click.command
