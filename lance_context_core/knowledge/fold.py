@@ -344,7 +344,9 @@ async def _name_all(made: Records) -> None:
         attempts.begin()
         keys = [row[KEY] for row in unnamed[:_AT_ONCE]]
         found = await commits.held(made, FACT, sql.in_list(KEY, keys))
-        named = [(one, replace(one.record, external_id=params.identity(one.record))) for one in found]
+        named = [
+            (one, replace(one.record, external_id=params.identity(one.record))) for one in found
+        ]
         if await commits.write(made, [], named):
             attempts = Attempts("facts kept being changed by others")
 
