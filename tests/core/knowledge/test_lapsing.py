@@ -77,14 +77,12 @@ def test_a_read_of_what_does_not_expire_writes_nothing(store, clock):
 
 
 def test_what_was_contradicted_stands_alone_once_the_other_one_has_expired(store, clock):
-    there = {"role": "user", "created_at": OSLO["created_at"]}
-    store.knowledge.add([{**there, "content": "I live in Oslo."}], session_id="s1", user_id="ada")
     until = clock.now() + SOON
-    store.knowledge.add(
-        [{**there, "content": "I live in Rome."}], session_id="s2", user_id="ada", expires_at=until
-    )
+    for session, place, ends in (("s1", "Oslo", {"expires_at": until}), ("s2", "Rome", {})):
+        said = {"role": "user", "content": f"I live in {place}.", "created_at": OSLO["created_at"]}
+        store.knowledge.add([said], session_id=session, user_id="ada", **ends)
     both = store.knowledge.list(user_id="ada")
-    assert any(one.metadata.get("conflicts") for one in both)
+    assert [one.lifecycle_status for one in both] == ["active", "contradicted"]
     clock.advance(hours=1)
     (fact,) = store.knowledge.list(user_id="ada")
-    assert (fact.text, fact.metadata.get("conflicts")) == ("I live in Oslo.", None)
+    assert (fact.text, fact.lifecycle_status) == ("I live in Rome.", "active")
