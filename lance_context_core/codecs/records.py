@@ -3,7 +3,7 @@
 import hashlib
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -128,6 +128,20 @@ def from_values(values: Mapping[str, Any]) -> ContextRecord:
         if (value := own[name]) is not None and value != ():
             own[name] = read(value)
     return record_of(own)
+
+
+def seen_from_values(values: Mapping[str, Any]) -> ContextRecord:
+    """As `from_values`, whose metadata is that of the values: to be looked at, and handed to nobody."""
+    own = {**values}
+    for name, read in _READ.items():
+        if name != "metadata" and (value := own[name]) is not None and value != ():
+            own[name] = read(value)
+    return record_of(own)
+
+
+def apart(record: ContextRecord) -> ContextRecord:
+    """A record of `seen_from_values` that shares nothing with another one any more."""
+    return replace(record, metadata=_copied(record.metadata))
 
 
 def with_values(row: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from lance_context_core.knowledge.builders import Builders
 from lance_context_core.knowledge.chunks import chunks
 from lance_context_core.knowledge.finding import Finding, counted, find
 from lance_context_core.knowledge.fold import around, observe
+from lance_context_core.knowledge.hearing import places_of, read_around, read_placed
 from lance_context_core.knowledge.policies import Decided, checked, neighbourhoods
 from lance_context_core.knowledge.protocols import (
     ExtractorInContext,
@@ -61,7 +62,9 @@ AWAY = "was archived before its turns were read"
 MOST_TURNS = 200
 """Of one job."""
 _BEFORE = 8
-"""Messages before the new ones: what these answer."""
+"""Messages before the new ones: what these answer, for an extractor that reads them."""
+_JUST_BEFORE = 4
+"""Among so many is the one whose chunk lends its words to the first new one."""
 _MOST_NEIGHBOURS = 5
 """Of a new fact."""
 
@@ -127,7 +130,9 @@ class Distiller:
         """
         conversation = Conversation(owner_of(job), job.session_id or "")
         wanted = {*job.result.get(_LEFT, job.input_ids)}
-        heard = await turns.read_around(self.spoken, conversation, wanted, before=_BEFORE)
+        is_in_context = isinstance(self.makers.extractor, ExtractorInContext)
+        before = _BEFORE if is_in_context else _JUST_BEFORE
+        heard = await read_around(self.spoken, self.made, conversation, wanted, before=before)
         left = [one for one in heard if one.id in wanted]
         if len(left) < len(wanted):
             await self._refuse_archived(conversation, wanted - {one.id for one in left})
@@ -135,8 +140,8 @@ class Distiller:
         facts = self._facts(job, conversation, new, finding.candidates)
         decided = await self._decided(conversation, facts)
         is_told = self.makers.summariser is not None
-        before = await self._last_summary(conversation) if is_told else None
-        told = await self._summary(new, before)
+        last = await self._last_summary(conversation) if is_told else None
+        told = await self._summary(new, last)
         usage = Counter(USAGE.get() or ())
         usage.subtract(job.usage)
         faults = finding.faults + decided.faults + Counter(told.faults)
@@ -154,7 +159,7 @@ class Distiller:
 
         async def decide() -> Outcome:
             done = await self._decide(conversation, own, facts, decided)
-            await self._summarise(job, conversation, done, new, told.text, before)
+            await self._summarise(job, conversation, done, new, told.text, last)
             counts = finding.decisions + Counter(done.result["decisions"])
             result = {**done.result, "decisions": dict(counts), "faults": dict(faults)}
             result = {**_together(job.result, result), **waiting}
@@ -354,14 +359,14 @@ class Distiller:
         if last is None or last.record.retired_at is not None or not mine:
             return found
         others = {one.source_id for one in evidence} - mine
-        named = {*others, new[0].id} if others else ()
-        before: list[SpokenTurn] = []
-        behind: list[SpokenTurn] = []
-        is_behind = False
-        for one in await turns.read_named(self.spoken, conversation, named):
-            is_behind = is_behind or one.id == new[0].id
-            if one.id not in mine:
-                (behind if is_behind else before).append(one)
+        places: dict[str, int] = last.record.metadata.get(params.PLACES, {})
+        if not others <= places.keys():
+            # An older release has not kept them.
+            places = await places_of(self.spoken, conversation, others)
+        named = {id: place for id, place in places.items() if id in others}
+        there = await read_placed(self.spoken, conversation, named)
+        before = [one for one in there if one.place < new[0].place]
+        behind = [one for one in there if one.place >= new[0].place]
         quoted = summaries.quoted_in
         return [*quoted(evidence, before), *found, *quoted(evidence, behind)]
 
@@ -371,9 +376,8 @@ class Distiller:
         """The summary of sentences; None if there are none."""
         if not (chosen := summaries.picked(found)):
             return None
-        evidence = [params.evidence_of(turn, *span, job_id) for turn, span in chosen]
         text = summaries.text_of(chosen)
-        made = params.summary(conversation, text, evidence, job_id=job_id, now=self.made.now())
+        made = params.summary(conversation, text, chosen, job_id=job_id, now=self.made.now())
         ends = [turn.expires_at for turn, _ in chosen]
         # Its sentences are shown as long as all of their turns are.
         return replace(made, expires_at=min((one for one in ends if one), default=None))

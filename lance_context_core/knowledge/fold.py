@@ -9,16 +9,15 @@ takes some out, and what they touch is folded anew.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
 from lance_context_core._util.checks import check_name
 from lance_context_core._util.retry import Attempts
-from lance_context_core.codecs.records import SUPERSEDED
+from lance_context_core.codecs.records import SUPERSEDED, key_of
 from lance_context_core.errors import NotFoundError
-from lance_context_core.filters import RECORD_FIELDS
 from lance_context_core.jobs import commits
 from lance_context_core.jobs.commits import Held
 from lance_context_core.knowledge import params, turns
@@ -215,21 +214,22 @@ async def around(
     """All observations of one owner that are of one identity with one of these."""
     if not facts:
         return Facts(made.now(), {}, {})
+    await _name_all(made)
     found: dict[str, Held] = {}
-    asked: tuple[set[_Identity], set[str]] | None = None
+    asked: tuple[set[str], set[str]] | None = None
     while True:
         known = [*facts, *(one.record for one in found.values())]
         # Statements that a consolidator has joined are found one step after the other.
         links = {link["to"] for one in known if (link := params.observed(one).get("link"))}
-        step = {_identity(one) for one in known}, links
+        step = {name for one in known for name in _names(one)}, {one.id for one in facts} | links
         if step == asked:
             return await Facts.of(spoken, made, found.values())
-        asked = step
-        named = sql.in_list("id", sorted({one.id for one in facts} | links))
-        beside = sql.filtered(_beside(known), columns=RECORD_FIELDS)
-        either = sql.any_of([named, beside])
-        for one in await commits.held(made, FACT, turns.owned_by(owner), either):
-            found[one.row[KEY]] = one
+        asked = names, ids = step
+        keys = [key_of(owner, params.CONTEXT, "id", id) for id in sorted(ids)]
+        # Each of these is known to be absent, as most are, without a look into the table.
+        for named in (sql.in_list(KEY, keys), sql.in_list("external_id", sorted(names))):
+            for one in await commits.held(made, FACT, turns.owned_by(owner), named):
+                found[one.row[KEY]] = one
 
 
 async def around_all(spoken: Records, made: Records, facts: Sequence[ContextRecord]) -> Facts:
@@ -336,6 +336,32 @@ def _taken_up(
 
 # Helpers
 
+_UNNAMED = sql.all_of([FACT, sql.is_absent("external_id")])
+_AT_ONCE = 1_000
+
+
+async def _name_all(made: Records) -> None:
+    """Give the facts that an older release has written the names by which they are looked up."""
+    attempts = Attempts("facts kept being changed by others")
+    while unnamed := await made.remembered(_UNNAMED, columns=(KEY,)):
+        attempts.begin()
+        keys = [row[KEY] for row in unnamed[:_AT_ONCE]]
+        found = await commits.held(made, FACT, sql.in_list(KEY, keys))
+        named = [
+            (one, replace(one.record, external_id=params.identity(one.record))) for one in found
+        ]
+        if await commits.write(made, [], named):
+            attempts = Attempts("facts kept being changed by others")
+
+
+def _names(one: ContextRecord) -> Iterator[str]:
+    """The names of all that may be of one identity with it."""
+    yield params.identity(one)
+    fact = params.about(one)
+    if fact["slot"] is None:
+        yield params.statement(fact["subject"], fact["words"])
+        yield params.statement(fact["subject"], None)
+
 
 def _identity(one: ContextRecord) -> _Identity:
     fact = params.about(one)
@@ -402,7 +428,7 @@ def _hidden(one: ContextRecord, reason: str, now: datetime) -> ContextRecord:
 
 _COMPARED = (
     *("text", "metadata", "source_ids", "lifecycle_status", "superseded_by_id"),
-    *("retired_at", "retired_reason", "expires_at", "created_at"),
+    *("retired_at", "retired_reason", "expires_at", "created_at", "external_id"),
 )
 
 
@@ -441,17 +467,3 @@ def _linked_past(
         further = links[link["to"]]
         link = further and {"op": "after", "to": further["to"]}
     return one if link == before else params.with_observed(one, link=link)
-
-
-def _beside(facts: Sequence[ContextRecord]) -> dict[str, Any]:
-    """The filter of what is of a slot of theirs, or says what one without a slot says."""
-    found = [params.about(one) for one in facts]
-    slots = sorted({one["slot"] for one in found if one["slot"] is not None})
-    words = sorted({one["words"] for one in found if one["slot"] is None})
-    either: list[dict[str, Any]] = []
-    if slots:
-        either.append({"fact.slot": {"$in": slots}})
-    if words:
-        either.append({"fact.slot": None, "fact.words": {"$in": words}})
-        either.append({"fact.slot": None, "fact.is_joined": True})
-    return {"fact.subject": {"$in": sorted({one["subject"] for one in found})}, "$or": either}

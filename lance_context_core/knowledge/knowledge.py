@@ -24,6 +24,7 @@ from lance_context_core.knowledge.episodes import GAP, Episode
 from lance_context_core.knowledge.explaining import Explaining
 from lance_context_core.knowledge.fact_history import changes_of
 from lance_context_core.knowledge.fold import curated
+from lance_context_core.knowledge.lapsing import settle
 from lance_context_core.knowledge.profiles import Profile
 from lance_context_core.knowledge.prompts import ProfileSchema
 from lance_context_core.knowledge.protocols import Consolidator, Extractor, SessionSummariser
@@ -241,6 +242,7 @@ class AsyncKnowledge:
             valid_at=valid_at,
         )
         of = self._of(user_id, agent_id)
+        await settle(of.spoken, of.made)
         return await search(
             of.spoken,
             of.made,
@@ -257,6 +259,7 @@ class AsyncKnowledge:
 
         A fact that another one has superseded is returned, and says so.
         """
+        await settle(self._records, self._parts.made)
         return await facts.read(self._records, self._parts.made, id)
 
     async def list(
@@ -276,8 +279,10 @@ class AsyncKnowledge:
 
         `top_k`, `run_id` and `filters` are other names, as in `search`.
         """
+        of = self._of(user_id, agent_id)
+        await settle(of.spoken, of.made)
         return await facts.listed(
-            self._of(user_id, agent_id).made,
+            of.made,
             session_id=facts.either(session_id=session_id, run_id=run_id),
             filter=facts.either(filter=filter, filters=facts.translated(filters)),
             limit=facts.either(limit=limit, top_k=top_k),
@@ -342,9 +347,12 @@ class AsyncKnowledge:
         model is called. Raises InvalidRequestError for a schema that is none.
         """
         scope = self._records.scope.narrow(user_id=user_id)
+        spoken = replace(self._records, scope=scope)
+        made = replace(self._parts.made, scope=scope)
+        await settle(spoken, made)
         return await profiles.profile(
-            replace(self._records, scope=scope),
-            replace(self._parts.made, scope=scope),
+            spoken,
+            made,
             schema,
             speaker=None if speaker is None else check_name(speaker, "speaker"),
             valid_at=None if valid_at is None else check_time(valid_at, "valid_at"),

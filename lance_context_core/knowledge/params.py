@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from lance_context_core._util.checks import dumps
-from lance_context_core.codecs.records import KNOWLEDGE
+from lance_context_core.codecs.records import KNOWLEDGE, key_of
 from lance_context_core.knowledge.turns import Conversation
 from lance_context_core.knowledge.types import Evidence, FactCandidate, SpokenTurn
 from lance_context_core.types import ContextRecord
@@ -21,6 +21,9 @@ MERGED = "merged"
 
 UNDONE, PRUNED, ARCHIVED, BY_PERSON = "undo", "prune", "archive", "person"
 """Why a thing does not count: its job was undone, it was pruned or archived, or a person retracted it."""
+
+PLACE, PLACES = "place", "places"
+"""Where a turn stands in its session: of a chunk; and, by their ids, of those that a summary quotes."""
 
 _BY_JOBS = (UNDONE, ARCHIVED, PRUNED)
 
@@ -106,6 +109,12 @@ def chunk_id(session_id: str, turn_id: str, start: int, end: int) -> str:
     return made_id(CHUNK, session_id, turn_id, start, end)
 
 
+def chunk_key(conversation: Conversation, turn_id: str, start: int, end: int) -> str:
+    """The primary key of a piece of a turn."""
+    id = chunk_id(conversation.session_id, turn_id, start, end)
+    return key_of(conversation.owner, CONTEXT, "id", id)
+
+
 def chunk(
     conversation: Conversation,
     turn: SpokenTurn,
@@ -126,6 +135,7 @@ def chunk(
         name=turn.name,
         created_at=turn.said_at,
         expires_at=turn.expires_at,
+        metadata={**record.metadata, PLACE: turn.place},
     )
     return with_evidence(record, [evidence_of(turn, start, end, job_id)])
 
@@ -189,15 +199,17 @@ def summary_id(session_id: str) -> str:
 def summary(
     conversation: Conversation,
     text: str,
-    found: Sequence[Evidence],
+    found: Sequence[tuple[SpokenTurn, tuple[int, int]]],
     *,
     job_id: str,
     now: datetime,
 ) -> ContextRecord:
-    """What a session is about; there is one of each session, which is made anew."""
+    """What a session is about, by these sentences; there is one of each session, made anew."""
     id = summary_id(conversation.session_id)
     record = _made(id, SUMMARY, "L0", conversation, job_id, now)
-    return with_evidence(replace(record, text=text), found)
+    places = {turn.id: turn.place for turn, _ in found}
+    record = replace(record, text=text, metadata={**record.metadata, PLACES: places})
+    return with_evidence(record, [evidence_of(turn, *span, job_id) for turn, span in found])
 
 
 # Observations: what one turn says at one place. A row of the kind `fact` is one, and what is folded of
@@ -266,6 +278,23 @@ def observed_apart(
     return with_observed(one, evidence=asdict(proof), valid_from=since)
 
 
+def identity(record: ContextRecord) -> str:
+    """The name that all observations of one identity have, by which they are looked up.
+
+    Statements that a consolidator has joined have one name for all of a subject.
+    """
+    fact = about(record)
+    if fact["slot"] is not None:
+        return made_id("identity", fact["subject"], fact["slot"])
+    words = None if fact.get("is_joined") else fact["words"]
+    return statement(fact["subject"], words)
+
+
+def statement(subject: str, words: str | None) -> str:
+    """The identity of what is said of a subject in these words; None for all that is joined."""
+    return made_id("identity", subject, None, words)
+
+
 def alone(record: ContextRecord) -> ContextRecord:
     """An observation as it is by itself, without what was folded of it and of others."""
     own = observed(record)
@@ -277,6 +306,7 @@ def alone(record: ContextRecord) -> ContextRecord:
     metadata[_OBSERVED] = dict(own)
     changed = replace(
         record,
+        external_id=identity(record),
         metadata=metadata,
         lifecycle_status="active",
         superseded_by_id=None,

@@ -4,11 +4,12 @@ import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from itertools import islice
 from typing import Any, Literal, get_args
 
-from lance_context_core._util.checks import check_name, check_time, loads, shown
+from lance_context_core._util.checks import check_name, check_time, shown
 from lance_context_core._util.frozen import frozen
-from lance_context_core.codecs.records import COLUMNS, from_row, is_visible, key_of
+from lance_context_core.codecs.records import COLUMNS, apart, is_visible, key_of
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import FilterLike
 from lance_context_core.knowledge import params, turns
@@ -16,7 +17,6 @@ from lance_context_core.knowledge.chunks import MAX_CHARACTERS, Span, chunks
 from lance_context_core.knowledge.evidence_text import Place, place_of, quotes, said
 from lance_context_core.knowledge.types import Evidence, KnowledgeHit, SearchType
 from lance_context_core.knowledge.undo_log import ARCHIVE, PRUNE, UNDO
-from lance_context_core.scope import SCOPE_PARTS, Scope
 from lance_context_core.search.options import ALONE, CONVERSATION
 from lance_context_core.storage import sql
 from lance_context_core.storage.lance.schema import KEY
@@ -230,11 +230,11 @@ async def search(
             _facts(made, question) if search_type == "facts" else _chain(spoken, made, question)
         )
         found, marks = await _marked(made, await answering, outdated=outdated)
-    best = list(_each_text_once(found))[: question.top_k]
+    best = list(islice(_each_text_once(found), question.top_k))
     there = await said(spoken, [hit.record for _, hit in best]) if evidence else {}
     return [
         KnowledgeHit(
-            record=hit.record,
+            record=apart(hit.record),
             score=hit.score,
             layer=layer,
             evidence=quotes(hit.record, there) if evidence else (),
@@ -354,6 +354,7 @@ async def _made(made: Records, question: Question, *conditions: sql.Clause) -> F
         question.query,
         *conditions,
         *question.conditions,
+        are_seen=True,
         room=CONVERSATION,
         filter=question.filter,
         limit=_depth(question),
@@ -385,79 +386,68 @@ async def _marked(
 
     One that says mostly that is among them only if what is `outdated` is wanted.
     """
-    former, successor = await _former(made, found)
+    former = await _former(made, found)
     marks: Marks = {}
     ordered: list[Layered] = []
-    known = {hit.record.id: hit.record for _, hit in found if hit.record.kind == params.FACT}
-    shown_ones: set[str] = set()
-    by: dict[Place, list[str]] = {}
+    shown_ones: set[Place] = set()
+    stated: dict[Place, list[ContextRecord]] = {}
     mostly: set[Place] = set()
     for _, hit in found:
-        stated = [] if hit.record.kind == params.FACT else _stated(hit.record, former)
-        if stated:
-            ids = [id for id, _ in stated]
-            marks[place_of(hit.record)] = tuple(ids)
-            by[place_of(hit.record)] = _holding(ids, successor)
-            if _is_most(hit.record, [span for _, span in stated]):
-                mostly.add(place_of(hit.record))
-    wanted = {
-        key_of(Scope(**dict(zip(SCOPE_PARTS, place, strict=False))), made.context, "id", id)
-        for place, ids in by.items()
-        for id in ids
-        if id not in known
-    }
-    if wanted:
-        rows = await made.table.get(sql.in_list(KEY, sorted(wanted)), columns=COLUMNS)
-        now = made.now()
-        known |= {one.id: one for one in map(from_row, rows) if is_visible(one, now)}
+        of_it = [] if hit.record.kind == params.FACT else _stated(hit.record, former)
+        if of_it:
+            place = place_of(hit.record)
+            marks[place] = tuple(one.id for one, _ in of_it)
+            stated[place] = [one for one, _ in of_it]
+            if _is_most(hit.record, [span for _, span in of_it]):
+                mostly.add(place)
+    holding = await _holding(made, stated)
     for layer, hit in found:
-        is_fact = hit.record.kind == params.FACT
-        for id in [hit.record.id] if is_fact else by.get(place_of(hit.record), ()):
-            if id in known and id not in shown_ones:
-                shown_ones.add(id)
-                ordered.append(("L1", replace(hit, record=known[id])))
-        if not is_fact and (outdated or place_of(hit.record) not in mostly):
+        is_fact, place = hit.record.kind == params.FACT, place_of(hit.record)
+        for one in [hit.record] if is_fact else holding.get(place, ()):
+            if (own := place_of(one)) not in shown_ones:
+                shown_ones.add(own)
+                ordered.append(("L1", replace(hit, record=one)))
+        if not is_fact and (outdated or place not in mostly):
             ordered.append((layer, hit))
     return ordered, marks
 
 
-Former = dict[Place, list[tuple[str, Evidence]]]
+Former = dict[Place, list[tuple[ContextRecord, Evidence]]]
 """Facts that hold no more, by the turns that state them."""
 
-_COLUMNS = ("id", "tenant", "user_id", "agent_id", "source_ids", "superseded_by_id", "metadata")
 
-
-async def _former(
-    made: Records, found: Sequence[Layered]
-) -> tuple[Former, Mapping[str, str | None]]:
-    """The facts that turns of the hits state and that hold no more; and what each of all gave way to."""
-    rows = await made.remembered(_FORMER, columns=_COLUMNS)
+async def _former(made: Records, found: Sequence[Layered]) -> Former:
+    """The facts that turns of the hits state and that hold no more."""
     asked = {
         id
         for _, hit in found
         if hit.record.kind != params.FACT
         for id in (hit.record.source_ids or (hit.record.id,))
     }
+
+    def is_stated(row: Mapping[str, Any]) -> bool:
+        return not asked.isdisjoint(row.get("source_ids") or ())
+
+    rows = await made.remembered(_FORMER, columns=(KEY, "source_ids"), such=is_stated)
     former: Former = {}
-    for row in rows:
-        if not asked.isdisjoint(row["source_ids"] or ()):
-            for proof in loads(row["metadata"], "metadata").get("evidence", ()):
-                of = Evidence(**proof)
-                place = (*(row[part] for part in SCOPE_PARTS), of.session_id, of.source_id)
-                former.setdefault(place, []).append((row["id"], of))
-    return former, {row["id"]: row["superseded_by_id"] for row in rows}
+    for one in (await made.seen([row[KEY] for row in rows])).values():
+        *whose, _, _ = place_of(one)
+        for proof in params.evidence(one):
+            place = (*whose, proof.session_id, proof.source_id)
+            former.setdefault(place, []).append((one, proof))
+    return former
 
 
-def _stated(record: ContextRecord, former: Former) -> list[tuple[str, Span]]:
+def _stated(record: ContextRecord, former: Former) -> list[tuple[ContextRecord, Span]]:
     """The former facts that a chunk or turn states, and where in its text."""
     places, begin = {place_of(record)}, 0
     if record.kind == params.CHUNK:
         places, begin = places_of(record), params.evidence(record)[0].start
     length = len(record.text or "")
     return [
-        (id, (max(proof.start - begin, 0), min(proof.end - begin, length)))
+        (one, (max(proof.start - begin, 0), min(proof.end - begin, length)))
         for place in places
-        for id, proof in former.get(place, ())
+        for one, proof in former.get(place, ())
         if proof.start - begin < length and proof.end > begin
     ]
 
@@ -468,15 +458,31 @@ def _is_most(record: ContextRecord, spans: Iterable[Span]) -> bool:
     return 2 * len(covered) >= len((record.text or "").strip())
 
 
-def _holding(ids: Iterable[str], successor: Mapping[str, str | None]) -> list[str]:
-    """The facts that hold now in the places of these."""
-    found: dict[str, None] = {}
-    for one in ids:
-        id: str | None = one
-        seen: set[str] = set()
-        while id is not None and id in successor and id not in seen:
-            seen.add(id)
-            id = successor[id]
-        if id is not None and id not in seen:
-            found[id] = None
-    return list(found)
+async def _holding(
+    made: Records, stated: Mapping[Place, Sequence[ContextRecord]]
+) -> dict[Place, list[ContextRecord]]:
+    """The facts that hold now in the places of these, by the same."""
+    known: dict[str, ContextRecord] = {}
+    asked = {key for some in stated.values() for one in some if (key := _successor(made, one))}
+    while new := asked - known.keys():
+        known |= (there := await made.seen([*new]))
+        # What is gone has none.
+        asked = {key for one in there.values() if (key := _successor(made, one))}
+    now = made.now()
+    found: dict[Place, list[ContextRecord]] = {}
+    for place, some in stated.items():
+        for one in some:
+            last: ContextRecord | None = one
+            passed: set[str] = set()
+            while last is not None and (key := _successor(made, last)) and key not in passed:
+                passed.add(key)
+                last = known.get(key)
+            if last is not None and last is not one and is_visible(last, now):
+                found.setdefault(place, []).append(last)
+    return found
+
+
+def _successor(made: Records, fact: ContextRecord) -> str | None:
+    """The key of what took the place of a fact."""
+    by = fact.superseded_by_id
+    return None if by is None else key_of(turns.owner_of(fact), made.context, "id", by)

@@ -1,14 +1,13 @@
 """The turns of conversations, as the knowledge is made of them: read, never written."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_context_core._util import cooperative as steps
 from lance_context_core._util.frozen import frozen
-from lance_context_core.codecs.records import COLUMNS, from_row
+from lance_context_core.codecs.records import COLUMNS
 from lance_context_core.knowledge.types import SpokenTurn
 from lance_context_core.scope import SCOPE_PARTS, Scope
 from lance_context_core.storage import sql
@@ -73,40 +72,7 @@ def _places(rows: pa.Table, ids: Any) -> Any:
 async def read(records: Records, conversation: Conversation) -> list[SpokenTurn]:
     """The turns of a conversation that have a text, in order."""
     found = await session_records(records, conversation.session_id, conversation)
-    return _spoken(found, 0)
-
-
-async def read_around(
-    records: Records, conversation: Conversation, ids: Collection[str], *, before: int
-) -> list[SpokenTurn]:
-    """The turns with these ids, those between them, and so many messages before, in order.
-
-    Of a session only these are read, however long it is, where they are its last ones.
-    """
-    wanted = {*ids}
-    where = _shown(records, conversation)
-    last = len(wanted) + before
-    rows, first = await records.table.tail(where, columns=WITHOUT_BLOB, last=last)
-    found = await steps.each_row(from_row, rows)
-    if not wanted <= {one.id for one in found}:
-        all_ids = (await records.table.select(where, columns=["id"]))["id"].to_pylist()
-        places = [place for place, id in enumerate(all_ids) if id in wanted]
-        if not places:
-            return []
-        first = max(places[0] - before, 0)
-        limit = places[-1] + 1 - first
-        found = await records.read(where, columns=WITHOUT_BLOB, offset=first, limit=limit)
-    return _spoken(found, first)
-
-
-async def read_named(
-    records: Records, conversation: Conversation, ids: Collection[str]
-) -> list[SpokenTurn]:
-    """The turns with these ids, in order; their places are not known, and counted from 0."""
-    if not ids:
-        return []
-    where = sql.all_of([_shown(records, conversation), sql.in_list("id", sorted(ids))])
-    return _spoken(await records.read(where, columns=WITHOUT_BLOB), 0)
+    return spoken(found, range(len(found)))
 
 
 async def archived_among(
@@ -123,12 +89,14 @@ async def archived_among(
     return any(one.retired_reason == ARCHIVED for one in found)
 
 
-def _shown(records: Records, conversation: Conversation) -> sql.Clause:
+def shown(records: Records, conversation: Conversation) -> sql.Clause:
+    """The condition that a row is a turn of a conversation, and is visible."""
     session = sql.equals("session_id", conversation.session_id)
     return records.where(MESSAGES, session, owned_by(conversation.owner))
 
 
-def _spoken(found: Sequence[ContextRecord], first: int) -> list[SpokenTurn]:
+def spoken(found: Sequence[ContextRecord], places: Iterable[int]) -> list[SpokenTurn]:
+    """Those of the records that have a text, as turns at these places."""
     return [
         SpokenTurn(
             id=one.id,
@@ -141,7 +109,7 @@ def _spoken(found: Sequence[ContextRecord], first: int) -> list[SpokenTurn]:
             metadata=one.metadata,
             expires_at=one.expires_at,
         )
-        for place, one in enumerate(found, first)
+        for one, place in zip(found, places, strict=True)
         if one.text
     ]
 

@@ -18,6 +18,7 @@ from lance_context_core.storage.lance.schema import KEY, LINK, VECTOR
 from lance_context_core.storage.table import Table
 
 R = TypeVar("R")
+K = TypeVar("K")
 
 _NONE, _NO_SCORES = np.empty(0, np.int64), np.empty(0)
 
@@ -230,10 +231,33 @@ class HotTable:
         if in_two is None or any(name in columns for name in (VECTOR, *LARGE)):
             taken = await self.take(row_ids, columns=columns)
             return dict(await steps.each(lambda row: (row["_rowid"], read(row)), taken))
-        first, second = in_two
         with (block := self._sound()).lock:
             found = [(id, block.number(self._found[id][KEY])) for id in row_ids]
-            there = [(id, number) for id, number in found if number is not None]
+        return await self._made_of(found, columns=columns, in_two=in_two)
+
+    async def of_keys(
+        self,
+        keys: Sequence[str],
+        *,
+        columns: Sequence[str],
+        in_two: tuple[Callable[[Row], Any], Callable[[Any], R]],
+    ) -> dict[str, R]:
+        """As `made`, of the rows with these keys, by these; whatever is asked of rows otherwise."""
+        with (block := self._sound()).lock:
+            found = [(key, block.number(key)) for key in keys]
+        return await self._made_of(found, columns=columns, in_two=in_two)
+
+    async def _made_of(
+        self,
+        found: Sequence[tuple[K, int | None]],
+        *,
+        columns: Sequence[str],
+        in_two: tuple[Callable[[Row], Any], Callable[[Any], R]],
+    ) -> dict[K, R]:
+        """What is made of rows of these numbers, by what they are called; what is gone is left out."""
+        first, second = in_two
+        with (block := self._sound()).lock:
+            there = [(name, number) for name, number in found if number is not None]
             known = {number: block.made(number) for _, number in there}
             rows = [(number, block.row(number)) for number, made in known.items() if made is None]
 
@@ -246,7 +270,7 @@ class HotTable:
             for number, made in new:
                 block.keep(number, made)
         known.update(new)
-        return {id: second(known[number]) for id, number in there}
+        return {name: second(known[number]) for name, number in there}
 
     async def take(self, row_ids: Sequence[int], *, columns: Sequence[str]) -> list[dict[str, Any]]:
         """Rows that were found here, with their `_rowid`, in their order: as they are now."""

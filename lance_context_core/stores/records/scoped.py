@@ -29,6 +29,7 @@ from lance_context_core.codecs.records import (
 from lance_context_core.filters import RECORD_FIELDS, FilterLike
 from lance_context_core.memory_index.columns import Condition
 from lance_context_core.memory_index.segment import UnsureError
+from lance_context_core.memory_index.segment_search import HotTable
 from lance_context_core.scope import Scope
 from lance_context_core.search import query as searching
 from lance_context_core.search.options import CONVERSATION, Room, SearchArguments, SearchOptions
@@ -44,6 +45,9 @@ from lance_context_core.storage.table import Table
 from lance_context_core.types import ContextRecord, SearchHit
 
 WITHOUT_BLOB = [name for name in COLUMNS if name != "blob"]
+
+_IN_TWO = values_of, from_values
+_SEEN_IN_TWO = values_of, records.seen_from_values
 
 _LOOKS = 3
 """How often records are looked for in memory, while others write at the same moment."""
@@ -139,23 +143,45 @@ class Records:
         return await steps.each_row(from_row, rows)
 
     async def remembered(
-        self, condition: sql.Clause, *, columns: Sequence[str]
+        self,
+        condition: sql.Clause,
+        *,
+        columns: Sequence[str],
+        such: Callable[[Mapping[str, Any]], bool] | None = None,
     ) -> list[dict[str, Any]]:
         """The rows that meet a condition, hidden ones too, from memory if searches have them there.
 
-        For a condition that is asked again and again: of each row it is asked once.
+        For a condition that is asked again and again: of each row it is asked once. Of the rows only
+        those are returned that are `such`.
         """
         where = self.own(condition)
-        if (hot := self.resources.hot) is not None:
-            asked = Condition.of(where)
-            mine = _mine(self.scope, self.context)
-            given: dict[str, Any] = {"columns": columns, "is_whole": False}
-            table = await hot.of(self.table, mine, asked, asked, **given)
+        if (table := await self._in_memory(Condition.of(where), columns)) is not None:
             with suppress(UnsureError, UnsureOfRowError):
-                if table is not None:
-                    return await table.read(sql.all_of([]), columns=columns)
-        rows = await self.table.find(where, columns=columns)
-        return await steps.each_row(dict, rows)
+                only = sql.Clause("such", such) if such else sql.all_of([])
+                return await table.read(only, columns=columns)
+        rows = await steps.each_row(dict, await self.table.find(where, columns=columns))
+        return [row for row in rows if such(row)] if such else rows
+
+    async def seen(self, keys: Sequence[str]) -> dict[str, ContextRecord]:
+        """The records with these keys, hidden ones too, from memory if searches have them there.
+
+        They are to be looked at: see `codecs.records.apart`.
+        """
+        if not keys:
+            return {}
+        asked = Condition.of(_mine(self.scope, self.context))
+        if (table := await self._in_memory(asked, WITHOUT_BLOB)) is not None:
+            with suppress(UnsureError):
+                return await table.of_keys(keys, columns=WITHOUT_BLOB, in_two=_SEEN_IN_TWO)
+        where = self.own(sql.in_list(KEY, keys))
+        rows = await self.table.get(where, columns=[KEY, *WITHOUT_BLOB])
+        return {row[KEY]: from_row(row) for row in rows}
+
+    async def _in_memory(self, asked: Condition, columns: Sequence[str]) -> HotTable | None:
+        if (hot := self.resources.hot) is None:
+            return None
+        mine = _mine(self.scope, self.context)
+        return await hot.of(self.table, mine, asked, asked, columns=columns, is_whole=False)
 
     async def visible(self, condition: sql.Clause) -> ContextRecord | None:
         """The first record that matches and is visible, with all that it has.
@@ -176,11 +202,13 @@ class Records:
         columns: Sequence[str] = WITHOUT_BLOB,
         room: Room = CONVERSATION,
         within: Mapping[str, str | None] | None = None,
+        are_seen: bool = False,
         **arguments: Unpack[SearchArguments],
     ) -> list[SearchHit[ContextRecord]]:
         """The records that meet the conditions and answer `query` best, best first.
 
-        `within` is what further columns of theirs are.
+        `within` is what further columns of theirs are. If they `are_seen` alone, they are not to be
+        handed on: see `codecs.records.apart`.
         """
         searched = self._searched(
             *conditions,
@@ -190,6 +218,8 @@ class Records:
             room=room,
             within=within,
         )
+        if are_seen:
+            searched = replace(searched, in_two=_SEEN_IN_TWO)
         return await searching.search(searched, query, **arguments)
 
     async def search_around(
@@ -225,7 +255,7 @@ class Records:
             filterable=RECORD_FIELDS,
             columns=columns,
             read=from_row,
-            in_two=(values_of, from_values),
+            in_two=_IN_TWO,
             room=room,
             scope=which.scope,
             names_links=self.context in OF_ALL,

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from itertools import product
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from lance_context_core._embedding import embedded, needs_texts
@@ -20,6 +21,7 @@ from lance_context_core.codecs.records import (
 )
 from lance_context_core.errors import AlreadyExistsError
 from lance_context_core.messages import Message, TextPart, parts_to_json
+from lance_context_core.scope import SCOPE_PARTS, Scope
 from lance_context_core.storage import sql
 from lance_context_core.storage.lance.schema import KEY, OWES, VECTOR
 from lance_context_core.storage.table import Table
@@ -403,8 +405,19 @@ def _key(
     if within is None and column == "id" and record.kind == "message" and record.session_id:
         # One message, by whichever method it is written.
         within = message_scope(record.agent_id, record.session_id)
-    inside = [name if part is None else f"{name}={part}" for name, part in (within or {}).items()]
-    return key_of(records.scope, records.context, *inside, column, value)
+    return key_of(records.scope, records.context, *_inside(within or {}), column, value)
+
+
+def keys_of_message(owner: Scope, context: str, session_id: str, id: str) -> list[str]:
+    """The keys of which one is that of a message of an owner: one for each scope it may be written in."""
+    inside = _inside(message_scope(owner.agent_id, session_id))
+    parts = [{None, getattr(owner, part)} for part in SCOPE_PARTS]
+    scopes = (Scope(**dict(zip(SCOPE_PARTS, some, strict=True))) for some in product(*parts))
+    return [key_of(scope, context, *inside, "id", id) for scope in scopes]
+
+
+def _inside(within: Within) -> list[str]:
+    return [name if part is None else f"{name}={part}" for name, part in within.items()]
 
 
 async def _write(

@@ -6,11 +6,14 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import field
 from enum import StrEnum
+from functools import partial
 
+from lance_context_core._util.checks import check_names
 from lance_context_core._util.frozen import frozen
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.messages import Message
 from lance_context_core.protocols import HistoryProvider
+from lance_context_core.stores.history import AsyncHistory
 from lance_context_core.window.compaction.plans import CompactionStrategy, Plan, Summariser, whole
 from lance_context_core.window.compaction.strategies import (
     CompactionPipeline,
@@ -21,6 +24,8 @@ from lance_context_core.window.compaction.strategies import (
     ToolResultCompactionStrategy,
     check_ratio,
 )
+
+_INSTRUCTIONS = {"role": {"$in": ["system", "developer"]}}
 
 
 class HistoryRetention(StrEnum):
@@ -75,13 +80,41 @@ class AgentContext:
     async def get_prompt_window(
         self, session_id: str, *, pinned: Sequence[str] = ()
     ) -> list[Message]:
-        """What of a session a model is shown; nothing is written back."""
-        return (await self.plan(session_id, pinned=pinned)).messages
+        """What of a session a model is shown; nothing is written back.
+
+        Of a long session its end alone is read, and its instructions, where the pipeline begins with a
+        `SlidingWindowCompaction` of messages and `history` is a store's.
+        """
+        messages = await self._in_reach(session_id, pinned)
+        return (await self._pipeline.plan(Plan.of(messages, pinned=pinned))).messages
 
     async def plan(self, session_id: str, *, pinned: Sequence[str] = ()) -> Plan:
         """As `get_prompt_window`, with what became of every message, and why."""
         messages = await self._history.get_messages(self._agent_id, session_id=session_id)
         return await self._pipeline.plan(Plan.of(messages, pinned=pinned))
+
+    async def _in_reach(
+        self, session_id: str, pinned: Sequence[str], said: Sequence[Message] = ()
+    ) -> list[Message]:
+        """What the pipeline may show of a session, and of what is `said` in a run of it."""
+        ids = {*check_names(pinned, "pinned")}
+        history = self._history
+        get = partial(history.get_messages, self._agent_id, session_id=session_id)
+        reach = getattr(self._pipeline, "reach", None)
+        if isinstance(reach, int) and isinstance(history, AsyncHistory):
+            # The first of the window may be in one group with messages before it.
+            last = await get(last=2 * reach)
+            there = [*last, *said]
+            if len(last) < 2 * reach:
+                return there
+            # What is protected besides may stand anywhere.
+            known = {one.id for one in there}
+            if ids <= known and any(one.role == "user" for one in there):
+                told = await history.get_messages(
+                    self._agent_id, session_id=session_id, filter=_INSTRUCTIONS
+                )
+                return [*(one for one in told if one.id not in known), *there]
+        return [*await get(), *said]
 
     @asynccontextmanager
     async def run(self, session_id: str, *, run_id: str | None = None) -> AsyncIterator["AgentRun"]:
@@ -122,10 +155,8 @@ class AgentRun:
     async def get_prompt_window(self, *, pinned: Sequence[str] = ()) -> list[Message]:
         """What of the session a model is shown, with what this run has said."""
         context = self._context
-        messages = await context._history.get_messages(  # noqa: SLF001
-            context.agent_id, session_id=self._session_id
-        )
-        plan = Plan.of([*messages, *self._said], pinned=pinned)
+        messages = await context._in_reach(self._session_id, pinned, self._said)  # noqa: SLF001
+        plan = Plan.of(messages, pinned=pinned)
         return (await context._pipeline.plan(plan)).messages  # noqa: SLF001
 
 

@@ -71,6 +71,11 @@ class SlidingWindowCompaction(Strategy):
         self._n = whole(given, name, least=1)
         self._counts_groups = keep_last_groups is not None
 
+    @property
+    def reach(self) -> int | None:
+        """Of how many last messages it shows more than what is protected; None if that is not known."""
+        return None if self._counts_groups else self._n
+
     async def plan(self, plan: Plan) -> Plan:
         """Drop what comes before the last groups."""
         room, drops = self._n, []
@@ -232,6 +237,13 @@ class CompactionPipeline(Strategy):
     def __init__(self, strategies: Sequence[CompactionStrategy] = ()) -> None:
         """Say which; none of them keeps all."""
         self._strategies = checked(strategies)
+
+    @property
+    def reach(self) -> int | None:
+        """That of the first strategy: the others are given what it leaves."""
+        first = self._strategies[0] if self._strategies else None
+        reach: int | None = getattr(first, "reach", None)
+        return reach
 
     async def plan(self, plan: Plan) -> Plan:
         """What they make of it in turn."""

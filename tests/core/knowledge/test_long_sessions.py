@@ -3,11 +3,13 @@
 from collections import Counter
 
 import pytest
-from core.knowledge.living import day, facts, said
+from core.knowledge.living import BERGEN, OSLO, day, facts, said
 from lance_context_testing import ScriptedModel
 
 from lance_context_core import InvalidRequestError
+from lance_context_core._loop import block_on
 from lance_context_core.knowledge import ModelSummariser, SpokenTurn, Summary
+from lance_context_core.storage import sql
 from lance_context_core.storage.table import Table
 
 LATE = "I like the tea of late autumn with some bread."
@@ -38,7 +40,7 @@ def read(monkeypatch):
 
         return count
 
-    for name in ("find", "select", "slice", "tail"):
+    for name in ("find", "select", "slice", "tail", "page", "get"):
         monkeypatch.setattr(Table, name, counting(name))
     return counted
 
@@ -52,6 +54,46 @@ def test_an_add_reads_no_more_rows_of_a_long_session_than_of_a_short_one(store, 
         counts.append(read.total())
     assert 0 < counts[1] <= counts[0] + 2
     assert LATE in facts(store)
+
+
+def test_an_add_counts_no_session_and_asks_for_no_fact_by_its_metadata(memory, monkeypatch):
+    memory.add(many(40), session_id="s", user_id="ada")
+    memory.add("I like green tea.", session_id="s", user_id="ada")
+    asked = []
+    for name in ("find", "select", "count"):
+        verb = getattr(Table, name)
+
+        async def noting(self, where, *, _name=name, _verb=verb, **options):
+            asked.append((_name, str(where)))
+            return await _verb(self, where, **options)
+
+        monkeypatch.setattr(Table, name, noting)
+    memory.add(LATE, session_id="s", user_id="ada")
+    assert asked
+    assert [one for one in asked if one[0] == "count" or "json" in one[1]] == []
+
+
+def test_a_fact_that_an_older_release_has_written_is_found_by_the_next_of_its_slot(store, memory):
+    memory.add([OSLO], session_id="s1", user_id="ada")
+    records = store.aio._resources.records
+    block_on(records.update(sql.equals("kind", "fact"), {"external_id": None}))
+    memory.add([BERGEN], session_id="s2", user_id="ada")
+    assert [one.text for one in memory.list(user_id="ada")] == [BERGEN["content"]]
+    unnamed = sql.all_of([sql.equals("kind", "fact"), sql.is_absent("external_id")])
+    assert block_on(records.count(unnamed)) == 0
+
+
+def test_a_summary_of_an_older_release_is_carried_forward_in_order(store, memory):
+    memory.add("Ingrid came from Tromsø on 3 May.", session_id="s")
+    kept = store.context("knowledge")
+    for one in kept.list(filters={"kind": {"$in": ["summary", "chunk"]}}):
+        without = {name: each for name, each in one["metadata"].items() if "place" not in name}
+        kept.update(id=one["id"], metadata=without)
+    memory.add("Peter left for Bergen on 9 June.", session_id="s")
+    assert summary(store)[0].splitlines() == [
+        "user: Ingrid came from Tromsø on 3 May.",
+        "user: Peter left for Bergen on 9 June.",
+    ]
 
 
 def test_a_summariser_is_sent_the_last_summary_and_what_is_new(memory):

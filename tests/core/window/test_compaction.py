@@ -12,7 +12,7 @@ from core.window.refusals import refusals
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lance_context_core import InvalidRequestError, Message
+from lance_context_core import AsyncHistory, InvalidRequestError, Message
 from lance_context_core.messages import ImagePart, TextPart, ToolCallPart, ToolResultPart
 from lance_context_core.store.store import AsyncContextStore
 from lance_context_core.window import (
@@ -381,6 +381,40 @@ async def test_an_agent_sees_the_end_of_its_history_and_nothing_is_written():
         context = AgentContext("tutor", store.history, SlidingWindowCompaction(2))
         assert [one.id for one in await context.get_prompt_window("s")] == ["a1", "u2"]
         assert await store.version() == before
+
+
+@pytest.mark.parametrize("pinned", [(), ("n290",), ("n7",)], ids=["none", "near", "far"])
+@pytest.mark.parametrize("last", ["user", "assistant"])
+async def test_of_a_long_session_its_end_and_its_instructions_are_read_and_shown_as_of_all(
+    monkeypatch, pinned, last
+):
+    """The oracle is `plan`, which is about every message."""
+    n_read = []
+    verb = AsyncHistory.get_messages
+
+    async def counting(self, *given, **options):
+        found = await verb(self, *given, **options)
+        n_read.append(len(found))
+        return found
+
+    roles = ["system", "user", "assistant", "developer", "user"]
+    talk = [
+        Message(role=roles[n] if n < 5 else "assistant", parts=(TextPart(text=f"{n}"),), id=f"n{n}")
+        for n in range(300)
+    ]
+    talk.append(Message(role=last, parts=(TextPart(text="end"),), id="end"))
+    async with AsyncContextStore.open("memory://") as store:
+        await store.history.append_many("tutor", talk, session_id="s")
+        context = AgentContext(
+            "tutor", store.history, CompactionPipeline([SlidingWindowCompaction(10)])
+        )
+        whole = (await context.plan("s", pinned=pinned)).messages
+        monkeypatch.setattr(AsyncHistory, "get_messages", counting)
+        assert await context.get_prompt_window("s", pinned=pinned) == whole
+        async with context.run("s") as run:
+            assert await run.get_prompt_window(pinned=pinned) == whole
+    is_near = last == "user" and pinned != ("n7",)
+    assert sum(n_read) == 2 * (20 + 2 if is_near else 20 + 301)
 
 
 @pytest.mark.parametrize("end", ["well", "failing", "cancelled"])

@@ -1,0 +1,73 @@
+"""Facts whose turns expire: once they have, what held before holds again, whenever it is read.
+
+Rows hide themselves at the moment at which they expire. What they had taken the place of is shown by a
+fold anew, and that is the first read's after the moment, where the store may be written.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC
+from typing import Any
+
+from lance_context_core._util.checks import loads
+from lance_context_core._util.retry import Attempts
+from lance_context_core.errors import ReadOnlyError
+from lance_context_core.jobs import commits
+from lance_context_core.knowledge.fold import CONTRADICTED, FACT, around_all
+from lance_context_core.storage import sql
+from lance_context_core.storage.lance.schema import KEY
+from lance_context_core.stores.records.scoped import Records
+
+_ENDING = sql.all_of([FACT, sql.is_present("expires_at")])
+_BEHIND_OTHERS = sql.all_of(
+    [
+        FACT,
+        sql.any_of(
+            [sql.is_present("superseded_by_id"), sql.equals("lifecycle_status", CONTRADICTED)]
+        ),
+    ]
+)
+
+
+async def settle(spoken: Records, made: Records) -> None:
+    """Fold anew the facts that others had taken the place of, or contradicted, that have expired.
+
+    Where nothing has, as always but once, that is known from memory. A store that may only be read is
+    left as it is: what has expired is not shown, and what held before it neither.
+    """
+    try:
+        made.resources.writable()
+    except ReadOnlyError:
+        return
+    attempts = Attempts("facts whose turns have expired kept being changed by others")
+    while waiting := await _waiting(made):
+        attempts.begin()
+        held = await commits.held(made, FACT, sql.in_list(KEY, waiting))
+        facts = await around_all(spoken, made, [one.record for one in held])
+        facts.fold()
+        if await commits.write(made, *facts.changes()):
+            return
+
+
+async def _waiting(made: Records) -> list[str]:
+    """The keys of facts that stand behind what has expired."""
+    now = made.now()
+
+    def is_over(row: Mapping[str, Any]) -> bool:
+        moment = row["expires_at"]
+        return bool((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) <= now)
+
+    over = await made.remembered(_ENDING, columns=("id", "expires_at"), such=is_over)
+    if not over:
+        return []
+    ids = {row["id"] for row in over}
+
+    def is_behind(row: Mapping[str, Any]) -> bool:
+        if row.get("superseded_by_id") in ids:
+            return True
+        if row.get("lifecycle_status") != CONTRADICTED:
+            return False
+        return not ids.isdisjoint(loads(row["metadata"], "metadata").get("conflicts", ()))
+
+    columns = (KEY, "superseded_by_id", "lifecycle_status", "metadata")
+    behind = await made.remembered(_BEHIND_OTHERS, columns=columns, such=is_behind)
+    return [row[KEY] for row in behind]
