@@ -116,7 +116,7 @@ def load(
     fetch: Fetch | None = None,
 ) -> Loaded:
     """The file, all of which is read once. Raises UnreadableDocumentError for one that is not there, or is too large."""
-    if isinstance(source, str) and _URL.match(source):
+    if isinstance(source, str) and _URL.match(source) and fetch is not None:
         last = unquote(urlsplit(source).path).rstrip("/").rpartition("/")[2]
         found = _fetched(source, fetch)
         called = name or last or urlsplit(source).hostname
@@ -144,12 +144,7 @@ def load(
 _URL = re.compile("https?://", re.IGNORECASE)
 
 
-def _fetched(url: str, fetch: Fetch | None) -> bytes | IO[bytes]:
-    if fetch is None:
-        raise InvalidRequestError(
-            f"source={shown(url)} is a URL, and nothing is fetched here: pass fetch=, a function from "
-            "a URL to the bytes that are there"
-        )
+def _fetched(url: str, fetch: Fetch) -> bytes | IO[bytes]:
     try:
         found: object = fetch(url)
     except Exception as error:  # of the caller's client, anything
@@ -166,6 +161,11 @@ async def loaded(
 ) -> Loaded:
     """As `load`, in a worker thread."""
     max_bytes, fetch = reading["max_bytes"], reading["fetch"]
+    if isinstance(source, str) and _URL.match(source) and fetch is None:
+        raise InvalidRequestError(
+            f"source={shown(source)} is a URL, and nothing is fetched here: pass fetch=, a function "
+            "from a URL to the bytes that are there"
+        )
     return await asyncio.to_thread(
         load, source, name=name, uri=uri, max_bytes=max_bytes, fetch=fetch
     )
