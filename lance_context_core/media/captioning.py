@@ -108,9 +108,10 @@ def look(content: bytes, content_type: str, *, name: str, max_pixels: int) -> Se
 
 
 def _opened_heic(content: bytes) -> Any:
-    from pillow_heif import HeifImageFile
+    import pillow_heif
 
-    return HeifImageFile(io.BytesIO(content))
+    heif: Any = pillow_heif  # which has types for some of its calls
+    return heif.HeifImageFile(io.BytesIO(content))
 
 
 def analyzed(analyzer: ImageAnalyzer | None, content: bytes, content_type: str) -> ImageAnalysis:

@@ -320,9 +320,9 @@ def test_an_old_office_document_is_refused_by_what_it_is_and_with_a_way_out(insi
 @pytest.mark.parametrize("brand", ["heic", "avif", "isom"])
 def test_pictures_and_films_are_no_documents_whatever_their_name(brand):
     content = b"\0\0\0\x20ftyp" + brand.encode() + b"tea " * 50
-    with ContextStore.open("memory://") as store:
-        with pytest.raises(UnreadableDocumentError, match=r"put it into store\.images"):
-            store.documents.add(content, name="tea.txt")
+    refused = pytest.raises(UnreadableDocumentError, match=r"put it into store\.images")
+    with ContextStore.open("memory://") as store, refused:
+        store.documents.add(content, name="tea.txt")
 
 
 @pytest.mark.parametrize("case", BROKEN)
