@@ -123,4 +123,4 @@ $(VENV)/made: pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) .venvs $(NOTES) .mutants.jsonl .collected .listed dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venvs .corpus $(NOTES) .mutants.jsonl .collected .listed dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -4,7 +4,7 @@ from lance_context_core.blobs.blobs import BlobRef
 from lance_context_core.blobs.spool import BlobSource
 from lance_context_core.coordination.tasks import TaskOutcome
 from lance_context_core.coordination.templates import TemplateSyntax
-from lance_context_core.documents.loading import DocumentSource, Kept, ReadingArguments
+from lance_context_core.documents.loading import DocumentSource, Fetch, Kept, ReadingArguments
 from lance_context_core.documents.scoped import Scopes
 from lance_context_core.erasure.selector import Derived
 from lance_context_core.filters import FilterLike
@@ -47,6 +47,7 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     # Files
     "DocumentSource",
     "ReadingArguments",
+    "Fetch",
     "Kept",
     "Scopes",
     # Bytes

@@ -176,9 +176,18 @@ ENVIRONMENTS = {
     "ray": Environment(
         requirements=(
             *("lance-ray==0.5.0", "pylance==14.0.2", "ray[data]==2.60.0"),
-            *("lance-graph==0.4.0", "pypdf>=5", "pypdfium2>=5", "python-docx>=1.1"),
+            *("lance-graph==0.4.0", "pypdf[crypto]>=5", "pypdfium2>=5", "python-docx>=1.1"),
         ),
         tests=("tests/reembed", "tests/cypher"),
+    ),
+    # Second readers of the files that packages ship, and the build systems of those packages.
+    "corpus": Environment(
+        requirements=(
+            *("pymupdf==1.26.7", "docx2txt==0.9", "python-pptx==1.0.2", "openpyxl==3.1.5"),
+            *("beautifulsoup4==4.15.0", "lxml>=6", "pypdf[crypto]>=5", "pypdfium2>=5"),
+            *("pip>=25.1", "setuptools>=80", "flit-core>=3.11,<4"),
+        ),
+        tests=("tests/corpus",),
     ),
     "models": Environment(
         requirements=("fastembed==0.9.1", "model2vec==0.10.0", "onnx==1.23.2"),

@@ -163,9 +163,26 @@ def to_chunk_row(
         "end_offset": passage.end,
         "page": passage.page,
         "section": passage.section,
-        "text": source.text[passage.start : passage.end],
+        "text": _under(passage.header, source.text[passage.start : passage.end]),
         **source.shared(),
     }
+
+
+def passage_of(row: Mapping[str, Any]) -> Passage:
+    """Where the chunk of a row stands, and the header that its text begins with."""
+    start, end, text = row["start_offset"], row["end_offset"], row["text"] or ""
+    n_above = len(text) - (end - start)
+    return Passage(
+        start=start,
+        end=end,
+        page=row["page"],
+        section=row["section"],
+        header=text[: n_above - 1] if n_above > 1 else None,
+    )
+
+
+def _under(header: str | None, text: str) -> str:
+    return text if header is None else f"{header}\n{text}"
 
 
 def succeeding(row: dict[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:

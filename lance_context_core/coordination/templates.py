@@ -29,9 +29,13 @@ from lance_context_core.types import Item
 # Filling in a text: once through it for `{{name}}`, or by Jinja where nothing but its values is seen.
 
 TemplateSyntax = Literal["plain", "jinja"]
-"""`plain` fills in each `{{name}}`, `jinja` has conditions, loops and filters, too."""
+"""`plain` fills in each `{{name}}`, and writes braces for `{{'{{'}}` and `{{'}}'}}`; `jinja` has conditions, loops and filters, too."""
 
-_PLACE = re.compile(r"\{\{\s*([a-zA-Z_][a-zA-Z0-9_]*)\s*\}\}")
+_PLACE = re.compile(
+    r"""\{\{\s*(?:(?P<name>[a-zA-Z_][a-zA-Z0-9_]*)|(?P<quote>['"])(?P<braces>\{\{|\}\})(?P=quote))\s*\}\}"""
+)
+"""What is filled in, or stands for the braces themselves, as it does in Jinja."""
+_BRACED = re.compile(rf"{_PLACE.pattern}|\{{\{{(?P<other>[^{{}}\n]*)\}}\}}")
 _LONGEST = 10_000_000
 """Characters that an operation within a template may make of a text."""
 
@@ -50,8 +54,21 @@ def checked_syntax(syntax: object) -> TemplateSyntax:
 def variables_of(text: str, syntax: TemplateSyntax) -> tuple[str, ...]:
     """The names that are filled in, in order. Raises InvalidRequestError for a text that is no template."""
     if syntax == "plain":
-        return tuple(sorted(set(_PLACE.findall(text))))
+        names = {place["name"] for place in _PLACE.finditer(text)}
+        return tuple(sorted(name for name in names if name is not None))
     return tuple(sorted(_jinja().variables(text)))
+
+
+def check_template(text: str, syntax: TemplateSyntax) -> None:
+    """Raise InvalidRequestError for a text with what could never be filled in."""
+    variables_of(text, syntax)
+    others = (place["other"] for place in _BRACED.finditer(text) if syntax == "plain")
+    if (other := next((one for one in others if one is not None), None)) is not None:
+        raise InvalidRequestError(
+            f"text has {shown('{{' + other + '}}')}, which cannot be filled in: a name is made of "
+            "letters, digits and _. Write {{'{{'}} and {{'}}'}} for the braces themselves, or pass "
+            "syntax='jinja'"
+        )
 
 
 def rendered(text: str, syntax: TemplateSyntax, values: Mapping[str, Any], *, what: str) -> str:
@@ -65,16 +82,23 @@ def rendered(text: str, syntax: TemplateSyntax, values: Mapping[str, Any], *, wh
         raise InvalidRequestError(f"{what} lacks values for {', '.join(missing)}: give them all")
     if syntax == "jinja":
         return _jinja().render(text, given, what)
-    return _PLACE.sub(lambda place: _written(given[place[1]], place[1]), text)
+    return _PLACE.sub(
+        lambda place: place["braces"] or _written(given[place["name"]], place["name"]), text
+    )
 
 
 def braced(text: str) -> str:
     """A plain template as one of Python's `str.format`: `{name}` for `{{name}}`, other braces doubled."""
-    parts = _PLACE.split(text)
-    for index, part in enumerate(parts):
-        is_name = index % 2
-        parts[index] = f"{{{part}}}" if is_name else part.replace("{", "{{").replace("}", "}}")
-    return "".join(parts)
+    parts, end = list[str](), 0
+    for place in _PLACE.finditer(text):
+        parts.append(_doubled(text[end : place.start()]))
+        parts.append(f"{{{place['name']}}}" if place["name"] else _doubled(place["braces"]))
+        end = place.end()
+    return "".join((*parts, _doubled(text[end:])))
+
+
+def _doubled(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")
 
 
 def _written(value: Any, name: str) -> str:
@@ -268,7 +292,8 @@ class AsyncTemplates:
         """Keep a template, as a new version if there is one of that name; returns it.
 
         One that is the same as the latest version is that version. `syntax="jinja"` needs the extra
-        `templates`. Raises InvalidRequestError for a text that is no template.
+        `templates`. Raises InvalidRequestError for a text that is no template, or has a name in
+        double braces that no value can have.
         """
         name, text = check_name(name, "name"), check_text(text, "text")
         given: dict[str, Any] = {
@@ -280,7 +305,7 @@ class AsyncTemplates:
         }
         if not text.strip():
             raise InvalidRequestError("text is blank: give what is to be filled in")
-        variables_of(text, given["syntax"])
+        check_template(text, given["syntax"])
 
         async def decide(before: Mapping[str, Any] | None) -> tuple[Written, None]:
             old = before or {}

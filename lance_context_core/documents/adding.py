@@ -1,7 +1,7 @@
 """Files that become documents, or the new content of one, each in one commit."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,12 +10,13 @@ from lance_context_core._util.frozen import frozen
 from lance_context_core._util.retry import Attempts
 from lance_context_core.blobs.blobs import Keeping, let_go
 from lance_context_core.codecs import sources
-from lance_context_core.codecs.sources import Source
+from lance_context_core.codecs.sources import DOCUMENT, Source
 from lance_context_core.documents import loading
 from lance_context_core.documents.loading import Loaded, ReadingArguments
 from lance_context_core.documents.scoped import ScopedDocuments
 from lance_context_core.documents.writing import Chunking, gone_of, inserted, keys_of, unchanged
 from lance_context_core.scope import SCOPE_PARTS, Scope
+from lance_context_core.storage import sql
 from lance_context_core.storage.lance.schema import KEY
 from lance_context_core.types import DocumentScope, Progress, SourceDocument
 
@@ -111,11 +112,24 @@ class Adding:
                 await keeping.after(instead_of=old.get("payload_uri"))
                 return sources.from_row(_whole(row))
 
-    async def note(self, document: SourceDocument, properties: Mapping[str, Any]) -> SourceDocument:
-        """Keep other properties with a document, which is no change of it."""
-        where = self.documents.one(document.id)
-        await self.documents.table.update(where, {"properties": dumps(properties)})
-        return replace(document, properties=properties)
+    async def note(self, documents: Sequence[SourceDocument]) -> None:
+        """Keep the properties that these have now, which is no change of them: all in one commit.
+
+        Where others change one of them at the same moment, each is a commit of its own.
+        """
+        table = self.documents.table
+        said = {one.id: dumps(one.properties) for one in documents}
+        which = [sql.equals("kind", DOCUMENT), sql.in_list("document_id", list(said))]
+        columns = [name for name in (await table.schema()).names if not name.startswith("_")]
+        old = (await table.select(self.documents.where(*which), columns=columns)).to_pylist()
+        seen = {row[KEY]: row["revision"] for row in old}
+        rows = [
+            sources.succeeding(row, row) | {"properties": said[row["document_id"]]} for row in old
+        ]
+        if len(seen) == len(rows) and await table.write_if(rows, removed=(), seen=seen):
+            return
+        for id, properties in said.items():
+            await table.update(self.documents.one(id), {"properties": properties})
 
     async def delete(self, document_id: str) -> bool:
         """Remove a document and its chunks in one commit; returns whether it was there."""

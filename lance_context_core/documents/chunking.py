@@ -89,7 +89,8 @@ class TextChunker:
 
     Pages and headings are borders. Within them paragraphs are put together up to the target; what
     is kept whole, such as tables and code, stays so up to `most`. What is longer is cut between
-    sentences, else between lines, words, and at last characters. Every character but the white space
+    sentences, else between lines, words, and at last characters; each part of a table that is cut
+    has the header of the table, where both fit into `most`. Every character but the white space
     between passages is in one, and in two only where they overlap. Raises InvalidRequestError
     unless 0 <= overlap < target <= most and 0 <= least <= target.
     """
@@ -160,8 +161,23 @@ class _Splitting:
             start = first.start
             if last is not None and _are_together(last[-1].block, first.block):
                 start = self._overlapping(last, first.start, end)
-            yield Passage(start=start, end=end, page=first.block.page, section=_section(units))
+            yield Passage(
+                start=start,
+                end=end,
+                page=first.block.page,
+                section=_section(units),
+                header=self._header(first, end),
+            )
             last = units
+
+    def _header(self, first: _Unit, end: int) -> str | None:
+        """The header of the table that a passage continues, where there is room for both."""
+        block = first.block
+        if not block.header or first.start < block.start + block.header:
+            return None
+        header = self._text[block.start : block.start + block.header].rstrip()
+        whole = f"{header}\n{self._text[first.start : end]}"
+        return header if header and self._settings.measure(whole) <= self._settings.most else None
 
     # Putting together
 

@@ -10,11 +10,11 @@ from lance_context_core._handle import handle
 from lance_context_core._progress import check_progress, tell, told_at_the_end
 from lance_context_core._util import cooperative as steps
 from lance_context_core._util.calls import takes
-from lance_context_core._util.checks import check_json_object, check_span, shown
+from lance_context_core._util.checks import check_count, check_json_object, check_span, shown
 from lance_context_core.blobs.blobs import AsyncBlobs
 from lance_context_core.codecs import sources
 from lance_context_core.codecs.sources import CHUNK
-from lance_context_core.documents import loading
+from lance_context_core.documents import loading, paging
 from lance_context_core.documents.adding import Adding, owner_of
 from lance_context_core.documents.loading import DEFAULTS, DocumentSource, ReadingArguments
 from lance_context_core.documents.scoped import (
@@ -82,7 +82,7 @@ class AsyncDocuments:
     ) -> SourceDocument:
         """Read a file, cut it into passages, embed them, and keep it all in one commit.
 
-        - `source`: a path, the bytes of a file, or an open one.
+        - `source`: a path, the bytes of a file, an open one, or a URL of HTTP.
         - `scope`: for whom it is; without one, for everybody.
         - `name`, `uri`: what it is called and where it is, where it does not say so itself.
         - `type`: what it is, such as `markdown`; else its first bytes and its name tell.
@@ -92,6 +92,8 @@ class AsyncDocuments:
           again, and the `uri` of where it is; the `uri` alone; or neither, only the `hash`, which
           is kept always.
         - `max_bytes`: a larger file is refused before it is read.
+        - `fetch`: what fetches a URL: a function that returns the bytes that are there, or an open
+          file; it is called in a worker thread.
 
         A file that its scope has already, by the hash of its bytes, is left as it is and
         returned, so that the call may be repeated; `metadata` is merged into what it has. A file
@@ -220,6 +222,8 @@ class AsyncDocuments:
         type: str | Sequence[str] | None = None,
         document_id: str | Sequence[str] | None = None,
         path: str | Sequence[str] | None = None,
+        offset: int = 0,
+        per_document: int | None = None,
         **arguments: Unpack[SearchArguments],
     ) -> builtins.list[SearchHit[DocumentChunk]]:
         """The passages that answer `query` best, best first. See `AsyncContextStore.search`.
@@ -228,6 +232,10 @@ class AsyncDocuments:
         for any of them. Without one, all are found that the handle sees. `type`, `document_id` and
         `path`, which is that of a file or folder as `sync` names them, narrow it further; a `filter`
         looks into the documents' metadata, and what chunks have.
+
+        `offset` leaves out the best ones, for the next page of an answer: pages are those of one
+        ranking up to the `n_candidates` of the options. `per_document` is how many passages of one
+        document are returned at most: 1 finds the documents, each by its best passage.
         """
         searched = searching.Searched(
             table=self._documents.table,
@@ -243,7 +251,37 @@ class AsyncDocuments:
             columns=sources.CHUNK_COLUMNS,
             read=sources.from_chunk_row,
         )
-        return await searching.search(searched, query, **arguments)
+
+        async def best(limit: int) -> builtins.list[SearchHit[DocumentChunk]]:
+            asked: SearchArguments = {**arguments, "limit": limit}
+            return await searching.search(searched, query, **asked)
+
+        return await paging.page(best, arguments, offset=offset, per_document=per_document)
+
+    async def around(
+        self,
+        passage: DocumentChunk | SearchHit[DocumentChunk],
+        *,
+        before: int = 1,
+        after: int = 1,
+    ) -> builtins.list[DocumentChunk]:
+        """A passage that was found, with those that stand `before` and `after` it in its document.
+
+        They are in the order of the text; at its ends there are fewer. Empty if the document is no
+        longer there.
+        """
+        chunk = passage.record if isinstance(passage, SearchHit) else passage
+        if not isinstance(chunk, DocumentChunk):
+            raise InvalidRequestError(
+                f"passage={shown(passage)}: give a chunk, or a hit of search()"
+            )
+        check_count(before, "before", least=0)
+        check_count(after, "after", least=0)
+        near = range(max(chunk.position - before, 0), chunk.position + after + 1)
+        ids = [sources.chunk_id(chunk.document_id, position) for position in near]
+        where = sql.all_of([self._documents.one(chunk.document_id, CHUNK), sql.in_list("id", ids)])
+        found = await self._documents.table.select(where, columns=sources.CHUNK_COLUMNS)
+        return await steps.each_row(sources.from_chunk_row, found.sort_by("position"))
 
     async def get(self, document_id: str) -> SourceDocument | None:
         """What is known of a document; None if there is none of that id."""

@@ -7,7 +7,8 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field
 from pathlib import Path
-from typing import IO, Any, Literal, TypedDict
+from typing import IO, Any, Literal, TypedDict, cast
+from urllib.parse import unquote, urlsplit
 
 from lance_context_core._util.calls import check_keywords
 from lance_context_core._util.checks import check_json_object, check_name, check_text, listed, shown
@@ -31,7 +32,10 @@ from lance_context_core.types import DocumentScope, Passage
 from lance_context_core.types.media import uri_of
 
 DocumentSource = str | Path | bytes | IO[bytes] | IO[str]
-"""A path, the bytes of a file, or an open one."""
+"""A path, the bytes of a file, an open one, or a URL, where `fetch` is given."""
+
+Fetch = Callable[[str], bytes | IO[bytes]]
+"""From a URL to what is there: its bytes, or a file that is open."""
 
 Kept = Literal["bytes", "uri", "hash"]
 """What of a file is kept beside its text; the hash is always."""
@@ -45,6 +49,7 @@ class ReadingArguments(TypedDict, total=False):
     chunker: Chunker | None
     keep: Kept
     max_bytes: int
+    fetch: Fetch | None
 
 
 DEFAULTS: ReadingArguments = {
@@ -53,6 +58,7 @@ DEFAULTS: ReadingArguments = {
     "chunker": None,
     "keep": "bytes",
     "max_bytes": 256 * 1024 * 1024,
+    "fetch": None,
 }
 
 
@@ -91,14 +97,30 @@ def check_arguments(
         raise InvalidRequestError(
             f"keep={shown(arguments['keep'])}: there are 'bytes', 'uri' and 'hash'"
         )
+    if (fetch := arguments["fetch"]) is not None and not callable(fetch):
+        raise InvalidRequestError(
+            f"fetch={shown(fetch)}: give a function from a URL to the bytes that are there"
+        )
     most = arguments["max_bytes"]
     if isinstance(most, bool) or not isinstance(most, int) or most < 1:
         raise InvalidRequestError(f"max_bytes={shown(most)}: give a whole number, 1 or more")
     return arguments
 
 
-def load(source: DocumentSource, *, name: str | None, uri: str | None, max_bytes: int) -> Loaded:
+def load(
+    source: DocumentSource,
+    *,
+    name: str | None,
+    uri: str | None,
+    max_bytes: int,
+    fetch: Fetch | None = None,
+) -> Loaded:
     """The file, all of which is read once. Raises UnreadableDocumentError for one that is not there, or is too large."""
+    if isinstance(source, str) and _URL.match(source) and fetch is not None:
+        last = unquote(urlsplit(source).path).rstrip("/").rpartition("/")[2]
+        found = _fetched(source, fetch)
+        called = name or last or urlsplit(source).hostname
+        return load(found, name=called, uri=uri or source, max_bytes=max_bytes)
     name = None if name is None else check_name(name, "name")
     uri = None if uri is None else check_name(uri, "uri")
     if isinstance(source, bytes | bytearray | memoryview):
@@ -119,11 +141,34 @@ def load(source: DocumentSource, *, name: str | None, uri: str | None, max_bytes
     return Loaded(name=plain, spooled=spooled, uri=uri)
 
 
+_URL = re.compile("https?://", re.IGNORECASE)
+
+
+def _fetched(url: str, fetch: Fetch) -> bytes | IO[bytes]:
+    try:
+        found: object = fetch(url)
+    except Exception as error:  # of the caller's client, anything
+        raise UnreadableDocumentError(f"{url!r} cannot be fetched: {error}") from error
+    if isinstance(found, bytes) or callable(getattr(found, "read", None)):
+        return cast("bytes | IO[bytes]", found)
+    raise InvalidRequestError(
+        f"fetch returned {shown(found)} for {url!r}: return bytes or an open file, not a coroutine"
+    )
+
+
 async def loaded(
     source: DocumentSource, reading: ReadingArguments, *, name: str | None, uri: str | None
 ) -> Loaded:
     """As `load`, in a worker thread."""
-    return await asyncio.to_thread(load, source, name=name, uri=uri, max_bytes=reading["max_bytes"])
+    max_bytes, fetch = reading["max_bytes"], reading["fetch"]
+    if isinstance(source, str) and _URL.match(source) and fetch is None:
+        raise InvalidRequestError(
+            f"source={shown(source)} is a URL, and nothing is fetched here: pass fetch=, a function "
+            "from a URL to the bytes that are there"
+        )
+    return await asyncio.to_thread(
+        load, source, name=name, uri=uri, max_bytes=max_bytes, fetch=fetch
+    )
 
 
 def read(

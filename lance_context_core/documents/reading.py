@@ -25,6 +25,9 @@ class Block:
     """Counted from 1."""
     section: str | None = None
     """The headings above it, outermost first, with ` > ` between them; its own, of a heading."""
+    header: int = 0
+    """How many of its first characters are the header of a table: where a chunker cuts it, each of
+    the passages has that."""
 
 
 @frozen_by_name
@@ -116,8 +119,12 @@ class Written:
         kind: BlockKind = "text",
         page: int | None = None,
         section: str | None = None,
+        header: str = "",
     ) -> None:
-        """Add a block, a blank line after the one before; a blank one is left out."""
+        """Add a block, a blank line after the one before; a blank one is left out.
+
+        `header` is what a table begins with that holds for all of its rows.
+        """
         if not (text := text.strip()):
             return
         if self.n_characters:
@@ -125,8 +132,16 @@ class Written:
             self._length += 2
         start, self._length = self._length, self._length + len(text)
         self._parts.append(text)
+        header = header.strip()
         self._blocks.append(
-            Block(start=start, end=self._length, kind=kind, page=page, section=section)
+            Block(
+                start=start,
+                end=self._length,
+                kind=kind,
+                page=page,
+                section=section,
+                header=len(header) if text.startswith(header) else 0,
+            )
         )
 
     @property

@@ -203,6 +203,11 @@ def _failed(name: str, error: OSError) -> FailedDocument:
     return FailedDocument(name=name, error=raised)
 
 
+_WEIGHT, _MOST_NOTED_AT_ONCE = 16_000, 32_000_000
+"""What a document is counted as besides its bytes, and of how much the times are kept in one commit: its
+row, which may hold its text, is in memory then."""
+
+
 @frozen
 class Syncing:
     """What brings the documents of a folder up to date."""
@@ -241,6 +246,7 @@ class Syncing:
                 error=error,
             )
             await tell(self.progress, now)
+        await self._note(done)
         for one in done.gone:
             if not self.is_dry:
                 await self.adding.delete(one.id)
@@ -252,7 +258,7 @@ class Syncing:
         """Have the document of a file as the file is; returns it, or what there is of it in a dry run."""
         if document is not None and self._is_unchanged(file, document):
             done.n_unchanged += 1
-            return await self._renamed(file, document, {})
+            return await self._renamed(file, document, {}, done)
         loaded = await self._loaded(file)
         hash = loaded.spooled.hash
         former = done.former(hash) if document is None else document
@@ -275,10 +281,14 @@ class Syncing:
             done.renamed.append((former.name, file.name))
         else:
             done.n_unchanged += 1
-        return await self._renamed(file, former, loaded.properties)
+        return await self._renamed(file, former, loaded.properties, done)
 
     async def _renamed(
-        self, file: FileOnDisk, document: SourceDocument, properties: Mapping[str, Any]
+        self,
+        file: FileOnDisk,
+        document: SourceDocument,
+        properties: Mapping[str, Any],
+        done: "_Done",
     ) -> SourceDocument:
         """The document, its content being that of the file, with what else is known of the file."""
         about = {**document.metadata, **self.metadata}
@@ -288,7 +298,11 @@ class Syncing:
         if self.is_dry or (is_described and known == document.properties):
             return document
         if is_described:
-            return await self.adding.note(document, known)
+            noted = replace(document, properties=known)
+            done.touched.append(noted)
+            if sum(_WEIGHT + one.size for one in done.touched) > _MOST_NOTED_AT_ONCE:
+                await self._note(done)
+            return noted
         return await self.adding.update(
             document.id,
             None,
@@ -300,6 +314,12 @@ class Syncing:
             keeps_name=False,
             properties=known,
         )
+
+    async def _note(self, done: "_Done") -> None:
+        """Keep the times of the files that were touched, and hold the same bytes."""
+        if done.touched:
+            await self.adding.note(done.touched)
+            done.touched.clear()
 
     def _is_unchanged(self, file: FileOnDisk, document: SourceDocument) -> bool:
         if self.check == "hash" or document.size != file.size:
@@ -322,6 +342,8 @@ class _Done:
     updated: list[str] = field(default_factory=list)
     renamed: list[tuple[str, str]] = field(default_factory=list)
     gone: list[SourceDocument] = field(default_factory=list)
+    touched: list[SourceDocument] = field(default_factory=list)
+    """Those of which nothing but their file's time is another; not kept yet."""
     failed: list[FailedDocument] = field(default_factory=list)
     n_unchanged: int = 0
 

@@ -156,12 +156,7 @@ class Chunking:
             position=row["position"],
             revision=row["revision"],
             created_at=row["created_at"],
-            passage=Passage(
-                start=row["start_offset"],
-                end=row["end_offset"],
-                page=row["page"],
-                section=row["section"],
-            ),
+            passage=sources.passage_of(row),
             says=_digest(sources.said(row)),
             embeds=_digest(composer.embed_text(sources.as_record(row))) if is_chunk else None,
         )

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any, Protocol, runtime_checkable
 
 from lance_context_core._util.checks import check_text, listed, shown
+from lance_context_core._util.extras import require
 from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.codecs.records import MEDIA_PREFIX
 from lance_context_core.errors import (
@@ -19,7 +20,7 @@ from lance_context_core.errors import (
 )
 from lance_context_core.types import ContextRecord, ImageRecord
 
-_FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF")
+_FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF", "AVIF")
 """What Pillow is let at: the fewer formats, the fewer ways in."""
 _THUMBNAIL = (256, 256)
 _ORIENTATION, _TURNED = 0x0112, range(5, 9)
@@ -78,10 +79,15 @@ def look(content: bytes, content_type: str, *, name: str, max_pixels: int) -> Se
         raise MissingExtraError(
             'looking at pictures needs Pillow: pip install "lance-context-core[images]"'
         ) from error
+    if content_type == "image/heic":
+        require("pillow_heif", extra="images", by="looking at pictures of HEIC")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PIL.Image.DecompressionBombWarning)
-            opened = PIL.Image.open(io.BytesIO(content), formats=_FORMATS)
+            if content_type == "image/heic":
+                opened = _opened_heic(content)
+            else:
+                opened = PIL.Image.open(io.BytesIO(content), formats=_FORMATS)
         with opened as image:
             _check_size(image.size, max_pixels, name)
             if image.format == "JPEG":
@@ -99,6 +105,13 @@ def look(content: bytes, content_type: str, *, name: str, max_pixels: int) -> Se
         raise UnreadableDocumentError(
             f"{name!r} cannot be read as {content_type}, it is broken or not all there: {error}"
         ) from error
+
+
+def _opened_heic(content: bytes) -> Any:
+    import pillow_heif
+
+    heif: Any = pillow_heif  # which has types for some of its calls
+    return heif.HeifImageFile(io.BytesIO(content))
 
 
 def analyzed(analyzer: ImageAnalyzer | None, content: bytes, content_type: str) -> ImageAnalysis:

@@ -62,6 +62,11 @@ _MARKS = {
 }
 _FORMS = {b"WEBP": "image/webp", b"WAVE": "audio/wav", b"AVI ": "video/x-msvideo"}
 """Of what begins with `RIFF`."""
+_BRANDS = {
+    **dict.fromkeys((b"avif", b"avis"), "image/avif"),
+    **dict.fromkeys((b"heic", b"heix", b"heim", b"heis", b"mif1", b"msf1"), "image/heic"),
+}
+"""Of what begins as MP4: what is a picture."""
 _FRAMES = {b"\xff\xfb", b"\xff\xf3", b"\xff\xf2"}
 """What an MP3 without a tag begins with."""
 
@@ -75,7 +80,7 @@ def type_of(content: bytes, name: str) -> str:
     if head.startswith(b"RIFF") and (type := _FORMS.get(head[8:12], "")):
         return type
     if head[4:8] == b"ftyp":
-        return "audio/mp4" if head[8:11] == b"M4A" else "video/mp4"
+        return "audio/mp4" if head[8:11] == b"M4A" else _BRANDS.get(head[8:12], "video/mp4")
     if head[:2] in _FRAMES:
         return "audio/mpeg"
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n").lower()

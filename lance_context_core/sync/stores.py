@@ -102,6 +102,7 @@ class Documents(Blocking[AsyncDocuments]):
     add_many = blocking(AsyncDocuments.add_many)
     sync = blocking(AsyncDocuments.sync)
     search = blocking(AsyncDocuments.search)
+    around = blocking(AsyncDocuments.around)
     get = blocking(AsyncDocuments.get)
     list = blocking(AsyncDocuments.list)
     count = blocking(AsyncDocuments.count)

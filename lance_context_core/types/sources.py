@@ -58,6 +58,9 @@ class Place(Stretch):
 class Passage(Place):
     """Where a chunk stands in a text, as a chunker says it."""
 
+    header: str | None = None
+    """The header of the table that the passage continues: its chunk's text begins with it."""
+
 
 @own_first
 @frozen_by_name
@@ -91,7 +94,10 @@ class DocumentChunk(Place):
     """The document's id, a colon, and the `position`."""
     document_id: str
     text: str
-    """Exactly what stands from `start` to `end` in the text that was read: see `AsyncDocuments.text`."""
+    """What stands from `start` to `end` in the text that was read: see `AsyncDocuments.text`.
+
+    A passage that continues a long table has the table's header above it, a line each.
+    """
     position: int
     """0 for the first of the document."""
     name: str

@@ -72,9 +72,14 @@ def type_of(file: IO[bytes], name: str) -> str:
         return said
     if head.startswith(b"PK\x03\x04"):
         return _packed(file, name)
+    if head.startswith(_OLE):
+        raise UnreadableDocumentError(f"{name!r} is {_old_office(file)}")
     for mark, what in _NO_TEXTS.items():
         if head.startswith(mark):
             raise UnreadableDocumentError(f"{name!r} is {what}: pass a reader= for it")
+    if head[4:8] == b"ftyp":
+        what = "an image" if head[8:12] in _PICTURES else "a film or a recording"
+        raise UnreadableDocumentError(f"{name!r} is {what}: put it into store.images")
     if head.startswith(b"{\\rtf"):
         return "rtf"
     if said in {"markdown", "html", "csv", "text", "email", "notebook"}:
@@ -120,8 +125,23 @@ def check_reader(reader: object, what: str) -> Reader:
 
 type_ = type
 
+_OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+"""What old Office documents, encrypted ones and mails of Outlook begin with: files in a file."""
+
+_INSIDE = {
+    "EncryptedPackage": "an encrypted Office document: decrypt it, and add that",
+    "__substg1.0_": "a mail of Outlook (.msg): save it as .eml, or pass a reader= for it",
+    "WordDocument": "a document of Word before 2007 (.doc): save it as .docx, or pass a reader= for it",
+    "Workbook": "a workbook of Excel before 2007 (.xls): save it as .xlsx, or pass a reader= for it",
+    "PowerPoint Document": (
+        "a presentation of PowerPoint before 2007 (.ppt): save it as .pptx, or pass a reader= for it"
+    ),
+}
+"""What such a file is, by the name of a file in it."""
+
+_PICTURES = (b"avif", b"avis", b"heic", b"heix", b"heim", b"heis", b"mif1", b"msf1")
+
 _NO_TEXTS = {
-    b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": "an old or an encrypted Office document",
     b"\x89PNG": "an image",
     b"\xff\xd8\xff": "an image",
     b"GIF8": "an image",
@@ -131,6 +151,17 @@ _NO_TEXTS = {
 
 _PACKED = {"word": "docx", "ppt": "pptx", "xl": "xlsx", "content.xml": "odf", "META-INF": "epub"}
 """What an archive is, by a folder in it."""
+
+
+def _old_office(file: IO[bytes]) -> str:
+    """What a file of old Office is, and what to do with it."""
+    file.seek(0)
+    found, held = set[str](), b""
+    while part := file.read(1 << 20):
+        held = held[-64:] + part
+        found |= {one for one in _INSIDE if one.encode("utf-16-le") in held}
+    other = "an old or an encrypted Office document: pass a reader= for it"
+    return next((said for one, said in _INSIDE.items() if one in found), other)
 
 
 def _ending(name: str) -> str:

@@ -132,7 +132,12 @@ class _Reading:
             elif name == "tbl":
                 self._end_list()
                 rows = [" | ".join(cells) for cells in self._rows(one)]
-                self._written.add("\n".join(rows), kind="whole", section=self._headings.path)
+                self._written.add(
+                    "\n".join(rows),
+                    kind="whole",
+                    section=self._headings.path,
+                    header=rows[0] if rows and _is_headed(one) else "",
+                )
             elif name == "AlternateContent":
                 self._blocks(_chosen(one), depth + 1)
             elif name not in _GONE:
@@ -360,3 +365,11 @@ def _linear(one: Element | None, depth: int = 0) -> str:
     if name == "mr":
         return all_of(one, ", ")
     return all_of(one, "")
+
+
+def _is_headed(table: Element) -> bool:
+    """Whether its first row is repeated on each page, or has a look of its own."""
+    first = next(_kids(table, "tr"), None)
+    is_repeated = None if first is None else child(first, "trPr", "tblHeader")
+    look = child(table, "tblPr", "tblLook")
+    return is_repeated is not None or value(look, "firstRow") in {"1", "true", "on"}

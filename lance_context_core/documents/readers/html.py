@@ -196,10 +196,13 @@ class HtmlReader(Encoded):
     alone, whatever is in it: markup that does not end is text.
     """
 
+    links: bool = False
+    """Whether links are kept with their addresses, as Markdown writes them."""
+
     def read(self, content: bytes, *, name: str) -> ReadDocument:
         """The text of the page."""
         text, encoding = decoded(content, name=name, encoding=self.encoding, said=_said(content))
-        page = _Page()
+        page = _Page(has_links=self.links)
         page.feed(text)
         page.end_block()
         title = " ".join("".join(page.title).split()) or page.first_heading
@@ -209,9 +212,16 @@ class HtmlReader(Encoded):
 class _Page(Markup):
     """Puts the text together, tag by tag; it needs no more memory for what stands deep within."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, has_links: bool = False) -> None:
         super().__init__()
         self.written = Written()
+        self._has_links = has_links
+        self._address: str | None = None
+        """Where the link leads that is open."""
+        self._header = ""
+        """What a table begins with whose first row names its columns."""
+        self._first_cells = set[str]()
+        self._is_in_first_row = False
         self.title: list[str] = []
         self.first_heading: str | None = None
         self._headings = Headings()
@@ -236,6 +246,9 @@ class _Page(Markup):
             self._is_title = not self.title
         elif tag == "br":
             self._held.append(" " if self._n_tables else "\n")
+        elif tag == "a" and self._has_links:
+            self._end_link()
+            self._begin_link()
         elif tag in {"img", "area"}:
             if text := _unescaped(self._attributes().get("alt", "")).strip():
                 self.data(f" [{text}] ")
@@ -245,6 +258,7 @@ class _Page(Markup):
         elif tag == "table":
             if not self._n_tables:
                 self.end_block()
+                self._header, self._first_cells, self._is_in_first_row = "", set(), True
             self._n_tables += 1
             self._is_in_row = False
         elif tag == "pre":
@@ -254,7 +268,10 @@ class _Page(Markup):
             if tag in {"td", "th"}:
                 self._held.extend([" | "] if self._is_in_row else [])
                 self._is_in_row = True
+                if self._n_tables == 1 and self._is_in_first_row:
+                    self._first_cells.add(tag)
             elif tag == "tr":
+                self._end_row()
                 self._held.append("\n")
                 self._is_in_row = False
             elif tag in _BLOCKS or tag in _IN_LINES:
@@ -319,6 +336,8 @@ class _Page(Markup):
             return
         if tag == "title":
             self._is_title = False
+        elif tag == "a":
+            self._end_link()
         elif tag in _HEADINGS:
             self.end_block()
             self._level = None
@@ -331,6 +350,7 @@ class _Page(Markup):
             self._n_preformatted = max(0, self._n_preformatted - 1)
         elif self._n_tables:
             if tag == "tr":
+                self._end_row()
                 self._held.append("\n")
                 self._is_in_row = False
             elif tag not in {"td", "th"} and (tag in _BLOCKS or tag in _IN_LINES):
@@ -339,6 +359,26 @@ class _Page(Markup):
             self.end_block()
         elif tag in _IN_LINES:
             self._held.append(" ")
+
+    def _end_row(self) -> None:
+        """Know the header of a table once its first row is through."""
+        if self._n_tables == 1 and self._first_cells and self._is_in_first_row:
+            self._is_in_first_row = False
+            self._header = _in_lines("".join(self._held)) if self._first_cells == {"th"} else ""
+
+    def _begin_link(self) -> None:
+        found = (one.groups("") for one in _ATTRIBUTE.finditer(self.attributes))
+        said = {name.lower(): double or single or bare for name, double, single, bare in found}
+        address = "".join(_unescaped(said.get("href", "")).split())
+        # A heading names what is below it: it is words alone.
+        if address and not address.startswith(("#", "javascript:")) and self._level is None:
+            self._held.append("[")
+            self._address = address
+
+    def _end_link(self) -> None:
+        if self._address is not None:
+            self._held.append(f"]({self._address})")
+            self._address = None
 
     def data(self, text: str) -> None:
         if self._silent is not None:
@@ -352,10 +392,10 @@ class _Page(Markup):
 
     def end_block(self) -> None:
         """Write what is held."""
+        self._end_link()
         text, self._held = "".join(self._held), []
         if not self._n_preformatted:
-            lines = (" ".join(line.split()) for line in text.split("\n"))
-            text = "\n".join(line for line in lines if line)
+            text = _in_lines(text)
         if text in {"", "-"}:
             return
         if self._level is not None:
@@ -365,7 +405,15 @@ class _Page(Markup):
         else:
             is_whole = self._n_preformatted or self._n_tables
             kind: BlockKind = "whole" if is_whole else "text"
-            self.written.add(text, kind=kind, section=self._headings.path)
+            header = self._header if self._n_tables else ""
+            self.written.add(text, kind=kind, section=self._headings.path, header=header)
+            self._header = ""
+
+
+def _in_lines(text: str) -> str:
+    """The text without white space that says nothing."""
+    lines = (" ".join(line.split()) for line in text.split("\n"))
+    return "\n".join(line for line in lines if line)
 
 
 def _said(content: bytes) -> str | None:

@@ -136,24 +136,26 @@ class _Walk:
         last = index + 1
         while last + 1 < len(lines) and "|" in lines[last + 1][2]:
             last += 1
-        self._whole(lines[index][0], lines[last][1])
+        self._whole(lines[index][0], lines[last][1], lines[index + 1][1])
         return last + 1
 
     def _is_first_of_paragraph(self, lines: list[tuple[int, int, str]], index: int) -> bool:
         is_top = lines[index][0] == self._open or index == 0
         return is_top or not lines[index - 1][2].strip()
 
-    def _whole(self, start: int, end: int) -> None:
+    def _whole(self, start: int, end: int, behind_header: int = 0) -> None:
         self._close(start)
-        self._block(start, end, "whole")
+        self._block(start, end, "whole", max(behind_header - start, 0))
 
     def _close(self, end: int) -> None:
         """End the running text."""
         if self._text[self._open : end].strip():
             self._block(self._open, end, "text")
 
-    def _block(self, start: int, end: int, kind: Any) -> None:
-        self.blocks.append(Block(start=start, end=end, kind=kind, section=self._headings.path))
+    def _block(self, start: int, end: int, kind: Any, header: int = 0) -> None:
+        self.blocks.append(
+            Block(start=start, end=end, kind=kind, section=self._headings.path, header=header)
+        )
         self._open = end
 
 

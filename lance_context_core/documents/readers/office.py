@@ -232,7 +232,9 @@ def _open_document(package: Package) -> ReadDocument:
             elif name == "table":
                 rows = (" | ".join(_odf_cells(row)) for row in within(one, "table-row"))
                 text = "\n".join(row for row in rows if row.strip(" |"))
-                written.add(text, kind="whole", page=page, section=headings.path)
+                is_headed = child(one, "table-header-rows") is not None
+                header = text.partition("\n")[0] if is_headed else ""
+                written.add(text, kind="whole", page=page, section=headings.path, header=header)
             elif name == "list-item":
                 text = "\n".join(filter(None, map(_odf_text, within(one, "p", "h"))))
                 written.add(f"- {text}" if text else "", page=page, section=headings.path)

@@ -6,13 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lance_context_core import ContextStore
 from lance_context_core.coordination import templates
 from lance_context_core.coordination.templates import braced, rendered, variables_of
 from lance_context_core.errors import InvalidRequestError, MissingExtraError
 
 NAMES = st.sampled_from(["a", "b_1", "Name"])
 PIECES = st.lists(
-    st.tuples(st.text("{}a \n%"), NAMES.map(lambda name: f"{{{{{name}}}}}") | st.just(""))
+    st.tuples(
+        st.text("{}a \n%"),
+        NAMES.map(lambda name: f"{{{{{name}}}}}") | st.sampled_from(["", "{{'{{'}}", '{{ "}}" }}']),
+    )
 )
 VALUES = (
     st.text("{}ab_1 ")
@@ -32,6 +36,24 @@ def test_what_values_hold_is_never_filled_in_itself(pieces, values):
 def test_the_variables_of_a_text_are_told_once_each_and_in_order():
     assert variables_of("{{b}} {{ a }} {{b}} {{1}} {{a.b}} {c}", "plain") == ("a", "b")
     assert variables_of("{% for x in xs %}{{ x.name }}{{ y }}{% endfor %}", "jinja") == ("xs", "y")
+
+
+@pytest.mark.parametrize("syntax", ["plain", "jinja"])
+def test_braces_themselves_are_written_as_in_jinja(syntax):
+    text = """Answer {{'{{'}}name{{ "}}" }} for {{ a }}, {b}."""
+    assert rendered(text, syntax, {"a": "{{x}}"}, what="it") == "Answer {{name}} for {{x}}, {b}."
+    assert variables_of(text, syntax) == ("a",)
+
+
+@pytest.mark.parametrize("name", ["a.b", "user-name", "1", "", "a | upper", "größe"])
+def test_a_name_that_no_value_can_have_is_refused_before_anything_is_kept(name):
+    with ContextStore.open("memory://") as store:
+        with pytest.raises(InvalidRequestError, match="which cannot be filled in: a name is made"):
+            store.templates.save("review", f"Review {{{{{name}}}}}, {{{{path}}}}.")
+        assert store.templates.list() == []
+        store.templates.save("review", "Review {{ path }}, {x}, {{'{{'}}a.b{{'}}'}}.")
+        text = store.templates.render("review", {"path": "a.py"})
+        assert text == "Review a.py, {x}, {{a.b}}."
 
 
 def test_jinja_has_loops_conditions_and_filters():

@@ -297,6 +297,34 @@ BROKEN = {
 }
 
 
+OLD = {
+    "WordDocument": r"Word before 2007 \(\.doc\): save it as \.docx",
+    "Workbook": r"Excel before 2007 \(\.xls\): save it as \.xlsx",
+    "PowerPoint Document": r"PowerPoint before 2007 \(\.ppt\): save it as \.pptx",
+    "__substg1.0_0037001F": r"mail of Outlook \(\.msg\): save it as \.eml",
+    "EncryptedPackage": "encrypted Office document: decrypt it",
+    "": "an old or an encrypted Office document",
+}
+
+
+@pytest.mark.parametrize("inside", OLD, ids=lambda one: one or "anything else")
+@pytest.mark.parametrize("n_before", [100, (1 << 20) - 20], ids=["near", "across two pieces"])
+def test_an_old_office_document_is_refused_by_what_it_is_and_with_a_way_out(inside, n_before):
+    content = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\0" * n_before + inside.encode("utf-16-le")
+    with ContextStore.open("memory://") as store:
+        with pytest.raises(UnreadableDocumentError, match=rf"'tea\.txt' is .*{OLD[inside]}"):
+            store.documents.add(content + b"\0" * 100, name="tea.txt")
+        assert store.documents.count() == 0
+
+
+@pytest.mark.parametrize("brand", ["heic", "avif", "isom"])
+def test_pictures_and_films_are_no_documents_whatever_their_name(brand):
+    content = b"\0\0\0\x20ftyp" + brand.encode() + b"tea " * 50
+    refused = pytest.raises(UnreadableDocumentError, match=r"put it into store\.images")
+    with ContextStore.open("memory://") as store, refused:
+        store.documents.add(content, name="tea.txt")
+
+
 @pytest.mark.parametrize("case", BROKEN)
 def test_a_file_that_no_text_can_be_had_of_is_refused_with_its_name(case):
     content, name = BROKEN[case]

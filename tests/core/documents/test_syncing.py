@@ -5,6 +5,7 @@ import random
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,11 @@ def on_disk(folder):
         for path in folder.rglob("*")
         if path.is_file()
     }
+
+
+def n_commits(store):
+    """Of the table; none of what is in the journal."""
+    return next(one for one in store.stats().tables if one.table == "documents").versions
 
 
 def stored(documents, **which):
@@ -119,6 +125,33 @@ def test_a_file_that_was_touched_is_read_once_more_and_no_further(store, documen
     version = store.version()
     assert documents.sync(folder).n_unchanged == 3
     assert store.version() == version
+
+
+@pytest.mark.parametrize("journal", ["a journal", "no journal"])
+def test_files_that_were_touched_are_one_commit(tmp_path, journal):
+    folder, options = tmp_path / "notes", {} if journal == "a journal" else {"journal": None}
+    files = {f"{number}.md": f"tea {number}" for number in range(30)}
+    write(folder, files)
+    with ContextStore.open(tmp_path / "store", **options) as store:
+        store.documents.sync(folder, metadata={"of": "us"})
+        before = store.documents.list()
+        kept = [store.documents.chunks(one.id) for one in before]
+        for name in files:
+            os.utime(folder / name, (LONG_AGO + 9, LONG_AGO + 9))
+        version = n_commits(store)
+        assert store.documents.sync(folder).n_unchanged == 30
+        assert n_commits(store) == version + 1
+        after = store.documents.list()
+        assert [one.id for one in after] == [one.id for one in before]
+        assert [replace(one, properties={}) for one in after] == [
+            replace(one, properties={}) for one in before
+        ]
+        assert all(one.properties != old.properties for one, old in zip(after, before, strict=True))
+        assert [store.documents.chunks(one.id) for one in after] == kept
+        assert stored(store.documents) == files
+        version = n_commits(store)
+        assert store.documents.sync(folder).n_unchanged == 30
+        assert n_commits(store) == version
 
 
 def test_a_renamed_file_keeps_its_document_and_is_not_embedded_again(tmp_path, folder):

@@ -7,15 +7,22 @@ import zlib
 from functools import cache
 from pathlib import Path
 
+import pillow_heif
 import pytest
 from core.conformance.doubles import WordVectors
 from PIL import Image, ImageOps
 
 from lance_context_core import ContextStore, Message
-from lance_context_core.errors import InvalidRequestError, NotFoundError, UnreadableDocumentError
+from lance_context_core._util import extras
+from lance_context_core.errors import (
+    InvalidRequestError,
+    MissingExtraError,
+    NotFoundError,
+    UnreadableDocumentError,
+)
 from lance_context_core.media import ImageAnalysis
 
-KINDS = ["PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF"]
+KINDS = ["PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF", "AVIF"]
 
 
 def picture(format="PNG", size=(40, 30), seed=1, **options):
@@ -82,6 +89,34 @@ def test_sound_and_films_are_kept_and_found_by_what_is_said_of_them(store, conte
     assert (added.kind, added.content_type, added.width) == (kind, type, None)
     assert store.images.thumbnail(added.id) is None
     assert store.search("whales")[0].record.id == added.id
+
+
+def heic(size=(40, 30)):
+    written = io.BytesIO()
+    image = Image.open(io.BytesIO(picture(size=size)))
+    pillow_heif.from_pillow(image).save(written, quality=50)
+    return written.getvalue()
+
+
+def test_a_photo_of_a_telephone_is_a_picture(store):
+    content = heic(size=(400, 300))
+    added = store.images.add(content, name="IMG_1.HEIC")
+    assert (added.kind, added.content_type, added.format) == ("image", "image/heic", "heic")
+    assert (added.width, added.height) == (400, 300)
+    small = Image.open(io.BytesIO(store.images.thumbnail(added.id)))
+    assert small.size == (256, 192)
+    assert store.images.content(added.id) == content
+    with pytest.raises(UnreadableDocumentError, match="max_pixels=1000"):
+        store.images.add(heic(size=(50, 50)), max_pixels=1000)
+    with pytest.raises(UnreadableDocumentError, match="cannot be read as image/heic"):
+        store.images.add(heic()[:200])
+
+
+def test_a_photo_of_a_telephone_needs_the_extra(store, monkeypatch):
+    content = heic()
+    monkeypatch.setattr(extras, "find_spec", lambda _: None)
+    with pytest.raises(MissingExtraError, match=r"pillow.heif.*lance-context-core\[images\]"):
+        store.images.add(content)
 
 
 def test_a_drawing_is_not_drawn(store):
