@@ -65,7 +65,7 @@ LEADING = ("source_node", "target_node", "about_node")
 
 _TIMES = ("valid_from", "valid_to", "recorded_at")
 _SPACES = re.compile(r"\s+")
-_NODE_DIGITS = 15
+NODE_DIGITS = 15
 """Hexadecimal ones, so that 60 bits: what fits a signed 64-bit number."""
 
 
@@ -190,7 +190,7 @@ def node(scope: Scope, entity_id: str) -> int:
 
 def node_of(key: str) -> int:
     """What walks know the entity of that key by."""
-    return int(key[:_NODE_DIGITS], 16)
+    return int(key[:NODE_DIGITS], 16)
 
 
 def name_key(name: str) -> str:

@@ -18,6 +18,7 @@ from lance_context_core._util.frozen import frozen
 from lance_context_core.codecs.graph import ENTITY, MENTION, RELATION
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.graph import traversal, whole
+from lance_context_core.graph.near import near
 from lance_context_core.graph.scoped import Moment, ScopedGraph
 from lance_context_core.graph.traversal import Direction, Walk
 from lance_context_core.graph.whole import Centrality, Grouping
@@ -266,8 +267,10 @@ class AsyncWalks:
         Raises NotFoundError if there is no such entity.
         """
         walk = self._walk(direction, types, at, known_at)
-        starts = await self._starts(entity_id)
-        return await traversal.neighbours(walk, starts, depth=depth, limit=limit)
+        memory = await near(self._graph)
+        starts = memory.find(check_name(entity_id, "entity_id")) if memory else []
+        starts = starts or await self._starts(entity_id)
+        return await traversal.neighbours(walk, starts, memory, depth=depth, limit=limit)
 
     async def path(
         self,
