@@ -266,6 +266,20 @@ class Adjacency:
         found = np.flatnonzero(np.asarray(pc.equal(self.entities.ids, entity_id), bool))
         return [int(one) for one in self.entities.keys[found]]
 
+    def nodes_of(self, types: frozenset[str] | None, moment: Moment) -> list[int]:
+        """The nodes of the entities of these types that are there at the moment, in the order of writing."""
+        numbers = np.arange(len(self.entities))
+        if self.added.gone_nodes:
+            numbers = np.setdiff1d(numbers, list(self.added.gone_nodes))
+        if types is not None or moment:
+            numbers = numbers[self.entities.fitting(numbers, types, moment)]
+        found: list[int] = self.entities.keys[numbers].tolist()
+        return found + [
+            node
+            for node, row in self.added.entities.items()
+            if moment.holds(row) and (types is None or row["type"] in types)
+        ]
+
     # Steps
 
     def step(

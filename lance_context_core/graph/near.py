@@ -8,6 +8,7 @@ import asyncio
 from dataclasses import dataclass
 
 from lance_context_core.codecs.graph import ENTITY, RELATION
+from lance_context_core.errors import InvalidRequestError
 from lance_context_core.graph.adjacency import COLUMNS, Adjacency
 from lance_context_core.graph.scoped import ScopedGraph
 from lance_context_core.storage import changes, sql
@@ -79,6 +80,23 @@ async def near(graph: ScopedGraph) -> Adjacency | None:
     if hot.known(table, place) is None:  # It takes more than the cache holds.
         hot.keep(table, place, _Asked(since.state, _MOST_BELIEVED), n_forgotten=n_forgotten)
     return made
+
+
+async def whole(graph: ScopedGraph, max_rows: int) -> Adjacency:
+    """The graph as it is now, also where it is not to be kept in memory.
+
+    Raises InvalidRequestError if it then has more than `max_rows` entities and relations.
+    """
+    if (known := await near(graph)) is not None:
+        return known
+    where = graph.where(sql.in_list("kind", [ENTITY, RELATION]))
+    found = await graph.table.slice(where, columns=COLUMNS, limit=max_rows + 1)
+    if found.num_rows > max_rows:
+        raise InvalidRequestError(
+            f"query asks about a graph of more than max_rows={max_rows} entities and relations: pass a "
+            "larger one if there is the memory for it, or walk by neighbours and path"
+        )
+    return await asyncio.to_thread(Adjacency.of, NEVER, found)
 
 
 async def _read(graph: ScopedGraph, where: sql.Clause, most: int) -> Adjacency | None:
