@@ -19,6 +19,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import closing
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -170,7 +171,7 @@ def of_kuzu(
 ) -> dict[str, float]:
     """The same of Kuzu; nothing where it is not installed."""
     try:
-        import kuzu
+        kuzu = import_module("kuzu")
     except ImportError:
         print("kuzu is not installed: it is not measured")
         return {}

@@ -103,7 +103,8 @@ class AsyncWalks:
         - `limit`: so many entities at most, the nearest ones; and twenty times as many relations.
           `is_cut` says whether there is more.
 
-        Each step is one look into the indexes for a whole frontier: what is not reached is not read.
+        Each step is one look into the indexes for a whole frontier: what is not reached is not read. A
+        graph that is walked again is kept in memory, in the bounds of the search cache.
         Raises NotFoundError if there is no such entity.
         """
         walk = self._walk(direction, types, at, known_at)
