@@ -1,4 +1,4 @@
-"""What a graph costs: laying it, and who is near somebody, beside networkx and LlamaIndex.
+"""What a graph costs: laying it, and two steps from an entity, beside networkx, a table of SQLite, Kuzu and LlamaIndex.
 
     python -m benchmarks.graph [--relations 1000000] [--entities 10000] [--batch 50000] [--repeats 20]
 
@@ -12,11 +12,14 @@ import argparse
 import asyncio
 import random
 import resource
+import sqlite3
 import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import closing
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -88,6 +91,7 @@ async def measured(folder: Path, options: argparse.Namespace) -> dict[str, float
             lambda: lay(store, ends, options.batch, options.entities)
         )
         found["indexed, once"], _ = await timed(store.maintain)
+    found["on disk, MB"] = size_of(folder / "store")
 
     reached: list[set[int]] = []
 
@@ -122,9 +126,80 @@ async def measured(folder: Path, options: argparse.Namespace) -> dict[str, float
     found["networkx: asked again, median"] = median(costs[1:])
     if reached != expected:
         raise AssertionError("the store and networkx reach different entities")
+    found |= of_sqlite(folder / "table.db", ends, asked, expected)
+    ratio = found["two steps: asked again, median"] / found["SQLite: asked again, median"]
+    found["two steps: times as long as SQLite's table"] = ratio
+    found |= of_kuzu(folder, ends, asked, expected)
     found |= of_llama_index(folder / "simple.json", ends, asked)
     found["entities reached, mean"] = sum(map(len, reached)) / len(reached)
     return found
+
+
+def of_sqlite(
+    file: Path, ends: Sequence[tuple[int, int]], asked: Sequence[int], expected: list[set[int]]
+) -> dict[str, float]:
+    """The same of a table of both ends with an index of each, which answers with numbers alone."""
+    start, found = time.process_time(), dict[str, float]()
+    with closing(sqlite3.connect(file)) as table:
+        table.execute("CREATE TABLE relations (source, target)")
+        table.executemany("INSERT INTO relations VALUES (?, ?)", ends)
+        table.execute("CREATE INDEX by_source ON relations (source)")
+        table.execute("CREATE INDEX by_target ON relations (target)")
+        table.commit()
+        found["SQLite: laid"] = time.process_time() - start
+        found["SQLite: on disk, MB"] = file.stat().st_size / 1e6
+        either = (
+            "SELECT target FROM relations WHERE source = ?1 "
+            "UNION SELECT source FROM relations WHERE target = ?1"
+        )
+        costs = []
+        for one, right in zip(asked, expected, strict=True):
+            start = time.process_time()
+            reached, frontier = {one}, {one}
+            for _ in range(_DEPTH):
+                frontier = {row[0] for node in frontier for row in table.execute(either, (node,))}
+                reached |= frontier
+            costs.append(time.process_time() - start)
+            if reached != right:
+                raise AssertionError("SQLite and networkx reach different entities")
+    found["SQLite: asked again, median"] = median(costs[1:])
+    return found
+
+
+def of_kuzu(
+    folder: Path, ends: Sequence[tuple[int, int]], asked: Sequence[int], expected: list[set[int]]
+) -> dict[str, float]:
+    """The same of Kuzu; nothing where it is not installed."""
+    try:
+        kuzu = import_module("kuzu")
+    except ImportError:
+        print("kuzu is not installed: it is not measured")
+        return {}
+    nodes, edges = folder / "nodes.csv", folder / "edges.csv"
+    nodes.write_text("".join(f"{one}\n" for one in {one for pair in ends for one in pair}))
+    edges.write_text("".join(f"{source},{target}\n" for source, target in ends))
+    start, found = time.process_time(), dict[str, float]()
+    asks = kuzu.Connection(kuzu.Database(str(folder / "kuzu")))
+    asks.execute("CREATE NODE TABLE E(id INT64, PRIMARY KEY(id))")
+    asks.execute("CREATE REL TABLE R(FROM E TO E)")
+    asks.execute(f"COPY E FROM '{nodes}'")
+    asks.execute(f"COPY R FROM '{edges}'")
+    found["Kuzu: laid"] = time.process_time() - start
+    query = f"MATCH (a:E {{id: $n}})-[:R*1..{_DEPTH}]-(b:E) RETURN DISTINCT b.id"
+    costs = []
+    for one, right in zip(asked, expected, strict=True):
+        start = time.process_time()
+        reached = {one, *(row[0] for row in asks.execute(query, {"n": one}).get_all())}
+        costs.append(time.process_time() - start)
+        if reached != right:
+            raise AssertionError("Kuzu and networkx reach different entities")
+    found["Kuzu: asked again, median"] = median(costs[1:])
+    return found
+
+
+def size_of(folder: Path) -> float:
+    """The megabytes of all files in a folder."""
+    return sum(one.stat().st_size for one in folder.rglob("*") if one.is_file()) / 1e6
 
 
 def of_llama_index(

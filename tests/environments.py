@@ -87,13 +87,6 @@ ENVIRONMENTS = {
         plugins_off=("asyncio",),
         typed=("adapters/llama_index/llama_index_lance_context", "examples/llama_index_agent.py"),
     ),
-    # The engine of Cypher needs a hundred megabytes of clients of servers that it never calls here.
-    "llama-index-cypher": Environment(
-        beside=("llama_index",),
-        requirements=("llama-index-core==0.14.25", "lance-graph==0.4.0", "pylance==14.0.2"),
-        tests=("tests/adapters/llama_index/test_graph_cypher.py",),
-        plugins_off=("asyncio",),
-    ),
     # The oldest one that has all that the adapter is made of.
     "llama-index-oldest": Environment(
         adapter="llama_index",
@@ -176,9 +169,9 @@ ENVIRONMENTS = {
     "ray": Environment(
         requirements=(
             *("lance-ray==0.5.0", "pylance==14.0.2", "ray[data]==2.60.0"),
-            *("lance-graph==0.4.0", "pypdf[crypto]>=5", "pypdfium2>=5", "python-docx>=1.1"),
+            *("pypdf[crypto]>=5", "pypdfium2>=5", "python-docx>=1.1"),
         ),
-        tests=("tests/reembed", "tests/cypher"),
+        tests=("tests/reembed",),
     ),
     # Second readers of the files that packages ship, and the build systems of those packages.
     "corpus": Environment(

@@ -1,70 +1,30 @@
-"""Questions in Cypher, for reading: the engine of lance-graph, shown what a handle sees of the graph."""
+"""Questions in Cypher, for reading, and the walks of a graph."""
 
 import asyncio
 import builtins
 import math
-import re
+import threading
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-import pyarrow as pa
-
 from lance_context_core._handle import handle
-from lance_context_core._util import cooperative as steps
-from lance_context_core._util.checks import check_count, check_name, check_text, dumps, loads, shown
-from lance_context_core._util.extras import importing
-from lance_context_core._util.frozen import frozen
-from lance_context_core.codecs.graph import ENTITY, MENTION, RELATION
+from lance_context_core._util.checks import check_count, check_name, check_text, shown
+from lance_context_core.codecs.graph import MENTION
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.graph import traversal, whole
+from lance_context_core.graph.cypher_matching import Matcher
+from lance_context_core.graph.cypher_syntax import parsed
+from lance_context_core.graph.near import near
+from lance_context_core.graph.near import whole as in_memory
 from lance_context_core.graph.scoped import Moment, ScopedGraph
 from lance_context_core.graph.traversal import Direction, Walk
 from lance_context_core.graph.whole import Centrality, Grouping
 from lance_context_core.storage import sql
-from lance_context_core.storage.lance.schema import TIMESTAMP
 from lance_context_core.types.graph import Entity, Impact, Path, Ranked, SubGraph
 
-Parameter = str | int | float | bool | list[str] | list[int] | list[float]
+Parameter = str | int | float | bool | None | list[str] | list[int] | list[float]
 """What may stand for a `$name`."""
-
-_ANY_ENTITY, _ANY_RELATION = "Entity", "Relation"
-"""What all of them are called in a query."""
-
-_ANY_NODE = "Node"
-"""Under this label lance-graph looks for nodes without one."""
-
-_ENTITIES = pa.schema(
-    [
-        pa.field("node", pa.int64()),
-        *(pa.field(name, pa.string()) for name in ("id", "name", "type", "properties")),
-        *(pa.field(name, TIMESTAMP) for name in ("valid_from", "valid_to", "recorded_at")),
-    ]
-)
-_RELATIONS = pa.schema(
-    [
-        pa.field("source_node", pa.int64()),
-        pa.field("target_node", pa.int64()),
-        *(pa.field(name, pa.string()) for name in ("id", "type", "properties")),
-        pa.field("weight", pa.float64()),
-        *(pa.field(name, TIMESTAMP) for name in ("valid_from", "valid_to", "recorded_at")),
-    ]
-)
-
-_NO_RELATION = pa.Table.from_pylist([{"source_node": -1, "target_node": -2}], schema=_RELATIONS)
-
-_SAID = ("name", "properties")
-"""What of a thing stands in its content."""
-
-_TEXT = r"'[^']*'|\"[^\"]*\""
-_OUTSIDE = re.compile(_TEXT)
-_NAMED = re.compile(rf"{_TEXT}|\$(\w+)")
-_WRITES = re.compile(
-    r"(?<![\w.:$])(CREATE|MERGE|DELETE|DETACH|SET|REMOVE|DROP|CALL|LOAD|FOREACH)\b(?!\s*[.:)])",
-    re.IGNORECASE,
-)
-_UNLABELLED = re.compile(r"\(\s*\w*\s*[){]")
-_RELATED = re.compile(r"(<?)\s*-\s*\[([^\]]*)\]\s*-\s*(>?)")
 
 
 async def asked(
@@ -77,156 +37,37 @@ async def asked(
 ) -> list[dict[str, Any]]:
     """The rows that the query returns."""
     check_count(max_rows, "max_rows")
-    text = _filled(check_text(query, "query"), parameters or {})
-    _check_reads(text)
-    with importing("lance_graph", extra="graph", by="graph.cypher"):
-        from lance_graph import CypherQuery, GraphConfig
+    made = parsed(check_text(query, "query"), _checked(parameters or {}))
+    memory = await in_memory(graph, max_rows)
+    is_over = threading.Event()
+
+    def pause() -> None:
+        if is_over.is_set():
+            raise asyncio.CancelledError
+
     try:
-        parsed = CypherQuery(text)
-    except Exception as error:
-        raise _refused(error) from error
-    labels, types = set(parsed.node_labels()), set(parsed.relationship_types())
-    if _UNLABELLED.search(_OUTSIDE.sub("''", text)):
-        labels.add(_ANY_NODE)
-    _check_apart(labels | types)
-    whole = _Reading(graph, moment, max_rows)
-    tables = {
-        label: await whole.table(ENTITY, None if label in (_ANY_ENTITY, _ANY_NODE) else label)
-        for label in labels
-    }
-    if not all(table.num_rows for table in tables.values()):
-        return []  # A table without rows is refused there.
-    for type in types:
-        tables[type] = await whole.table(RELATION, None if type == _ANY_RELATION else type)
-    config = GraphConfig.builder()
-    for label in labels:
-        config = config.with_node_label(label, "node")
-    for type in types:
-        config = config.with_relationship(type, "source_node", "target_node")
-    try:
-        found = await asyncio.to_thread(parsed.with_config(config.build()).execute, tables)
-    except Exception as error:
-        raise _refused(error) from error
-    rows: list[dict[str, Any]] = found.to_pylist()
-    return rows
+        return await asyncio.to_thread(Matcher(memory, moment, max_rows, pause).rows, made)
+    except RecursionError as error:
+        raise InvalidRequestError("query is nested too deeply: write it in fewer levels") from error
+    finally:
+        is_over.set()
 
 
-@frozen
-class _Reading:
-    """The part of a graph that a query is about."""
-
-    graph: ScopedGraph
-    moment: Moment
-    max_rows: int
-
-    async def table(self, kind: str, type: str | None) -> pa.Table:
-        """The entities or the relations, of one type or of all, as queries call their properties."""
-        schema = _ENTITIES if kind == ENTITY else _RELATIONS
-        where = [sql.equals("kind", kind), *self.moment.conditions]
-        if type is not None:
-            where.append(sql.equals("type", type))
-        stored = [one for one in schema.names if one not in _SAID]
-        found = await self.graph.table.slice(
-            self.graph.where(*where), columns=[*stored, "content"], limit=self.max_rows + 1
-        )
-        if found.num_rows > self.max_rows:
-            of = "" if type is None else f" of type {shown(type)}"
-            raise InvalidRequestError(
-                f"query asks about more than max_rows={self.max_rows} {kind} rows{of}: name types that "
-                "have fewer, or pass a larger one if there is the memory for it"
-            )
-        said = await steps.each(_said, found["content"].to_pylist(), n_as_one=10)
-        columns = {one: found[one].combine_chunks() for one in stored}
-        columns |= {one: pa.array([row[one] for row in said], pa.string()) for one in _SAID}
-        arrays = [columns[one.name].cast(one.type) for one in schema]
-        made = pa.Table.from_arrays(arrays, schema=schema)
-        # A table without rows is refused there: this relation leads from nothing to nothing.
-        return made if made.num_rows or kind == ENTITY else _NO_RELATION
-
-
-def _said(content: str) -> dict[str, Any]:
-    values = loads(content, "content")
-    properties = values.get("properties")
-    return {
-        "name": values.get("name"),
-        "properties": dumps(properties) if properties else None,
-    }
-
-
-# What is asked
-
-
-def _filled(query: str, parameters: Mapping[str, Parameter]) -> str:
-    """The query with a literal for each `$name`, which its engine does not know."""
+def _checked(parameters: object) -> dict[str, Any]:
     if not isinstance(parameters, Mapping):
         raise InvalidRequestError(f"parameters={shown(parameters)}: give values by their names")
-
-    def value(match: re.Match[str]) -> str:
-        if (name := match[1]) is None:
-            return match[0]
-        if name not in parameters:
-            raise InvalidRequestError(f"query names ${name}, which parameters does not have")
-        return _literal(parameters[name], f"parameters[{name!r}]")
-
-    return _NAMED.sub(value, query)
+    return {name: _value(one, f"parameters[{name!r}]") for name, one in parameters.items()}
 
 
-def _literal(value: object, where: str) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int) or (isinstance(value, float) and math.isfinite(value)):
-        return repr(value)
-    if isinstance(value, str):
-        # Texts have no escapes there, but two kinds of quotes.
-        for quote in "'\"":
-            if quote not in value:
-                return f"{quote}{value}{quote}"
-        raise InvalidRequestError(
-            f"{where}={shown(value)} has both kinds of quotes, which no text of a query can: compare "
-            "with CONTAINS and a part of it"
-        )
-    if isinstance(value, list | tuple) and value:
-        return f"[{', '.join(_literal(one, where) for one in value)}]"
+def _value(value: object, where: str) -> Any:
+    if isinstance(value, list | tuple):
+        return [_value(one, where) for one in value]
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
     raise InvalidRequestError(
-        f"{where}={shown(value)}: give a text, a finite number, a bool, or a list of them"
-    )
-
-
-def _check_reads(query: str) -> None:
-    """Raise for what writes, and for what the engine would misunderstand."""
-    plain = _OUTSIDE.sub("''", query)
-    if writes := _WRITES.search(plain):
-        raise InvalidRequestError(
-            f"query has {writes[1].upper()}: it may only read, by MATCH; write by add, "
-            "delete_entity and delete_relation"
-        )
-    for back, inside, forth in _RELATED.findall(plain):
-        if bool(back) is bool(forth):
-            raise InvalidRequestError(
-                f"query has -[{inside}]- without a direction: write -[{inside}]-> or <-[{inside}]-, and "
-                "ask twice for both"
-            )
-        if ":" not in inside:
-            raise InvalidRequestError(
-                f"query has -[{inside}]-> without a type: name one, or [{inside}:{_ANY_RELATION}] for "
-                "any"
-            )
-
-
-def _check_apart(names: set[str]) -> None:
-    """Raise for names that the engine would take for one."""
-    seen: dict[str, str] = {}
-    for name in sorted(names):
-        if (other := seen.setdefault(name.lower(), name)) != name:
-            raise InvalidRequestError(
-                f"query names {other!r} and {name!r}, which differ in case alone: ask about one of them "
-                "at a time, or by WHERE and type"
-            )
-
-
-def _refused(error: Exception) -> InvalidRequestError:
-    return InvalidRequestError(
-        f"query cannot be answered: {str(error)[:500]}; docs/graph.md says what there is of Cypher"
+        f"{where}={shown(value)}: give a text, a finite number, a bool, None, or a list of them"
     )
 
 
@@ -262,12 +103,15 @@ class AsyncWalks:
         - `limit`: so many entities at most, the nearest ones; and twenty times as many relations.
           `is_cut` says whether there is more.
 
-        Each step is one look into the indexes for a whole frontier: what is not reached is not read.
+        Each step is one look into the indexes for a whole frontier: what is not reached is not read. A
+        graph that is walked again is kept in memory, in the bounds of the search cache.
         Raises NotFoundError if there is no such entity.
         """
         walk = self._walk(direction, types, at, known_at)
-        starts = await self._starts(entity_id)
-        return await traversal.neighbours(walk, starts, depth=depth, limit=limit)
+        memory = await near(self._graph)
+        starts = memory.find(check_name(entity_id, "entity_id")) if memory else []
+        starts = starts or await self._starts(entity_id)
+        return await traversal.neighbours(walk, starts, memory, depth=depth, limit=limit)
 
     async def path(
         self,

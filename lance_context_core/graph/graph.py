@@ -194,13 +194,14 @@ class AsyncGraph(AsyncWalks):
 
         A label is a type of entities, `Entity` is all; likewise with relations and `Relation`. Both
         have `id`, `type`, `properties` as JSON, `valid_from`, `valid_to` and `recorded_at`; entities a
-        `name`, relations a `weight`. Nothing is found that this handle does not see.
+        `name`, relations a `weight`; any other name is one of their properties, null if they have none
+        of it. Nothing is found that this handle does not see.
 
         - `parameters`: what stands for each `$name`.
-        - `max_rows`: the types that the query names are read whole; more of one than this are refused.
+        - `max_rows`: more entities and relations that are read, and more rows that the patterns match
+          on the way, are refused.
 
-        Raises InvalidRequestError for what writes or cannot be answered, MissingExtraError without
-        the extra `graph`.
+        Raises InvalidRequestError for what writes or is not supported, and names it.
         """
         return await cypher.asked(
             self._graph,

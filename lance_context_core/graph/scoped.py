@@ -52,6 +52,15 @@ class Moment:
             found.append(sql.at_or_before("recorded_at", self.known_at))
         return found
 
+    def holds(self, row: Mapping[str, Any]) -> bool:
+        """Whether a row meets them."""
+        since, until, known = (row.get(one) for one in ("valid_from", "valid_to", "recorded_at"))
+        if self.at is not None and not (
+            (since is None or since <= self.at) and (until is None or until > self.at)
+        ):
+            return False
+        return self.known_at is None or (known is not None and known <= self.known_at)
+
     def __bool__(self) -> bool:
         """Whether it leaves anything out."""
         return self.at is not None or self.known_at is not None
@@ -157,15 +166,21 @@ def mention_of(row: Mapping[str, Any]) -> Mention:
     return made
 
 
-def of_types(types: object, where: str = "types") -> list[sql.Clause]:
-    """That a row is of one of these types; nothing for None."""
+def names_of(types: object, where: str = "types") -> frozenset[str] | None:
+    """The types that are named, one or several; None if all are meant."""
     if types is None:
-        return []
+        return None
     if isinstance(types, str):
-        return [sql.equals("type", check_name(types, where))]
+        return frozenset((check_name(types, where),))
     if not isinstance(types, Iterable):
         raise InvalidRequestError(f"{where}={shown(types)}: give a type, or several")
-    return [sql.in_list("type", [check_name(one, where) for one in types])]
+    return frozenset(check_name(one, where) for one in types)
+
+
+def of_types(types: object, where: str = "types") -> list[sql.Clause]:
+    """That a row is of one of these types; nothing for None."""
+    named = names_of(types, where)
+    return [] if named is None else [sql.in_list("type", sorted(named))]
 
 
 def chunked(values: Iterable[Any], at_once: int = AT_ONCE) -> Iterator[list[Any]]:

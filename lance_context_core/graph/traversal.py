@@ -10,7 +10,15 @@ from lance_context_core._util.checks import check_count, shown
 from lance_context_core._util.frozen import frozen
 from lance_context_core.codecs.graph import COLUMNS
 from lance_context_core.errors import InvalidRequestError
-from lance_context_core.graph.scoped import Moment, Row, ScopedGraph, chunked, of_types, relation_of
+from lance_context_core.graph.adjacency import Adjacency, Link
+from lance_context_core.graph.scoped import (
+    Moment,
+    Row,
+    ScopedGraph,
+    chunked,
+    names_of,
+    relation_of,
+)
 from lance_context_core.storage import sql
 from lance_context_core.storage.lance.schema import KEY
 from lance_context_core.types.graph import Entity, Impact, Path, Relation, SubGraph
@@ -32,7 +40,7 @@ class Walk:
 
     graph: ScopedGraph
     direction: Direction
-    conditions: tuple[sql.Clause, ...]
+    types: frozenset[str] | None
     moment: Moment
 
     @classmethod
@@ -40,8 +48,14 @@ class Walk:
         """As callers say it."""
         for known in get_args(Direction):
             if direction == known:
-                return cls(graph, known, (*of_types(types), *moment.conditions), moment)
+                return cls(graph, known, names_of(types), moment)
         raise InvalidRequestError(f"direction={shown(direction)}: there are 'out', 'in' and 'both'")
+
+    @property
+    def conditions(self) -> list[sql.Clause]:
+        """What a relation must meet."""
+        named = [] if self.types is None else [sql.in_list("type", sorted(self.types))]
+        return [*named, *self.moment.conditions]
 
     def back(self) -> "Walk":
         """The same, the other way."""
@@ -94,10 +108,14 @@ class Walk:
             yield target, source
 
 
-async def neighbours(walk: Walk, starts: Collection[int], *, depth: int, limit: int) -> SubGraph:
-    """What is reached from these nodes in so many steps, the nearest first."""
+async def neighbours(
+    walk: Walk, starts: Collection[int], near: Adjacency | None, *, depth: int, limit: int
+) -> SubGraph:
+    """What is reached from these nodes in so many steps, the nearest first; `near` is the graph in memory."""
     check_count(depth, "depth", least=0)
     check_count(limit, "limit")
+    if near is not None:
+        return await _neighbours_in(near, walk, starts, depth=depth, limit=limit)
     known = dict.fromkeys([*starts][:limit])
     kept: dict[int, Row] = {}
     is_cut = len(starts) > limit
@@ -120,6 +138,44 @@ async def neighbours(walk: Walk, starts: Collection[int], *, depth: int, limit: 
         n_left = limit * RELATIONS_AN_ENTITY - len(kept)
     entities = await walk.graph.entities(known, walk.moment)
     return await between(entities, known, kept.values(), is_cut=is_cut)
+
+
+async def _neighbours_in(
+    near: Adjacency, walk: Walk, starts: Collection[int], *, depth: int, limit: int
+) -> SubGraph:
+    known = dict.fromkeys([*starts][:limit])
+    is_cut, is_forth, is_back = len(starts) > limit, walk.direction != "in", walk.direction != "out"
+    kept: dict[int, Link] = {}
+    most = limit * RELATIONS_AN_ENTITY
+    frontier = list(known)
+    while frontier and depth > 0:
+        depth -= 1
+        n_left = most - len(kept)
+        found = near.step(frontier, walk.direction, walk.types, walk.moment, n_left + 1)
+        is_cut = is_cut or len(found) > n_left
+        behind, frontier = set(known), []
+        for link in found[:n_left]:
+            source, target, number = link
+            kept.setdefault(number, link)
+            onward = [target] if is_forth and source in behind else []
+            if is_back and target in behind:
+                onward.append(source)
+            for node in onward:
+                if node in known:
+                    continue
+                if len(known) == limit:
+                    is_cut = True
+                    continue
+                known[node] = None
+                frontier.append(node)
+    await steps.may_take(1)
+    entities = near.entities_of(known, walk.moment)
+    inner = [link for link in kept.values() if link[0] in entities and link[1] in entities]
+    return SubGraph(
+        entities=tuple(entities.values()),
+        relations=tuple(near.relations_of(inner, entities)),
+        is_cut=is_cut,
+    )
 
 
 async def induced(walk: Walk, nodes: list[int], *, limit: int) -> SubGraph:

@@ -61,6 +61,9 @@ _ROWS_AT_ONCE = 100_000
 
 _TOLD_THINGS = 10_000
 
+_AS_ONE = 5
+"""So many things are checked, or made rows of, in the time that a record takes."""
+
 _PROBLEM = "the same part of the graph kept being changed by others"
 
 
@@ -86,7 +89,7 @@ class Batch:
             made: T = self.graph.scope.stamp(rows.checked(thing, sort, f"{where}[{index}]"))
             return made
 
-        made = await steps.each(check, list(enumerate(listed(things, where))))
+        made = await steps.each(check, list(enumerate(listed(things, where))), n_as_one=_AS_ONE)
         own: dict[type, list[Any]] = {
             Entity: self.entities,
             Relation: self.relations,
@@ -150,7 +153,7 @@ class Batch:
 
         new: dict[str, Row] = {}
         for some in chunked(things, _TOLD_THINGS):
-            new |= await steps.each(made, [(key, things[key]) for key in some])
+            new |= await steps.each(made, [(key, things[key]) for key in some], n_as_one=_AS_ONE)
             await tell(self.progress, Progress(n_done=len(new), n_total=len(things), what="things"))
         seen: dict[str, int | None] = {key: row["revision"] for key, row in old.items()}
         return new, dict.fromkeys(new) | ends.seen | seen

@@ -61,6 +61,8 @@ class Part:
     column of the texts was not read."""
 
 
+_ALL_BITS = 2**64 - 1
+
 NEVER = Position(0, 0, 0)
 """Before all moments."""
 
@@ -78,6 +80,8 @@ async def since(table: Table, state: Position) -> Changes | None:
                 return None
             is_same = news.view.table == state.table
             return Changes(_state(news.view), news.entries if is_same else None)
+    if not state.is_journaled and state.table == _stamped(access, state.token):
+        return Changes(state, ())
     if (view := await _unjournaled(access)) is None:
         return None
     return Changes(_state(view), () if _state(view) == state else None)
@@ -218,10 +222,20 @@ async def _unjournaled(access: TableHandle) -> View | None:
     """
     if access.ref is not None or (handle := await access.peek()) is None:
         return None
-    if (made := await indexes.text_index_id(handle)) is None:
-        return None
     version = int(await handle.version())
+    if (made := await indexes.text_index_id(handle)) is None:
+        # No index tells it from one that is made anew: its newest manifest does, until the next commit.
+        table = _stamped(access, version)
+        return None if table is None else View(version, version, (), table)
     return View(version, version, (), -1 - made)
+
+
+def _stamped(access: TableHandle, version: int) -> int | None:
+    """Which table it is, by the manifest of its newest version; None if this is not that."""
+    if access.ref is not None:
+        return None
+    stamp = manifests.stamp(f"{access.connection.uri}/{access.name}.lance", version)
+    return None if stamp is None else -1 - (hash(stamp) & _ALL_BITS)
 
 
 def _state(view: View) -> Position:

@@ -47,8 +47,8 @@ PUBLIC = [
 NOT_RUN = {"store.md": 1}
 """How many blocks of a page are not run, because they need a service."""
 
-ELSEWHERE = {"agentscope.md", "cypher.md", "langchain.md", "llama_index.md"}
-"""Pages whose code is run by other tests, where the frameworks and the engine of Cypher are."""
+ELSEWHERE = {"agentscope.md", "langchain.md", "llama_index.md"}
+"""Pages whose code is run by other tests, where the frameworks are."""
 
 ROOMS = {
     ContextStore: "store.md",

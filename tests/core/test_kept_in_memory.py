@@ -48,6 +48,7 @@ WITHOUT_TEXTS = {
         "_replaced": "our own functions"
     },
     "lance_context_core/_util/extras.py": {"_RUNNING": "names of packages"},
+    "lance_context_core/_util/frozen.py": {"_thawed": "our own classes"},
     "lance_context_core/storage/lance/table_handle.py": {
         "_running": "tasks, each until it is done"
     },

@@ -1,7 +1,6 @@
 """The graph of the store as LlamaIndex's retrievers ask for it in Cypher: its schema, and answers."""
 
 from collections.abc import Iterable, Mapping
-from importlib.util import find_spec
 from typing import Any
 
 from lance_context_core.results import AsyncGraph
@@ -14,14 +13,9 @@ del _RELATION["name"]
 
 _RULES = """\
 Rules:
-- Only read: MATCH, WHERE, RETURN, DISTINCT, count(*), ORDER BY, SKIP, LIMIT. No OPTIONAL MATCH, no WITH.
-- Each relationship has one direction and one type: -[:TYPE]->. Entity is any label, Relation any type.
-- Properties other than those named are in the JSON text `properties`: n.properties CONTAINS '"key":1'."""
-
-
-def is_answered() -> bool:
-    """Whether the engine of Cypher is installed."""
-    return find_spec("lance_graph") is not None
+- Only read: MATCH, WHERE, RETURN, DISTINCT, ORDER BY, SKIP, LIMIT, count, sum, avg, min, max, collect.
+- No OPTIONAL MATCH, no WITH, no UNION, no CASE. A length has an end: -[:TYPE*1..3]->.
+- Entity is any label, Relation any type. `properties` is JSON of all further properties."""
 
 
 async def answered(

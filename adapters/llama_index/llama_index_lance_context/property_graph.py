@@ -15,7 +15,7 @@ from llama_index.core.vector_stores.types import VectorStoreQuery
 from lance_context_core import Vectors
 from lance_context_core.adapting import Handle, HandleOwner, StoreLike, block_on, listed
 from lance_context_core.filters import And
-from llama_index_lance_context._cypher import answered, is_answered, schema_of, schema_text
+from llama_index_lance_context._cypher import answered, schema_of, schema_text
 from llama_index_lance_context._filters import to_filter
 from llama_index_lance_context._given import collection_given, store_given
 from llama_index_lance_context._graph_log import GraphLog
@@ -36,8 +36,7 @@ class LanceContextPropertyGraphStore(HandleOwner, PropertyGraphStore):
     goes with either of its endpoints, so that no triplet ever lacks one. `properties` must all be there, with these
     values. Where ids, names or labels are asked for, an empty list finds nothing.
 
-    Each asynchronous method does what the blocking one does, and blocks no event loop. Cypher is
-    answered with the extra `graph`: `supports_structured_queries` says whether it is installed.
+    Each asynchronous method does what the blocking one does, and blocks no event loop.
     """
 
     supports_vector_queries = True
@@ -61,7 +60,7 @@ class LanceContextPropertyGraphStore(HandleOwner, PropertyGraphStore):
         self._collection = collection
         aio = self._handle.aio
         self._graph = aio.graph
-        self.supports_structured_queries = is_answered()
+        self.supports_structured_queries = True
         self._log = GraphLog(aio.vectors(collection), SharedGraph(aio))
 
     @property
@@ -157,8 +156,8 @@ class LanceContextPropertyGraphStore(HandleOwner, PropertyGraphStore):
         """The rows that a query in Cypher returns, for reading; `param_map` has what each `$name` is.
 
         It is asked of the graph of the store, as `store.graph.cypher` is: of entities and the relations
-        between them, of every framework; chunks are not there. Raises MissingExtraError, an ImportError, without
-        the extra `graph`, InvalidRequestError for what writes or cannot be answered.
+        between them, of every framework; chunks are not there. Raises InvalidRequestError for what writes or is not
+        supported.
         """
         return block_on(answered(self._graph, query, param_map))
 

@@ -144,8 +144,8 @@ PROMISES = {
         "the_graph_is_as_it_was_at_a_tag",
     ],
     "Cypher reads, and writes nothing": [
-        "a_query_that_writes_is_refused_wherever_it_is_asked",
-        "without_its_engine_cypher_names_the_command_that_installs_it",
+        "what_writes_or_is_not_supported_is_refused_by_name",
+        "a_random_query_finds_what_trying_every_way_finds",
     ],
     # Entities and what is said of them
     "entities are found in any text, and who is spoken of most comes first": [

@@ -1,0 +1,523 @@
+"""The entities and relations of a scope in memory, as arrays by which walks go from one to the next.
+
+Texts are held as Arrow has them; no Python object is kept for an entity or a relation. What was
+written since the arrays were made is a short list beside them.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from itertools import repeat
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_context_core._util.frozen import made_of
+from lance_context_core.codecs import graph as rows
+from lance_context_core.codecs.graph import ENTITY, RELATION, node_of
+from lance_context_core.graph.scoped import Moment, entity_of, relation_of
+from lance_context_core.scope import SCOPE_PARTS, Scope
+from lance_context_core.storage.changes import Position
+from lance_context_core.storage.lance.arrow import Row
+from lance_context_core.storage.lance.schema import KEY
+from lance_context_core.storage.sql.predicates import Clause
+from lance_context_core.storage.wal.entries import Entry, How
+from lance_context_core.types.graph import Entity, Relation
+
+COLUMNS = (
+    *(KEY, "id", "kind", "content", "type", "weight", "node", "source_node", "target_node"),
+    *("valid_from", "valid_to", "recorded_at", *SCOPE_PARTS),
+)
+"""What of a table is read for the arrays."""
+
+_MOST_ADDED = 2_000
+"""So many changes are held beside the arrays, then these are made anew."""
+
+_ADDED_BYTES = 2_000
+"""What one of them takes, about."""
+
+_FEW_SCOPES = 32
+"""In so many an id is looked for by the nodes that it would have; in more by the ids themselves."""
+
+_NONE = np.iinfo(np.int64).min
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_PLAIN_ENTITY = r'^\{"name":"(?P<name>[^"\\]*)","type":"[^"\\]*"\}$'
+_PLAIN_RELATION = r'^\{"source_id":"[^"\\]*","target_id":"[^"\\]*","type":"[^"\\]*"\}$'
+"""A content that says nothing beyond names, types and ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Things:
+    """Entities or relations by number, in the order of their writing."""
+
+    ids: pa.Array
+    names: pa.Array | None
+    """Of plain entities their names; None for relations."""
+    contents: pa.Array
+    """Null of a thing of which the other columns say all."""
+    is_plain: np.ndarray
+    """For each whether its content is null, as it would say nothing more."""
+    types: Sequence[str]
+    type_codes: np.ndarray
+    """For each which of the types it has."""
+    keys: np.ndarray
+    """The first 60 bits of each key: int64, in order of the things."""
+    by_key: np.ndarray
+    """The numbers of the things in ascending order of `keys`: int32."""
+    scopes: np.ndarray
+    weights: np.ndarray | None
+    """NaN for none; None if no thing has one."""
+    since: np.ndarray | None
+    until: np.ndarray | None
+    recorded: np.ndarray
+    """Microseconds since 1970."""
+
+    @classmethod
+    def of(cls, found: pa.Table, plain: str, scopes: np.ndarray) -> "_Things":
+        content = _one(found["content"])
+        told = pc.extract_regex(content, plain)
+        weights = None
+        if found["weight"].null_count < found.num_rows:
+            weights = found["weight"].to_numpy().astype(np.float64)
+        keys = _key_numbers(_one(found[KEY]))
+        is_plain = pc.is_valid(told)
+        types = _one(found["type"]).dictionary_encode()
+        return cls(
+            ids=_one(found["id"]),
+            names=pc.struct_field(told, "name") if "?P<name>" in plain else None,
+            contents=pc.if_else(is_plain, pa.scalar(None, pa.string()), content),
+            is_plain=np.asarray(is_plain, bool),
+            types=types.dictionary.to_pylist(),
+            type_codes=types.indices.to_numpy(),
+            keys=keys,
+            by_key=np.argsort(keys, kind="stable").astype(np.int32),
+            scopes=scopes,
+            weights=weights,
+            since=_times(found["valid_from"]),
+            until=_times(found["valid_to"]),
+            recorded=_all_times(found["recorded_at"]),
+        )
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    @property
+    def n_bytes(self) -> int:
+        texts = (self.ids, self.names, self.contents)
+        numbers = (self.keys, self.by_key, self.scopes, self.recorded, self.is_plain)
+        others = (self.type_codes, self.weights, self.since, self.until)
+        return sum(int(one.nbytes) for one in (*texts, *numbers, *others) if one is not None)
+
+    def number(self, key: int) -> int:
+        """Of the thing with that key; -1 for none."""
+        place = int(np.searchsorted(self.keys, key, sorter=self.by_key))
+        if place < len(self.by_key) and self.keys[number := self.by_key[place]] == key:
+            return int(number)
+        return -1
+
+    def fitting(self, of: np.ndarray, types: frozenset[str] | None, moment: Moment) -> np.ndarray:
+        """For each of these numbers whether the thing has one of the types, and is there at the moment."""
+        fits = np.ones(len(of), bool)
+        if types is not None:
+            codes = [code for code, name in enumerate(self.types) if name in types]
+            fits &= np.isin(self.type_codes[of], codes)
+        if moment.at is not None:
+            at = _microseconds(moment.at)
+            if self.since is not None:
+                fits &= self.since[of] <= at  # None is before all times.
+            if self.until is not None:
+                until = self.until[of]
+                fits &= (until == _NONE) | (until > at)
+        if moment.known_at is not None:
+            fits &= self.recorded[of] <= _microseconds(moment.known_at)
+        return fits
+
+
+@dataclass(frozen=True, slots=True)
+class _Added:
+    """What was written since the arrays were made."""
+
+    entities: Mapping[int, Row] = field(default_factory=dict)
+    """By node."""
+    relations: Mapping[int, Row] = field(default_factory=dict)
+    """By key number, in the order of writing."""
+    gone_nodes: frozenset[int] = frozenset()
+    gone_relations: frozenset[int] = frozenset()
+    """Numbers of what the arrays have, and is not so any more."""
+
+    def __len__(self) -> int:
+        n = len(self.entities) + len(self.relations)
+        return n + len(self.gone_nodes) + len(self.gone_relations)
+
+
+Link = tuple[int, int, int]
+"""A relation: the nodes of both ends, and its number, which is below 0 of what was added later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Adjacency:
+    """The graph of a scope at one moment. Never changed; safe to share between threads."""
+
+    state: Position
+    nodes: np.ndarray
+    """All nodes, ascending: int64."""
+    entity_at: np.ndarray
+    """For each node the number of its entity; -1 for none."""
+    entities: _Things
+    relations: _Things
+    ends: tuple[np.ndarray, np.ndarray]
+    """For each relation the places in `nodes` of both ends: int32."""
+    starts: tuple[np.ndarray, np.ndarray]
+    """For each place in `nodes` where the relations out of it begin in `order`; likewise into it."""
+    order: tuple[np.ndarray, np.ndarray]
+    """The relations by the end from which they lead out; likewise into which: int32."""
+    scopes: Sequence[Mapping[str, str | None]]
+    added: _Added = _Added()
+
+    @classmethod
+    def of(cls, state: Position, found: pa.Table) -> "Adjacency":
+        """The graph of these rows, in their order; takes about a microsecond for each."""
+        codes, scopes = _scopes_of(found)
+        kinds = found["kind"]
+        parts = []
+        for kind, plain in ((ENTITY, _PLAIN_ENTITY), (RELATION, _PLAIN_RELATION)):
+            mask = pc.equal(kinds, kind)
+            some = found.filter(mask)
+            parts.append((some, _Things.of(some, plain, codes[np.asarray(mask, bool)])))
+        (of_entities, entities), (of_relations, relations) = parts
+        own = of_entities["node"].to_numpy()
+        led = [of_relations[name].to_numpy() for name in ("source_node", "target_node")]
+        nodes = np.unique(np.concatenate([own, *led]).astype(np.int64))
+        entity_at = np.full(len(nodes), -1, np.int32)
+        entity_at[np.searchsorted(nodes, own)] = np.arange(len(own), dtype=np.int32)
+        ends = [np.searchsorted(nodes, one).astype(np.int32) for one in led]
+        order = [np.argsort(one, kind="stable").astype(np.int32) for one in ends]
+        starts = [
+            np.concatenate([[0], np.cumsum(np.bincount(one, minlength=len(nodes)))]) for one in ends
+        ]
+        return cls(
+            state=state,
+            nodes=nodes,
+            entity_at=entity_at,
+            entities=entities,
+            relations=relations,
+            ends=(ends[0], ends[1]),
+            starts=(starts[0].astype(np.int32), starts[1].astype(np.int32)),
+            order=(order[0], order[1]),
+            scopes=scopes,
+        )
+
+    @property
+    def n_bytes(self) -> int:
+        """What it takes in memory, about."""
+        arrays = (self.nodes, self.entity_at, *self.ends, *self.starts, *self.order)
+        own = sum(one.nbytes for one in arrays) + self.entities.n_bytes + self.relations.n_bytes
+        return int(own) + _ADDED_BYTES * len(self.added) + 500 * len(self.scopes)
+
+    # As the table is now
+
+    def followed(
+        self, state: Position, entries: Iterable[Entry], where: Clause
+    ) -> "Adjacency | None":
+        """It with what was written since; None if that is too much. `where` is what is shown of the table.
+
+        Raises UnsureError where only the engine can tell what is shown.
+        """
+        changed = [entry for entry in entries if _concerns(entry)]
+        if not changed:
+            return replace(self, state=state)
+        if len(self.added) + len(changed) > _MOST_ADDED:
+            return None
+        entities, links = dict(self.added.entities), dict(self.added.relations)
+        gone_nodes, gone_links = set(self.added.gone_nodes), set(self.added.gone_relations)
+        for entry in changed:
+            number = node_of(entry.key)
+            entities.pop(number, None)
+            links.pop(number, None)
+            if (known := self.entities.number(number)) >= 0:
+                gone_nodes.add(known)
+            if (known := self.relations.number(number)) >= 0:
+                gone_links.add(known)
+            if entry.how is How.REMOVE or not (where.holds and where.holds(entry.row)):
+                continue
+            if entry.row["kind"] == ENTITY:
+                entities[number] = entry.row
+            elif entry.row["kind"] == RELATION:
+                links[number] = entry.row
+        added = _Added(entities, links, frozenset(gone_nodes), frozenset(gone_links))
+        return replace(self, state=state, added=added)
+
+    # Where walks begin
+
+    def find(self, entity_id: str) -> list[int]:
+        """The nodes of the entities of that id."""
+        own = self._nodes_of(entity_id)
+        known = self._entity_numbers(own).tolist()
+        found = [node for node, number in zip(own, known, strict=True) if number >= 0]
+        added = self.added.entities.items()
+        return [*found, *(node for node, row in added if row["id"] == entity_id)]
+
+    def _nodes_of(self, entity_id: str) -> list[int]:
+        """The nodes that entities of that id have, if there are any."""
+        if len(self.scopes) <= _FEW_SCOPES:
+            return [rows.node(Scope(**parts), entity_id) for parts in self.scopes]
+        found = np.flatnonzero(np.asarray(pc.equal(self.entities.ids, entity_id), bool))
+        return [int(one) for one in self.entities.keys[found]]
+
+    def nodes_of(self, types: frozenset[str] | None, moment: Moment) -> list[int]:
+        """The nodes of the entities of these types that are there at the moment, in the order of writing."""
+        numbers = np.arange(len(self.entities))
+        if self.added.gone_nodes:
+            numbers = np.setdiff1d(numbers, list(self.added.gone_nodes))
+        if types is not None or moment:
+            numbers = numbers[self.entities.fitting(numbers, types, moment)]
+        found: list[int] = self.entities.keys[numbers].tolist()
+        return found + [
+            node
+            for node, row in self.added.entities.items()
+            if moment.holds(row) and (types is None or row["type"] in types)
+        ]
+
+    # Steps
+
+    def step(
+        self,
+        frontier: Sequence[int],
+        direction: str,
+        types: frozenset[str] | None,
+        moment: Moment,
+        limit: int,
+    ) -> list[Link]:
+        """The relations that lead on from these nodes, at most `limit`, in the order of writing."""
+        places = self._places(frontier)
+        found = [
+            self._led(side, places)
+            for side, name in enumerate(("out", "in"))
+            if direction in (name, "both")
+        ]
+        numbers = found[0] if len(found) == 1 else np.concatenate(found)
+        # What leads from one of them to another was found at both ends.
+        numbers = np.unique(numbers)
+        if self.added.gone_relations:
+            numbers = numbers[~np.isin(numbers, list(self.added.gone_relations))]
+        if types is not None or moment:
+            numbers = numbers[self.relations.fitting(numbers, types, moment)]
+        if moment:
+            numbers = numbers[self._there(numbers, moment)]
+        numbers = numbers[:limit]
+        ends = (self.nodes[end[numbers]].tolist() for end in self.ends)
+        links: list[Link] = list(zip(*ends, numbers.tolist(), strict=True))
+        if self.added.relations:
+            self._add(links, set(frontier), direction, types, moment, limit)
+        return links
+
+    def _places(self, nodes: Sequence[int]) -> np.ndarray:
+        asked = np.array(nodes, np.int64)
+        if not len(self.nodes):
+            return asked[:0]
+        places = np.minimum(np.searchsorted(self.nodes, asked), len(self.nodes) - 1)
+        there: np.ndarray = places[self.nodes[places] == asked]
+        return there
+
+    def _led(self, side: int, places: np.ndarray) -> np.ndarray:
+        starts, order = self.starts[side], self.order[side]
+        first = starts[places]
+        counts = starts[places + 1] - first
+        n = int(counts.sum())
+        if not n:
+            return order[:0]
+        before = np.cumsum(counts) - counts
+        led: np.ndarray = order[np.arange(n) + np.repeat(first - before, counts)]
+        return led
+
+    def _there(self, numbers: np.ndarray, moment: Moment) -> np.ndarray:
+        """For each relation whether both ends were there at the moment."""
+        fits = np.ones(len(numbers), bool)
+        for end in self.ends:
+            nodes = self.nodes[end[numbers]].tolist()
+            fits &= np.fromiter((self._is_there(one, moment) for one in nodes), bool, len(nodes))
+        return fits
+
+    def _is_there(self, node: int, moment: Moment) -> bool:
+        if (row := self.added.entities.get(node)) is not None:
+            return moment.holds(row)
+        number = self._entity(node)
+        return number >= 0 and bool(self.entities.fitting(np.array([number]), None, moment)[0])
+
+    def _add(
+        self,
+        links: list[Link],
+        frontier: set[int],
+        direction: str,
+        types: frozenset[str] | None,
+        moment: Moment,
+        limit: int,
+    ) -> None:
+        for place, row in enumerate(self.added.relations.values()):
+            if len(links) >= limit:
+                return
+            source, target = row["source_node"], row["target_node"]
+            leads = (direction != "in" and source in frontier) or (
+                direction != "out" and target in frontier
+            )
+            if not leads or (types is not None and row["type"] not in types):
+                continue
+            if moment and not (
+                moment.holds(row)
+                and self._is_there(source, moment)
+                and self._is_there(target, moment)
+            ):
+                continue
+            links.append((source, target, -1 - place))
+
+    # What is found
+
+    def entities_of(self, nodes: Iterable[int], moment: Moment) -> dict[int, Entity]:
+        """The entities of these nodes that are there at the moment, in the order of the nodes."""
+        asked = list(nodes)
+        numbers = self._entity_numbers(asked)
+        if moment:
+            known = np.flatnonzero(numbers >= 0)
+            gone = known[~self.entities.fitting(numbers[known], None, moment)]
+            numbers[gone] = -1
+        made = self._made_entities(numbers[numbers >= 0])
+        if not self.added.entities and len(made) == len(asked):
+            return dict(zip(asked, made, strict=True))
+        found: dict[int, Entity] = {}
+        rest = iter(made)
+        for node, number in zip(asked, numbers.tolist(), strict=True):
+            if (row := self.added.entities.get(node)) is not None:
+                if moment.holds(row):
+                    found[node] = entity_of(row)
+            elif number >= 0:
+                found[node] = next(rest)
+        return found
+
+    def relations_of(self, links: Sequence[Link], entities: Mapping[int, Entity]) -> list[Relation]:
+        """The relations, in this order, between these entities, by their nodes."""
+        known = [one for one in links if one[2] >= 0]
+        ends = [entities[one[0]].id for one in known], [entities[one[1]].id for one in known]
+        made = self._made_relations(np.array([one[2] for one in known], np.int64), ends)
+        if len(known) == len(links):
+            return made
+        rest, added = iter(made), list(self.added.relations.values())
+        return [next(rest) if one >= 0 else relation_of(added[-1 - one]) for _, _, one in links]
+
+    def _entity(self, node: int) -> int:
+        """The number of the entity of a node, if that is in the arrays and still so; else -1."""
+        return int(self._entity_numbers([node])[0])
+
+    def _entity_numbers(self, nodes: Sequence[int]) -> np.ndarray:
+        asked = np.array(nodes, np.int64)
+        if not len(self.nodes):
+            return np.full(len(asked), -1, np.int64)
+        places = np.minimum(np.searchsorted(self.nodes, asked), len(self.nodes) - 1)
+        numbers = np.where(self.nodes[places] == asked, self.entity_at[places], -1).astype(np.int64)
+        if self.added.gone_nodes:
+            numbers[np.isin(numbers, list(self.added.gone_nodes))] = -1
+        return numbers
+
+    def _made_entities(self, numbers: np.ndarray) -> list[Entity]:
+        things = self.entities
+        assert things.names is not None
+        columns = {**self._columns(things, numbers), "name": _texts(things.names, numbers)}
+        made = made_of(Entity, len(numbers), columns)
+        for place in np.flatnonzero(~things.is_plain[numbers]):
+            row = self._row(things, int(numbers[place]), made[place])
+            made[place] = entity_of({**row, "kind": ENTITY})
+        return made
+
+    def _made_relations(
+        self, numbers: np.ndarray, ends: tuple[list[Any], list[Any]]
+    ) -> list[Relation]:
+        things = self.relations
+        columns = {**self._columns(things, numbers), "source_id": ends[0], "target_id": ends[1]}
+        made = made_of(Relation, len(numbers), columns)
+        for place in np.flatnonzero(~things.is_plain[numbers]):
+            row = self._row(things, int(numbers[place]), made[place])
+            made[place] = relation_of({**row, "kind": RELATION})
+        return made
+
+    def _columns(self, things: "_Things", numbers: np.ndarray) -> dict[str, Iterable[Any]]:
+        """What all things have, by the names of their fields."""
+        times: dict[int, datetime] = {}
+        recorded = things.recorded[numbers].tolist()
+        for one in set(recorded):
+            times[one] = _EPOCH + timedelta(microseconds=one)
+        scopes: list[int] = things.scopes[numbers].tolist()
+        told = self.scopes
+        return {
+            "id": _texts(things.ids, numbers),
+            "type": map(things.types.__getitem__, things.type_codes[numbers].tolist()),
+            "recorded_at": map(times.__getitem__, recorded),
+            **{
+                part: repeat(told[0][part]) if len(told) == 1 else [told[n][part] for n in scopes]
+                for part in SCOPE_PARTS
+            },
+        }
+
+    def _row(self, things: "_Things", number: int, made: Entity | Relation) -> dict[str, Any]:
+        """The row of a thing that says more than the arrays do."""
+        row = {name: getattr(made, name) for name in ("id", "recorded_at", *SCOPE_PARTS)}
+        return {**row, "content": things.contents[number].as_py()}
+
+
+def _texts(column: pa.Array, numbers: np.ndarray) -> list[Any]:
+    # As `to_pylist`, which makes an object of Arrow's of each value.
+    values: list[Any] = column.take(pa.array(numbers)).to_numpy(zero_copy_only=False).tolist()
+    return values
+
+
+def _concerns(entry: Entry) -> bool:
+    # Of what is removed the kind is not told.
+    return entry.how is How.REMOVE or entry.row["kind"] not in (rows.MENTION, rows.STATEMENT)
+
+
+# Columns to arrays
+
+
+def _one(column: pa.ChunkedArray) -> pa.Array:
+    joined = column.combine_chunks()
+    if isinstance(joined, pa.ChunkedArray):
+        joined = pa.concat_arrays(joined.chunks) if joined.num_chunks else pa.array([], column.type)
+    return joined
+
+
+def _scopes_of(found: pa.Table) -> tuple[np.ndarray, list[Mapping[str, str | None]]]:
+    """The number of the scope of each row, and the scopes by number."""
+    codes = np.zeros(found.num_rows, np.int64)
+    for part in SCOPE_PARTS:
+        coded = _one(found[part]).dictionary_encode(null_encoding="encode")
+        codes = codes * (len(coded.dictionary) or 1) + coded.indices.to_numpy()
+    _, first, numbers = np.unique(codes, return_index=True, return_inverse=True)
+    told = found.select(SCOPE_PARTS).take(pa.array(first)).to_pylist()
+    return numbers.astype(np.int32), told
+
+
+def _key_numbers(keys: pa.Array) -> np.ndarray:
+    """As `node_of`, of many keys."""
+    if not len(keys):
+        return np.zeros(0, np.int64)
+    width = len(keys[0].as_py())
+    bounds = np.frombuffer(keys.buffers()[1], np.int32)[keys.offset :][: len(keys) + 1]
+    data = np.frombuffer(keys.buffers()[2], np.uint8)[bounds[0] : bounds[-1]]
+    digits = data.reshape(len(keys), width)[:, : rows.NODE_DIGITS]
+    values = np.where(digits >= ord("a"), digits - ord("a") + 10, digits - ord("0"))
+    made = np.zeros(len(keys), np.int64)
+    for place in range(rows.NODE_DIGITS):
+        made = (made << 4) | values[:, place]
+    return made
+
+
+def _times(column: pa.ChunkedArray) -> np.ndarray | None:
+    return None if column.null_count == len(column) else _all_times(column)
+
+
+def _all_times(column: pa.ChunkedArray) -> np.ndarray:
+    return np.asarray(pc.fill_null(column.cast(pa.int64()), int(_NONE)), np.int64)
+
+
+def _microseconds(moment: datetime) -> int:
+    return (moment - _EPOCH) // timedelta(microseconds=1)
