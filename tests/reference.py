@@ -508,6 +508,8 @@ def assigned(name: str, value: griffe.Expr | str | None) -> str:
         return line
     if isinstance(value, griffe.ExprCall):
         return f"{name} = {source_of(value.function)}(...)"
+    if isinstance(value, griffe.ExprTuple):
+        return f"{name} = (...)"
     first, *rest = alternatives(value)
     return "\n    | ".join([f"{name} = (\n    {source_of(first)}", *map(source_of, rest)]) + "\n)"
 

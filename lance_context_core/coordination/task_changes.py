@@ -82,6 +82,10 @@ class Indexed:
         """As `Tasks.holders`."""
         return self._changing.index.holders()
 
+    def due(self, now: datetime) -> list[str]:
+        """As `Tasks.due`."""
+        return self._changing.index.due(now.timestamp())
+
     def next(self, limit: int) -> list[Task]:
         """As `Tasks.next`."""
         found = self._changing.next(limit)

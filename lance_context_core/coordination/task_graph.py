@@ -159,7 +159,13 @@ class Graph:
                 self._become(task, TaskStatus.PENDING, note=f"{task.assigned_to!r} is gone")
                 self._settle(task.id)
 
-    def retry(self, id: str, max_retries: int | None, note: str) -> Task:
+    def wake(self) -> None:
+        """Let what has become due be begun, unless it waits for something else."""
+        self._settle(*self._tasks.due(self._now))
+
+    def retry(
+        self, id: str, max_retries: int | None, note: str, due: datetime | None = None
+    ) -> Task:
         """Let a task that failed be begun anew."""
         task = self.get(id)
         if task.status is not TaskStatus.FAILED:
@@ -168,7 +174,7 @@ class Graph:
             )
         if max_retries is not None and task.n_retries >= max_retries:
             raise InvalidRequestError(f"task {id!r} was tried again {task.n_retries} times already")
-        return self.move(id, TaskStatus.PENDING, note=note, n_retries=task.n_retries + 1)
+        return self.move(id, TaskStatus.PENDING, note=note, n_retries=task.n_retries + 1, due=due)
 
     def remove(self, id: str) -> list[str]:
         """Have a task no more, nor its subtasks, on none of which others depend; returns their ids."""
@@ -259,7 +265,9 @@ class Graph:
         """What a task is to be, as the others are."""
         if task.status in DONE or task.status is TaskStatus.FAILED:
             return task.status, ""
-        if task.status is not TaskStatus.IN_PROGRESS and self.waits_for(task.id):
+        if task.status is not TaskStatus.IN_PROGRESS and (
+            (task.due is not None and task.due > self._now) or self.waits_for(task.id)
+        ):
             return TaskStatus.BLOCKED, ""
         parts = self._tasks.parts(task.id)
         if parts and all(one.status in DONE for one in parts):

@@ -77,6 +77,12 @@ class Task:
     n_retries: int = 0
     note: str = ""
     """The last thing that was said of it."""
+    payload: dict[str, Any] | None = None
+    """What its worker is to know, as JSON."""
+    result: dict[str, Any] | None = None
+    """What came of it, as JSON; None until it is completed with one."""
+    due: datetime | None = None
+    """Until then it is blocked."""
     created_at: datetime
     updated_at: datetime
     started_at: datetime | None = None
@@ -149,6 +155,9 @@ class Tasks(Protocol):
     def holders(self) -> list[tuple[str, Lease]]:
         """Who is at the tasks that are begun, in their order."""
 
+    def due(self, now: datetime) -> list[str]:
+        """Which blocked tasks were due by now, in their order."""
+
     def next(self, limit: int) -> list[Task]:
         """What is pending and has no subtasks: the most urgent first, of equals the one added first."""
 
@@ -193,6 +202,11 @@ class Listed:
             for one in self.by_id.values()
             if one.status is TaskStatus.IN_PROGRESS
         ]
+
+    def due(self, now: datetime) -> list[str]:
+        """As `Tasks.due`."""
+        blocked = (one for one in self.by_id.values() if one.status is TaskStatus.BLOCKED)
+        return [one.id for one in blocked if one.due is not None and one.due <= now]
 
     def ready(self) -> list[Task]:
         """What may be begun, in the order of `next`."""
@@ -246,7 +260,9 @@ def _whole(tasks: list[Task]) -> dict[str, Task]:
 
 # Tasks and their changes as the JSON of items, and back.
 
-_TIMES = ("created_at", "updated_at", "started_at", "ended_at", "until", "at")
+_TIMES = ("created_at", "updated_at", "started_at", "ended_at", "until", "due", "at")
+_RARE = ("payload", "result", "due")
+"""What is written only of the tasks that have it."""
 _STATUSES = ("status", "before", "after")
 _EVENTS = "events"
 _STATUS = {str(one): one for one in TaskStatus}
@@ -267,6 +283,9 @@ def written(value: Task | TaskEvent) -> dict[str, Any]:
     if isinstance(value, Task):
         row["depends_on"] = list(value.depends_on)
         row["priority"] = int(value.priority)
+        for name in _RARE:
+            if row[name] is None:
+                del row[name]
     return row
 
 

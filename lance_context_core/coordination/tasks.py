@@ -1,11 +1,14 @@
 """What is to be done, by whom, and in which order."""
 
+import asyncio
 import builtins
 import secrets
+import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
-from datetime import timedelta
+from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Any, Literal, TypeVar
 
 from lance_context_core._handle import handle
@@ -13,10 +16,12 @@ from lance_context_core._loop import WOULD_BLOCK, WouldBlock
 from lance_context_core._resources import Resources
 from lance_context_core._util.checks import (
     check_count,
+    check_json_object,
     check_name,
     check_names,
     check_span,
     check_text,
+    check_time,
     check_word,
     listed,
     shown,
@@ -42,7 +47,10 @@ from lance_context_core.stores.key_values import AsyncKeyValues
 
 _SHORTEST, _LONGEST = timedelta(milliseconds=100), timedelta(days=30)
 
-_FIELDS = ("title", "id", "priority", "parent_id", "depends_on", "note")
+_SHORTEST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.005, 0.25
+"""Between two looks of a claim that waits."""
+
+_FIELDS = ("title", "id", "priority", "parent_id", "depends_on", "note", "payload", "due")
 
 
 def checked_tasks(tasks: Iterable[str | Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -70,6 +78,8 @@ def checked_task(
     parent_id: object = None,
     depends_on: object = (),
     note: object = "",
+    payload: object = None,
+    due: object = None,
     where: str = "",
 ) -> dict[str, Any]:
     """The fields of one, which has an id then."""
@@ -83,7 +93,14 @@ def checked_task(
         "parent_id": name_or_none(parent_id, f"{where}parent_id"),
         "depends_on": tuple(dict.fromkeys(check_names(depends_on, f"{where}depends_on"))),
         "note": check_text(note, f"{where}note"),
+        "payload": object_or_none(payload, f"{where}payload"),
+        "due": None if due is None else check_time(due, f"{where}due"),
     }
+
+
+def object_or_none(value: object, where: str) -> dict[str, Any] | None:
+    """A JSON object, if there is one."""
+    return None if value is None else check_json_object(value, where)
 
 
 def name_or_none(name: object, where: str) -> str | None:
@@ -113,6 +130,15 @@ def claimed(tasks: Sequence[Task], where: str) -> Sequence[Task]:
     if len({one.id for one in tasks}) < len(tasks):
         raise InvalidRequestError(f"{where} has a task twice: give each once")
     return tasks
+
+
+def _waiting(wait: timedelta) -> float:
+    """How long a claim waits, in seconds."""
+    if not isinstance(wait, timedelta) or not timedelta() <= wait <= _LONGEST:
+        raise InvalidRequestError(
+            f"wait={shown(wait)}: give a timedelta from 0 to {_LONGEST.days} days, or None"
+        )
+    return wait.total_seconds()
 
 
 def status_of(status: str) -> TaskStatus:
@@ -211,7 +237,9 @@ class AsyncTaskBoard:
     async def ready(self, *, limit: int | None = None) -> builtins.list[Task]:
         """What may be begun: the most urgent first, then in the order of adding."""
         check_span(offset=0, limit=limit, last=None)
-        return (await self._changes.listed()).ready()[:limit]
+        tasks = await self._changes.listed()
+        Graph(tasks, self._resources.clock.now()).wake()
+        return tasks.ready()[:limit]
 
     async def waits_for(self, id: str) -> builtins.list[str]:
         """The ids of what is to be done before a task may be begun; none if it may."""
@@ -249,15 +277,24 @@ class AsyncTaskBoard:
         parent_id: str | None = None,
         depends_on: Sequence[str] = (),
         note: str = "",
+        payload: Mapping[str, Any] | None = None,
+        due: datetime | None = None,
     ) -> Task:
         """Add a task, as a subtask of `parent_id` if that is given.
 
         It is blocked while a task of `depends_on`, or something that its parents depend on, is not
-        done. Raises InvalidRequestError for a blank title, an id that is taken, and a circle, which
+        done, and until it is `due`. The `payload` is for whoever claims it, as JSON. Raises InvalidRequestError for a blank title, an id that is taken, and a circle, which
         it names; NotFoundError for a task that is not there.
         """
         one = checked_task(
-            title, id=id, priority=priority, parent_id=parent_id, depends_on=depends_on, note=note
+            title,
+            id=id,
+            priority=priority,
+            parent_id=parent_id,
+            depends_on=depends_on,
+            note=note,
+            payload=payload,
+            due=due,
         )
         (task,) = await self._add([one])
         return task
@@ -281,17 +318,30 @@ class AsyncTaskBoard:
 
         return await self._change(change)
 
-    async def claim(self, worker: str, *, lease: timedelta = TASK_LEASE) -> Task | None:
+    async def claim(
+        self, worker: str, *, lease: timedelta = TASK_LEASE, wait: timedelta | None = None
+    ) -> Task | None:
         """Begin the next task that is ready, as exactly one of all who ask; None if none is.
 
-        A task in progress whose process has ended, or whose worker was not heard of for its `lease`, is
-        ready again. See `heartbeat`.
+        With `wait`, None only if none has become ready in that time, in whatever process. A task in
+        progress whose process has ended, or whose worker was not heard of for its `lease`, is ready
+        again. See `heartbeat`.
         """
-        return next(iter(await self.claim_many(worker, limit=1, lease=lease)), None)
+        until = None if wait is None else time.monotonic() + _waiting(wait)
+        pause = _SHORTEST_PAUSE_SECONDS
+        while True:
+            tasks = await self.claim_many(worker, limit=1, lease=lease)
+            left = 0.0 if until is None else until - time.monotonic()
+            if tasks or left <= 0:
+                return next(iter(tasks), None)
+            await asyncio.sleep(min(pause, left))
+            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
     def _claim_at_once(
-        self, worker: str, *, lease: timedelta = TASK_LEASE
+        self, worker: str, *, lease: timedelta = TASK_LEASE, wait: timedelta | None = None
     ) -> Task | WouldBlock | None:
+        if wait is not None:
+            return WOULD_BLOCK
         tasks = self._claim_many_at_once(worker, limit=1, lease=lease)
         return tasks if tasks is WOULD_BLOCK else next(iter(tasks), None)
 
@@ -331,6 +381,7 @@ class AsyncTaskBoard:
         def change(graph: Graph, _: int) -> builtins.list[Task]:
             _complete(graph, done, "")
             graph.take_back(self._is_gone)
+            graph.wake()
             tasks = graph.next(limit)
             if not tasks:
                 # Rather than leave with nothing, look whether somebody has died in this moment.
@@ -351,17 +402,32 @@ class AsyncTaskBoard:
 
         return await self._change(change)
 
-    async def complete(self, id: str, *, attempt: int | None = None, note: str = "") -> Task:
+    async def complete(
+        self,
+        id: str,
+        *,
+        attempt: int | None = None,
+        note: str = "",
+        result: Mapping[str, Any] | None = None,
+    ) -> Task:
         """A task that is begun is done. What waited for it is ready, and its parent may be done.
 
-        `attempt` is that of the claim: ConflictError is raised if it is over.
+        `attempt` is that of the claim: ConflictError is raised if it is over. The `result` is kept
+        with the task, as JSON.
         """
-        return await self._move(id, TaskStatus.COMPLETED, attempt, note)
+        more = {"result": object_or_none(result, "result")}
+        return await self._change(_moving(id, TaskStatus.COMPLETED, attempt, note, more))
 
     def _complete_at_once(
-        self, id: str, *, attempt: int | None = None, note: str = ""
+        self,
+        id: str,
+        *,
+        attempt: int | None = None,
+        note: str = "",
+        result: Mapping[str, Any] | None = None,
     ) -> Task | WouldBlock:
-        return self._changes.make_now(_moving(id, TaskStatus.COMPLETED, attempt, note))
+        more = {"result": object_or_none(result, "result")}
+        return self._changes.make_now(_moving(id, TaskStatus.COMPLETED, attempt, note, more))
 
     async def complete_many(self, tasks: Sequence[Task], *, note: str = "") -> builtins.list[Task]:
         """Tasks are done, as they were claimed: all in one commit, or none of them.
@@ -396,12 +462,23 @@ class AsyncTaskBoard:
         """A task is not to be done; what waited for it waits no more."""
         return await self._move(id, TaskStatus.SKIPPED, None, note)
 
-    async def retry(self, id: str, *, max_retries: int | None = None, note: str = "") -> Task:
-        """Have a task that failed begun anew, if that was not done `max_retries` times already."""
+    async def retry(
+        self,
+        id: str,
+        *,
+        max_retries: int | None = None,
+        note: str = "",
+        due: datetime | None = None,
+    ) -> Task:
+        """Have a task that failed begun anew, if that was not done `max_retries` times already.
+
+        It is blocked until it is `due`: who backs off makes that later with each of its `n_retries`.
+        """
         id, note = check_name(id, "id"), check_text(note, "note")
         if max_retries is not None:
             check_count(max_retries, "max_retries", least=0)
-        return await self._change(lambda graph, _: graph.retry(id, max_retries, note))
+        until = None if due is None else check_time(due, "due")
+        return await self._change(lambda graph, _: graph.retry(id, max_retries, note, until))
 
     async def delete(self, id: str) -> builtins.list[str]:
         """Forget a task with its subtasks; returns their ids. None may be what others depend on."""
@@ -469,9 +546,15 @@ class AsyncTaskBoard:
         return await self._changes.make(change)
 
 
-def _moving(id: str, status: TaskStatus, attempt: int | None, note: str) -> Change[Task]:
+def _moving(
+    id: str,
+    status: TaskStatus,
+    attempt: int | None,
+    note: str,
+    more: Mapping[str, Any] = MappingProxyType({}),
+) -> Change[Task]:
     id, note, attempt = check_name(id, "id"), check_text(note, "note"), attempt_of(attempt)
-    return lambda graph, _: graph.move(id, status, note=note, of_attempt=attempt)
+    return lambda graph, _: graph.move(id, status, note=note, of_attempt=attempt, **more)
 
 
 def _complete(graph: Graph, tasks: Sequence[Task], note: str) -> list[Task]:

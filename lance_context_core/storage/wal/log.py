@@ -93,6 +93,9 @@ class TaskRows(Protocol):
     def holders(self) -> list[tuple[str, Lease]]:
         """The ids of the tasks that are begun, in their order, with their holders' leases."""
 
+    def due(self, now: float) -> list[str]:
+        """The ids of the blocked tasks that were due by now, in seconds since 1970, in their order."""
+
     def next(self, limit: int) -> dict[str, KeptItem]:
         """What is pending and has no subtasks, most urgent first; `limit` of it at most."""
 

@@ -25,7 +25,8 @@ CREATE TABLE IF NOT EXISTS tasks_2 (
     place INTEGER NOT NULL,
     parent TEXT,
     process TEXT,             -- of who is at it
-    until REAL,               -- when he may be taken for gone, in seconds since 1970
+    until REAL,               -- when he may be taken for gone, in seconds since 1970; of a blocked
+                              -- task when it is due
     ticks REAL,               -- the same since the boot of his machine
     revision INTEGER NOT NULL,
     created_at TEXT NOT NULL,
@@ -33,6 +34,7 @@ CREATE TABLE IF NOT EXISTS tasks_2 (
     PRIMARY KEY (tbl, board, id)
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS tasks_2_next ON tasks_2 (tbl, board, status, priority DESC, place, id);
+CREATE INDEX IF NOT EXISTS tasks_2_due ON tasks_2 (tbl, board, until) WHERE status = 'blocked';
 CREATE INDEX IF NOT EXISTS tasks_2_parts ON tasks_2 (tbl, board, parent, place, id);
 CREATE TABLE IF NOT EXISTS task_needs_1 (
     tbl INTEGER NOT NULL,
@@ -154,6 +156,14 @@ class SqliteTasks:
         )
         return [(id, Lease(*ends)) for id, *ends in self._do(asked, self._at)]
 
+    def due(self, now: float) -> list[str]:
+        """As `TaskRows.due`."""
+        asked = (
+            "SELECT id FROM tasks_2 WHERE tbl = ? AND board = ? AND status = 'blocked' "
+            "AND until <= ? ORDER BY place, id"
+        )
+        return [id for (id,) in self._do(asked, (*self._at, now))]
+
     def next(self, limit: int) -> dict[str, KeptItem]:
         """What is to be begun next, by id and in this order; `limit` of it at most."""
         return _all(self._do(_NEXT, (*self._at, limit)))
@@ -177,7 +187,8 @@ class SqliteTasks:
         stay.
         """
         id, status, process = task["id"], task["status"], task["process"]
-        until = task["until"] and datetime.fromisoformat(task["until"]).timestamp()
+        ends = task.get("due") if status == "blocked" else task["until"]
+        until = ends and datetime.fromisoformat(ends).timestamp()
         if is_new:
             values = (id, status, task["priority"], task["order"], task["parent_id"])
             self._do(_PUT, (*self._at, *values, process, until, task.get("ticks"), *kept))

@@ -242,6 +242,66 @@ async def test_each_task_is_claimed_by_one_of_many_and_none_before_what_it_depen
     assert sorted(begun) == sorted(done) == [str(n) for n in range(8)]
 
 
+async def test_a_payload_and_a_result_go_with_a_task_and_say_what_is_wrong_with_them(board):
+    await board.add("a", id="a", payload={"to": ["ada", 1, None]})
+    (other,) = await board.add_many([{"title": "b", "payload": {}}])
+    assert (other.payload, other.result) == ({}, None)
+    task = await board.claim("ann")
+    assert task.payload == {"to": ["ada", 1, None]}
+    done = await board.complete("a", attempt=task.attempt, result={"sent": True})
+    assert await board.get("a") == done
+    assert done.result == {"sent": True}
+    for refused in (
+        board.add("c", payload=["no object"]),
+        board.add("c", payload={"at": object()}),
+        board.complete(other.id, result="done"),
+    ):
+        with pytest.raises(InvalidRequestError, match=r"payload|result"):
+            await refused
+    assert len(await board.list()) == 2
+
+
+async def test_a_task_is_blocked_until_it_is_due_and_by_what_it_depends_on(board, clock):
+    due = clock.now() + timedelta(hours=1)
+    await board.add("first", id="first", due=due)
+    await board.add("second", id="second", due=due, depends_on=["first"])
+    assert await statuses(board) == {"first": "blocked", "second": "blocked"}
+    assert (await board.ready(), await board.claim("ann")) == ([], None)
+    clock.advance(hours=1)
+    assert [one.id for one in await board.ready()] == ["first"]
+    task = await board.claim("ann")
+    assert (task.id, await board.claim("ben")) == ("first", None)
+    await board.complete("first", attempt=task.attempt)
+    assert (await board.claim("ben")).id == "second"
+    with pytest.raises(InvalidRequestError, match="due"):
+        await board.add("third", due="tomorrow")
+
+
+async def test_what_is_tried_again_later_is_not_begun_before(board, clock):
+    await board.add("a", id="a")
+    task = await board.claim("ann")
+    await board.fail("a", attempt=task.attempt)
+    later = await board.retry("a", due=clock.now() + timedelta(minutes=2))
+    assert (later.status, later.n_retries) == ("blocked", 1)
+    clock.advance(minutes=1)
+    assert await board.claim("ann") is None
+    clock.advance(minutes=1)
+    again = await board.claim("ann")
+    assert (again.id, again.attempt) == ("a", 2)
+
+
+async def test_a_claim_waits_for_a_task_that_another_store_adds(board, open_store):
+    other = open_store().tasks.board("plan")
+    waiting = asyncio.create_task(board.claim("ann", wait=timedelta(seconds=30)))
+    await asyncio.sleep(0)
+    await other.add("a", id="a")
+    assert (await waiting).id == "a"
+    assert await board.claim("ann", wait=timedelta()) is None
+    for wrong in (timedelta(seconds=-1), 5):
+        with pytest.raises(InvalidRequestError, match="wait="):
+            await board.claim("ann", wait=wrong)
+
+
 async def test_another_process_s_board_is_the_same_and_nothing_is_lost_in_it(board, open_store):
     await board.add("top", id="top", priority="high", note="n")
     await board.add("part", id="it's", parent_id="top", depends_on=[])

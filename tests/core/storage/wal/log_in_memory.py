@@ -354,6 +354,11 @@ class MemoryTasks:
         begun = self._ordered([id for id in tasks if tasks[id]["status"] == "in_progress"])
         return [(id, tasks[id]["lease"]) for id in begun]
 
+    def due(self, now):
+        tasks = self._board.tasks
+        blocked = self._ordered([id for id in tasks if tasks[id]["status"] == "blocked"])
+        return [id for id in blocked if (tasks[id]["due"] or now + 1) <= now]
+
     def next(self, limit):
         tasks = self._board.tasks
         parents = {one["parent"] for one in tasks.values()}
@@ -370,6 +375,7 @@ class MemoryTasks:
     def put(self, task, kept, *, is_new=True, needs=True):
         id, board = task["id"], self._board
         until = task["until"] and datetime.fromisoformat(task["until"]).timestamp()
+        due = task.get("due") and datetime.fromisoformat(task["due"]).timestamp()
         old = board.tasks.get(id)
         if is_new:
             fixed = {
@@ -385,6 +391,7 @@ class MemoryTasks:
             **fixed,
             "status": task["status"],
             "lease": Lease(task["process"], until, task.get("ticks")),
+            "due": due,
             "kept": kept,
         }
         needed = {(one, id) for one in task["depends_on"]} if needs else set()

@@ -129,8 +129,9 @@ class Rows(Pair):
 
     def look(self):
         ids = self("ids")
-        for verb in ("holders", "next"):
-            self(verb, *([3] if verb == "next" else []))
+        self("holders")
+        self("next", 3)
+        self("due", 1_767_312_000.0)
         for id in [*ids, "absent"]:
             for verb in ("task", "parts", "dependents"):
                 self(verb, id)
@@ -228,10 +229,11 @@ def tasks(rows, rng):
     begun = rng.random() < 0.4
     task = {
         "id": id,
-        "status": "in_progress" if begun else rng.choice(["pending", "completed", "failed"]),
+        "status": "in_progress" if begun else rng.choice(["pending", "blocked", "failed"]),
         "process": "p" if begun else None,
         "until": "2026-01-02T00:00:00+00:00" if begun else None,
         "ticks": 7.5 if begun else None,
+        "due": rng.choice([None, "2026-01-01T00:00:00+00:00", "2026-01-03T00:00:00+00:00"]),
         "priority": rng.randrange(3),
         "order": rng.randrange(9),
         "parent_id": rng.choice([None, "t0"]),
