@@ -12,6 +12,7 @@ import pytest
 from corpus import packages, second_readers
 
 from lance_context_core.blobs.spool import Spooled
+from lance_context_core.documents import HtmlReader
 from lance_context_core.documents.loading import Loaded, Parts
 from lance_context_core.documents.readers.choosing import reader_of, type_of
 from lance_context_core.errors import UnreadableDocumentError
@@ -40,7 +41,8 @@ def ours(file):
     content = file.content()
     type = type_of(io.BytesIO(content), file.name)
     spooled = Spooled.of(content)
-    parts = Parts(reader_of(type), Loaded(name=file.name, spooled=spooled, uri=None))
+    reader = HtmlReader(boilerplate=True) if type == "html" else reader_of(type)
+    parts = Parts(reader, Loaded(name=file.name, spooled=spooled, uri=None))
     read = [(part.text, {one.section for one in part.blocks}) for part in parts]
     sections = set().union(*(named for _, named in read))
     sheets = " ".join(one.partition(" > ")[0] for one in sections if one and type == "xlsx")

@@ -143,10 +143,14 @@ _ENDED_BY = {
 }
 """What need not end, and the ends of what it is in, with which it does."""
 _ATTRIBUTE = re.compile(r"""([^\s=/>"']++)(?:\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'|([^\s>]++)))?+""")
-_TELLING = re.compile(r"hidden|display|alt|link|anchor", re.IGNORECASE)
+_TELLING = re.compile(r"hidden|display|alt|link|anchor|role", re.IGNORECASE)
 """Where none of this is written, no attribute tells what is shown."""
 _NOT_SHOWN = re.compile(r"display\s*+:\s*+none|visibility\s*+:\s*+hidden", re.IGNORECASE)
 _PERMALINK = re.compile(r"headerlink|permalink|anchor-link|header-anchor", re.IGNORECASE)
+_BOILERPLATE = frozenset({"navigation", "search"})
+"""The roles of what leads elsewhere; the first is that of `nav`, too."""
+_BEHIND_BOILERPLATE = frozenset({"main", "article", "footer"})
+"""No navigation is around these: one before them that does not end has ended."""
 _BLOCKS = frozenset(
     [
         "address",
@@ -198,24 +202,36 @@ class HtmlReader(Encoded):
 
     links: bool = False
     """Whether links are kept with their addresses, as Markdown writes them."""
+    boilerplate: bool = False
+    """Whether navigation and search, by which readers move between pages, are read too; a page of nothing
+    else is read whole."""
 
     def read(self, content: bytes, *, name: str) -> ReadDocument:
         """The text of the page."""
         text, encoding = decoded(content, name=name, encoding=self.encoding, said=_said(content))
-        page = _Page(has_links=self.links)
-        page.feed(text)
-        page.end_block()
+        page = self._page(text, has_boilerplate=self.boilerplate)
+        if not self.boilerplate and page.is_empty:
+            page = self._page(text, has_boilerplate=True)
         title = " ".join("".join(page.title).split()) or page.first_heading
         return page.written.document(title=title, properties={"encoding": encoding})
+
+    def _page(self, text: str, *, has_boilerplate: bool) -> "_Page":
+        page = _Page(has_links=self.links, has_boilerplate=has_boilerplate)
+        page.feed(text)
+        page.end_block()
+        return page
 
 
 class _Page(Markup):
     """Puts the text together, tag by tag; it needs no more memory for what stands deep within."""
 
-    def __init__(self, *, has_links: bool = False) -> None:
+    def __init__(self, *, has_links: bool, has_boilerplate: bool) -> None:
         super().__init__()
         self.written = Written()
+        self.is_empty = True
+        """Whether nothing of it was written."""
         self._has_links = has_links
+        self._has_boilerplate = has_boilerplate
         self._address: str | None = None
         """Where the link leads that is open."""
         self._header = ""
@@ -292,6 +308,10 @@ class _Page(Markup):
         if tag in _EMPTY or tag in _SHOWN_LATER:
             return False
         said = self._attributes()
+        if not self._has_boilerplate and (
+            tag == "nav" or said.get("role", "").lower() in _BOILERPLATE
+        ):
+            return True
         return (
             "hidden" in said
             or _NOT_SHOWN.search(said.get("style", "")) is not None
@@ -308,7 +328,8 @@ class _Page(Markup):
     def _is_shown_again(self, tag: str) -> bool:
         """Whether what is not shown ends where this begins."""
         around = _ENDED_BY.get(self._silent or "", frozenset())
-        if self._silent in {"svg", "p"} and (tag in _BLOCKS or tag in _HEADINGS):
+        ends_nav = self._silent == "nav" and tag in _BEHIND_BOILERPLATE
+        if ends_nav or (self._silent in {"svg", "p"} and (tag in _BLOCKS or tag in _HEADINGS)):
             self._silent = None
         elif tag in around:
             self._n_around += 1
@@ -398,6 +419,7 @@ class _Page(Markup):
             text = _in_lines(text)
         if text in {"", "-"}:
             return
+        self.is_empty = False
         if self._level is not None:
             self._headings.enter(self._level, text)
             self.first_heading = self.first_heading or " ".join(text.split())

@@ -129,7 +129,7 @@ def _book(package: Package) -> ReadDocument:
         part = posixpath.normpath(posixpath.join(folder, parts.get(one.get("idref")) or ""))
         if part in package.names and part not in seen:
             seen.add(part)
-            read = HtmlReader().read(package.bytes(part), name=part)
+            read = HtmlReader(boilerplate=True).read(package.bytes(part), name=part)
             if read.text:
                 between = ReadDocument(text="\n\n" if chapters else "")
                 chapters += [between, read]

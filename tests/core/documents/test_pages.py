@@ -66,3 +66,23 @@ def test_what_is_hidden_is_not_read_and_what_follows_is(kind):
 )
 def test_what_only_sounds_hidden_is_read(shown):
     assert text(shown) == "a"
+
+
+AROUND = {
+    "navigation": "<nav><ul><li><a href=/>Home</a></ul></nav>",
+    "by its role": "<div role=navigation><div>Home</div><p>Next</p></div>",
+    "a search form": "<form role='Search'><input><button>Home</button></form>",
+    "one that does not end": "<nav><a href=/>Home</a><article>",
+}
+
+
+@pytest.mark.parametrize("kind", AROUND)
+def test_what_leads_to_other_pages_is_read_where_it_is_asked_for(kind):
+    page = f"<body>{AROUND[kind]}<h1>Tea</h1><p>Green.</p>"
+    assert text(page) == "Tea\n\nGreen."
+    assert "Home" in HtmlReader(boilerplate=True).read(page.encode(), name="a.html").text
+
+
+@pytest.mark.parametrize("shown", ["<nav><p>a</p></nav>", "<nav>a<nav>", "<p role=note>a</p>"])
+def test_a_page_that_only_leads_to_others_is_read_whole(shown):
+    assert text(shown) == "a"
