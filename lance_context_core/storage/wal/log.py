@@ -10,7 +10,7 @@ Nothing above this module knows which log a store has, and nothing here knows wh
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -264,7 +264,7 @@ class LogSession(Protocol):
 class WriteAheadLog(Protocol):
     """One log, and how it is come by: nothing is made before the first write.
 
-    `session` and `transaction` are in the hands of who has `lock`.
+    `session` is in the hands of who has `lock`.
     """
 
     path: Path
@@ -276,10 +276,6 @@ class WriteAheadLog(Protocol):
     @property
     def session(self) -> LogSession | None:
         """The one that all share; None while the log is not open, or is absent."""
-
-    @property
-    def transaction(self) -> "Transaction | None":
-        """Through that one."""
 
     @property
     def identity(self) -> object | None:
@@ -350,31 +346,3 @@ class WriteAheadLog(Protocol):
 
     def copy_to(self, directory: Path) -> None:
         """Write all of it into a store that is copied to that directory."""
-
-
-class Transaction:
-    """Commits what is done inside; or nothing of it, if that raises. May be entered again and again.
-
-    Raises BusyError, before anything is done, while another one writes.
-    """
-
-    # No generator: each small write enters one, which would cost as much as a row.
-    __slots__ = ("_session",)
-
-    def __init__(self, session: LogSession) -> None:
-        self._session = session
-
-    def __enter__(self) -> LogSession:
-        self._session.begin()
-        return self._session
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if error is None:
-            try:
-                self._session.commit()
-            except BaseException:
-                self._session.undo()
-                raise
-            return
-        with suppress(StorageError):
-            self._session.undo()

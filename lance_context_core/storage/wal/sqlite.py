@@ -4,7 +4,6 @@ Only SQLite opens it in a process that holds the store: with POSIX locks, a file
 opens and closes lets go of SQLite's lock.
 """
 
-import os
 import shutil
 import sqlite3
 import tempfile
@@ -173,17 +172,6 @@ def connect(path: Path, *, is_synced: bool, is_read_only: bool = False) -> Way |
     return way
 
 
-def identity(path: Path, *, is_still: bool) -> object | None:
-    """Another one where a connection shows the file at `path` no more; None if there is none."""
-    try:
-        status = os.stat(path)  # noqa: PTH116 - a `Path` asks in thrice the time, at every look
-    except OSError:
-        return None
-    if not is_still:
-        return status.st_ino
-    return status.st_ino, status.st_mtime_ns, status.st_size, _stamp(_log(path))
-
-
 def is_absent(path: Path) -> bool:
     """Whether there is no journal at `path`, as far as one may look, or an empty file."""
     try:
@@ -234,8 +222,8 @@ def set_aside(path: Path) -> None:
             while (kept := path.with_name(f"{path.name}.lost-{number}")).exists():
                 number += 1
             path.rename(kept)
-            if _log(path).exists():
-                _log(path).rename(_log(kept))
+            if log_of(path).exists():
+                log_of(path).rename(log_of(kept))
         identities.forget(path)
 
 
@@ -271,7 +259,7 @@ def shrink(path: Path) -> None:
 def log_bytes(path: Path) -> int:
     """The size of SQLite's log; 0 if there is none."""
     try:
-        return _log(path).stat().st_size
+        return log_of(path).stat().st_size
     except OSError:
         return 0
 
@@ -348,7 +336,7 @@ def _connected(path: Path) -> Way:
     except sqlite3.OperationalError as refused:
         if getattr(refused, "sqlite_errorcode", 0) & 0xFF in _BUSY:
             raise
-        log = _log(path)
+        log = log_of(path)
         if log.exists():
             try:
                 return Way(_tried(f"file:{name}?mode=ro"), is_still=False)
@@ -365,24 +353,25 @@ def _read_only(path: Path) -> Way:
     Nor is any changed but the index of the log, which is memory that those who use it share: to open
     that for reading alone would keep all of this process from writing.
     """
-    name, log = quote(str(path)), _log(path)
+    name, log = quote(str(path)), log_of(path)
     if not log.exists() or not log.stat().st_size:
         return Way(_tried(f"file:{name}?mode=ro&immutable=1"), is_still=True)
     if path.with_name(f"{path.name}-shm").exists():
         return Way(_tried(f"file:{name}?mode=ro"), is_still=False)
     # SQLite would make that index. Nobody has the file open, and it is read as it is now.
     with translated_os(path), tempfile.TemporaryDirectory(prefix="lance-context-") as folder:
-        before = identity(path, is_still=True)
+        before = stamp(path), stamp(log)
         for file in (path, log):
             shutil.copyfile(file, Path(folder, file.name))
-        if identity(path, is_still=True) != before:
+        if (stamp(path), stamp(log)) != before:
             raise BusyError  # Somebody has begun to use it.
         return Way(_tried(f"file:{quote(folder)}/{quote(path.name)}?mode=rw"), is_still=True)
 
 
-def _stamp(log: Path) -> object:
+def stamp(file: Path) -> object:
+    """Another one once a file was written to, or replaced; None if it is not there."""
     try:
-        status = log.stat()
+        status = file.stat()
     except OSError:
         return None
     return status.st_ino, status.st_mtime_ns, status.st_size
@@ -397,7 +386,8 @@ def _log_writes(connection: sqlite3.Connection) -> None:
             raise
 
 
-def _log(path: Path) -> Path:
+def log_of(path: Path) -> Path:
+    """SQLite's own log of the database at `path`."""
     return path.with_name(f"{path.name}-wal")
 
 

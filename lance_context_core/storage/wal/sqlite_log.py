@@ -1,6 +1,7 @@
 """The log of a store in a directory: a file of SQLite, its connections, and the lock of the store."""
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -10,7 +11,7 @@ from lance_context_core.errors import StorageError
 from lance_context_core.storage.file_locks import is_shared, locked
 from lance_context_core.storage.lifecycle import Lifecycle
 from lance_context_core.storage.wal import identity, sqlite, sqlite_tasks, store_lock
-from lance_context_core.storage.wal.log import LogSession, Transaction
+from lance_context_core.storage.wal.log import LogSession
 from lance_context_core.storage.wal.sqlite_session import SqliteSession
 from lance_context_core.storage.wal.waiting import Waiting
 
@@ -35,7 +36,6 @@ class SqliteLog:
         self.path = root / sqlite.NAME
         self.lock = threading.Lock()
         self.session: SqliteSession | None = None
-        self.transaction: Transaction | None = None
         self.identity: object | None = None
         self.on_loss: Callable[[], None] = lambda: None
         self._root = root
@@ -52,7 +52,7 @@ class SqliteLog:
         """Whether the shared connection is there, and still to the file; see `opened`."""
         if not self._life.is_open:
             self._life.require()
-        found = sqlite.identity(self.path, is_still=self._is_still)
+        found = self._found()
         return found == self.identity and found is not None
 
     async def opened(self) -> SqliteSession | None:
@@ -69,7 +69,7 @@ class SqliteLog:
     async def _opened(self, *, is_made: bool) -> SqliteSession | None:
         if not self._life.is_open:
             self._life.require()
-        found = sqlite.identity(self.path, is_still=self._is_still)
+        found = self._found()
         if found == self.identity and found is not None:
             return self.session
         # It may be gone with all of the store, or belong to another one.
@@ -171,9 +171,20 @@ class SqliteLog:
 
     # Helpers
 
+    def _found(self) -> object | None:
+        """Another one where the connection shows the file no more; None if there is none."""
+        try:
+            status = os.stat(self.path)  # noqa: PTH116 - a `Path` asks in thrice the time, at every look
+        except OSError:
+            return None
+        if not self._is_still:
+            return status.st_ino
+        log = sqlite.stamp(sqlite.log_of(self.path))
+        return status.st_ino, status.st_mtime_ns, status.st_size, log
+
     def _open(self, *, is_made: bool) -> SqliteSession | None:
         with self.lock:
-            found = sqlite.identity(self.path, is_still=self._is_still)
+            found = self._found()
             if self.session is not None and self.identity == found:
                 return self.session
             self._let_go()
@@ -189,8 +200,7 @@ class SqliteLog:
                 return None
             self._is_still = way.is_still
             self.session = SqliteSession(way.connection, self.path)
-            self.transaction = Transaction(self.session)
-            self.identity = sqlite.identity(self.path, is_still=way.is_still)
+            self.identity = self._found()
             return self.session
 
     def _connected(self) -> sqlite.Way | None:
@@ -204,7 +214,7 @@ class SqliteLog:
         for session in (self.session, self._spare):
             if session is not None:
                 session.close()
-        self.session = self.transaction = self._spare = self.identity = None
+        self.session = self._spare = self.identity = None
         self._is_still = False
         self.on_loss()
 

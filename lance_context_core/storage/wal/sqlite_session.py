@@ -93,7 +93,11 @@ class SqliteSession:
 
     def begin(self) -> None:
         """As `LogSession.begin`."""
-        self._do("BEGIN IMMEDIATE")
+        # Here and in `commit`, `state` and `change` without a helper: each write and each look calls them.
+        try:
+            self.connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.Error as error:
+            raise sqlite.meaning(self._path, error) from error
 
     def begin_reading(self) -> None:
         """As `LogSession.begin_reading`."""
@@ -101,7 +105,10 @@ class SqliteSession:
 
     def commit(self) -> None:
         """As `LogSession.commit`."""
-        self._do("COMMIT")
+        try:
+            self.connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise sqlite.meaning(self._path, error) from error
 
     def undo(self) -> None:
         """As `LogSession.undo`."""
@@ -136,7 +143,10 @@ class SqliteSession:
 
     def state(self, part: Part) -> TableState | None:
         """As `LogSession.state`."""
-        found = self._one(_STATE, part)
+        try:
+            found = self.connection.execute(_STATE, part).fetchone()
+        except sqlite3.Error as error:
+            raise sqlite.meaning(self._path, error) from error
         return None if found is None else TableState(*found)
 
     def note(self, part: Part, version: int, *, is_change: bool = True) -> None:
@@ -184,7 +194,10 @@ class SqliteSession:
 
     def change(self, table: int) -> None:
         """As `LogSession.change`."""
-        self._do(_CHANGE, (table,))
+        try:
+            self.connection.execute(_CHANGE, (table,))
+        except sqlite3.Error as error:
+            raise sqlite.meaning(self._path, error) from error
 
     def begin_flush(self, part: Part, until: int) -> None:
         """As `LogSession.begin_flush`."""
@@ -192,12 +205,16 @@ class SqliteSession:
 
     def forget(self, part: Part, last: int, version: int, *, tells_moments: bool) -> None:
         """As `LogSession.forget`."""
-        self._do(_KEEP_NAMES, (version, last, *part, version))
-        if tells_moments:
-            self._do(_KEEP_REMOVALS, (last, *part))
-        self._do(_FORGET_REMOVALS, (time.time_ns() // 1000 - _MONTH,))
-        self._do(_FORGET_ENTRIES, (last, *part))
-        self._do(_FLUSHED, (version, last, *part))
+        try:
+            execute = self.connection.execute
+            execute(_KEEP_NAMES, (version, last, *part, version))
+            if tells_moments:
+                execute(_KEEP_REMOVALS, (last, *part))
+            execute(_FORGET_REMOVALS, (time.time_ns() // 1000 - _MONTH,))
+            execute(_FORGET_ENTRIES, (last, *part))
+            execute(_FLUSHED, (version, last, *part))
+        except sqlite3.Error as error:
+            raise sqlite.meaning(self._path, error) from error
 
     def lose(self, places: Sequence[int]) -> None:
         """As `LogSession.lose`."""

@@ -42,6 +42,33 @@ Then = Callable[[T], None]
 """Is told what came of a write once it is committed, in the order of the commits; raises nothing."""
 
 
+class Transaction:
+    """Commits what is done inside; or nothing of it, if that raises. May be entered again and again.
+
+    Raises BusyError, before anything is done, while another one writes.
+    """
+
+    # No generator: each small write enters one, which would cost as much as a row.
+    __slots__ = ("_session",)
+
+    def __init__(self, session: LogSession) -> None:
+        self._session = session
+
+    def __enter__(self) -> LogSession:
+        self._session.begin()
+        return self._session
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is None:
+            try:
+                self._session.commit()
+            except BaseException:
+                self._session.undo()
+                raise
+            return
+        self._session.undo()
+
+
 class _Brought(Generic[T]):
     """A write that waits for the next transaction, and what has come of it."""
 
@@ -289,11 +316,11 @@ class Transactions:
 
     def _commit_alone(self, work: Work[T]) -> T:
         """Commit one write by itself; for who has the lock of the session."""
-        if (transaction := self._log.transaction) is None:
+        if (session := self._log.session) is None:
             return work(None)
         is_done = False
         try:
-            with transaction as session:
+            with Transaction(session):
                 outcome = work(session)
                 is_done = True
         except BaseException:
@@ -397,12 +424,12 @@ class Transactions:
 
     def _do_brought(self, begun: list[_Brought[Any]]) -> None:
         """Do what waits in one transaction; `begun` gets what was begun, also where that fails."""
-        if (transaction := self._log.transaction) is None:
+        if (session := self._log.session) is None:
             for one in self._all_brought():
                 begun.append(one)
                 one.do(None)
             return
-        with transaction as session:
+        with Transaction(session):
             end = steps.end_of_turn()
             begun.append(one := self._brought.popleft())
             if not self._brought:

@@ -7,7 +7,6 @@ import pytest
 
 from lance_context_core import AsyncContextStore, ContextStore, Document, Item, Message
 from lance_context_core.errors import NotFoundError
-from lance_context_core.storage.wal import sqlite
 
 WORDS = "since it was opened"
 
@@ -150,7 +149,7 @@ def test_an_append_looks_at_the_disk_as_often_as_before(tmp_path, monkeypatch):
 
     with made(tmp_path / "store") as store:
         say(store)
-        monkeypatch.setattr(sqlite.os, "stat", stat)
+        monkeypatch.setattr(os, "stat", stat)
         say(store)
         monkeypatch.undo()
     assert str(tmp_path / "store") not in looks

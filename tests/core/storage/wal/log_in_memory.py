@@ -16,7 +16,7 @@ from pathlib import Path
 
 from lance_context_core.errors import StorageError
 from lance_context_core.storage.leases import Lease
-from lance_context_core.storage.wal.log import BusyError, KeptItem, TableState, Transaction
+from lance_context_core.storage.wal.log import BusyError, KeptItem, TableState
 
 MONTH = 31 * 24 * 3600 * 1_000_000
 
@@ -415,7 +415,6 @@ class MemoryLog:
         self.path = Path(root) / "log-in-memory"
         self.lock = threading.Lock()
         self.session = None
-        self.transaction = None
         self.identity = None
         self.on_loss: Callable[[], None] = lambda: None
         self._root = Path(root)
@@ -432,7 +431,6 @@ class MemoryLog:
         with self.lock:
             if self.session is None and self._kept.is_made:
                 self.session = MemorySession(self._kept)
-                self.transaction = Transaction(self.session)
                 self.identity = self._kept
         return self.session
 
@@ -454,7 +452,7 @@ class MemoryLog:
 
     def close(self):
         with self.lock:
-            self.session = self.transaction = self.identity = None
+            self.session = self.identity = None
             self.on_loss()
 
     async def may_be_used(self):

@@ -24,8 +24,8 @@ from lance_context_core import (
 from lance_context_core._util import cooperative as steps
 from lance_context_core.errors import StaleLockError
 from lance_context_core.storage.wal import waiting
-from lance_context_core.storage.wal.log import Transaction
 from lance_context_core.storage.wal.sqlite_session import SqliteSession
+from lance_context_core.storage.wal.transactions import Transaction
 
 FEW = 25
 """As many transactions as a hundred writes may be; one by one they are a hundred. They are not one, since

@@ -10,8 +10,9 @@ from core.storage.wal.log_in_memory import Kept, MemorySession
 
 from lance_context_core.storage.lifecycle import Lifecycle
 from lance_context_core.storage.locks.requests import LockRequest
-from lance_context_core.storage.wal.log import BusyError, KeptItem, Part, Transaction
+from lance_context_core.storage.wal.log import BusyError, KeptItem, Part
 from lance_context_core.storage.wal.sqlite_log import SqliteLog
+from lance_context_core.storage.wal.transactions import Transaction
 
 PARTS = [Part("records", ""), Part("records", "try"), Part("kv", "")]
 NO_END = 2**63 - 1
