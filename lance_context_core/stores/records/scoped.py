@@ -46,7 +46,6 @@ from lance_context_core.types import ContextRecord, SearchHit
 
 WITHOUT_BLOB = [name for name in COLUMNS if name != "blob"]
 
-_IN_TWO = values_of, from_values
 _SEEN_IN_TWO = values_of, records.seen_from_values
 
 _LOOKS = 3
@@ -255,7 +254,7 @@ class Records:
             filterable=RECORD_FIELDS,
             columns=columns,
             read=from_row,
-            in_two=_IN_TWO,
+            in_two=(values_of, from_values),
             room=room,
             scope=which.scope,
             names_links=self.context in OF_ALL,
