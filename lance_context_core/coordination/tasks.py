@@ -283,7 +283,7 @@ class AsyncTaskBoard:
         """Add a task, as a subtask of `parent_id` if that is given.
 
         It is blocked while a task of `depends_on`, or something that its parents depend on, is not
-        done, and until it is `due`. The `payload` is for whoever claims it, as JSON. Raises InvalidRequestError for a blank title, an id that is taken, and a circle, which
+        done, and until it is `due`. The `payload` is for its worker, as JSON. Raises InvalidRequestError for a blank title, an id that is taken, and a circle, which
         it names; NotFoundError for a task that is not there.
         """
         one = checked_task(
