@@ -55,7 +55,7 @@ SPOKEN = {
     "bench -n 2": "median_ms p95_ms times what",
     "audit --seal": "hash n",
     "audit --verify": "is_whole n_entries n_rows n_unsealed problems",
-    "tasks": "assigned_to attempt created_at depends_on ended_at id n_retries note order parent_id priority process started_at status ticks title until updated_at",
+    "tasks": "assigned_to attempt created_at depends_on due ended_at id n_retries note order parent_id payload priority process result started_at status ticks title until updated_at",
     "tasks --tree": "by_status eta_seconds mean_seconds n_tasks progress",
     "replay nuts": "after asked_at before gained id lost question",
     "export NEW": "file rows tables",

@@ -91,8 +91,11 @@ async def test_many_name_each_other_whichever_comes_first(board):
         pytest.param(["a", {"id": "b"}], r"^tasks\[1\].title must be a str", id="title missing"),
         pytest.param(["a", " "], r"^tasks\[1\].title is blank", id="blank"),
         pytest.param(
-            ["a", {"title": "b", "due": 1}], r"^tasks\[1\] has the unknown key 'due'", id="unknown"
+            ["a", {"title": "b", "owner": 1}],
+            r"^tasks\[1\] has the unknown key 'owner'",
+            id="unknown",
         ),
+        pytest.param(["a", {"title": "b", "due": 1}], r"^tasks\[1\].due must be a", id="due"),
         pytest.param(
             ["a", {"title": "b", "priority": "now"}], r"^tasks\[1\].priority='now'", id="priority"
         ),
