@@ -15,11 +15,12 @@ from lance_context_core.errors import ConflictError
 from lance_context_core.storage import put_if
 from lance_context_core.storage.lance import fragments
 from lance_context_core.storage.lance.schema import KEY, TIMESTAMP, upkeep_table
-from lance_context_core.storage.locks import fencing, lock_table, requests
+from lance_context_core.storage.locks import fencing, requests
 from lance_context_core.storage.locks.requests import LockRequest, LockTable
 from lance_context_core.storage.names import new_revision
 from lance_context_core.storage.table import Table
 from lance_context_core.storage.wal.journal import Journal
+from lance_context_core.storage.wal.log import LogSession
 
 T = TypeVar("T")
 
@@ -45,9 +46,7 @@ class InJournal:
         if self._n_changes % _LOOK_AT_LOG_EVERY == 0:
             await self._journal.keep_log_small()
         # Nothing is waited for from the commit on.
-        return await self._journal.transact(
-            lambda session: lock_table.change(session, decide, resource)
-        )
+        return await self._journal.transact(lambda session: _changed(session, decide, resource))
 
     def change_now(
         self, decide: Callable[[LockTable], T], *, resource: str | None
@@ -55,9 +54,7 @@ class InJournal:
         """As `LockBackend.change_now`."""
         if (self._n_changes + 1) % _LOOK_AT_LOG_EVERY == 0:
             return WOULD_BLOCK
-        done = self._journal.transact_now(
-            lambda session: lock_table.change(session, decide, resource)
-        )
+        done = self._journal.transact_now(lambda session: _changed(session, decide, resource))
         if done is not WOULD_BLOCK:
             self._n_changes += 1
         return done
@@ -67,6 +64,16 @@ class InJournal:
         if not await self._journal.exists():
             return []
         return await self._journal.ask(lambda session: session.lock_requests(resource))
+
+
+def _changed(session: LogSession, decide: Callable[[LockTable], T], resource: str | None) -> T:
+    book = LockTable.of(session.lock_requests(resource), session.next_lock_number)
+    outcome = decide(book)
+    there = [seq for seq in book.changed if seq in book.tickets]
+    session.put_lock_requests(
+        [book.tickets[seq] for seq in there], [*book.changed.difference(there)]
+    )
+    return outcome
 
 
 # Tickets in a table of the store, where there is no journal: each change is a conditional commit.

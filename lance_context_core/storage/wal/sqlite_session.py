@@ -7,8 +7,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from lance_context_core.storage.locks.requests import LockRequest
-from lance_context_core.storage.wal import sqlite, sqlite_locks, sqlite_tasks
+from lance_context_core.storage import leases
+from lance_context_core.storage.locks.requests import COLUMNS, LockRequest, request_of
+from lance_context_core.storage.wal import sqlite, sqlite_tasks
 from lance_context_core.storage.wal.log import Part, Stored, TableState, Unplaced
 from lance_context_core.storage.wal.sqlite_tasks import SqliteTasks
 
@@ -69,6 +70,28 @@ _DISCARD = (
     *(f"DELETE FROM {table} WHERE tbl = {_ID}" for table in ("rows", "names", "removals")),
     "DELETE FROM tables WHERE name = ? AND ref = ?",
 )
+
+# Requests for locks: their tables are made with the first. A release that does not know them reads the
+# log as before: they are no part of its format, and bear their own number in their names.
+_LOCKS = """
+CREATE TABLE IF NOT EXISTS locks_1 (
+    seq INTEGER PRIMARY KEY,
+    token INTEGER,            -- none while it is waited for
+    resource TEXT NOT NULL,
+    mode TEXT NOT NULL,
+    owner TEXT NOT NULL,
+    process TEXT NOT NULL,
+    since REAL NOT NULL,
+    until REAL NOT NULL,
+    ticks REAL NOT NULL,
+    lease REAL NOT NULL
+);
+CREATE INDEX IF NOT EXISTS locks_1_of ON locks_1 (resource);
+CREATE TABLE IF NOT EXISTS lock_numbers_1 (last INTEGER NOT NULL);
+"""
+_LOCK = f"SELECT {', '.join(COLUMNS)} FROM locks_1"
+_PUT_LOCK = f"INSERT OR REPLACE INTO locks_1 VALUES ({', '.join('?' * len(COLUMNS))})"
+_LOCKS_ARE_THERE = "SELECT 1 FROM sqlite_master WHERE name = 'lock_numbers_1'"
 
 _MONTH = 31 * 24 * 3600 * 1_000_000
 """For so long, in microseconds, it is known when rows were removed: as long as versions are kept."""
@@ -241,23 +264,33 @@ class SqliteSession:
 
     def lock_requests(self, resource: str | None) -> list[LockRequest]:
         """As `LogSession.lock_requests`."""
-        with sqlite.translated(self._path):
-            return sqlite_locks.requests(self.connection, resource)
+        if resource is None:
+            return self._locks(f"{_LOCK} ORDER BY seq", ())
+        return self._locks(f"{_LOCK} WHERE resource = ? ORDER BY seq", (resource,))
 
     def lock_request(self, seq: int) -> LockRequest | None:
         """As `LogSession.lock_request`."""
-        with sqlite.translated(self._path):
-            return sqlite_locks.request(self.connection, seq)
+        return next(iter(self._locks(f"{_LOCK} WHERE seq = ?", (seq,))), None)
 
     def put_lock_requests(self, put: Sequence[LockRequest], removed: Sequence[int]) -> None:
-        """As `LogSession.put_lock_requests`."""
-        with sqlite.translated(self._path):
-            sqlite_locks.put(self.connection, put, removed)
+        """As `LogSession.put_lock_requests`, once a number was given out."""
+        for seq in removed:
+            self._do("DELETE FROM locks_1 WHERE seq = ?", (seq,))
+        for one in put:
+            self._do(_PUT_LOCK, [getattr(one, name) for name in COLUMNS])
 
     def next_lock_number(self) -> int:
         """As `LogSession.next_lock_number`."""
-        with sqlite.translated(self._path):
-            return sqlite_locks.next_number(self.connection)
+        if not self._all(_LOCKS_ARE_THERE):
+            for statement in _LOCKS.split(";\n"):
+                self._do(statement)
+            # What was given out by a log that was removed is never met again.
+            self._do("INSERT INTO lock_numbers_1 VALUES (?)", (time.time_ns() // 1000,))
+        # What a power cut has taken back is not given out again either.
+        ((last,),) = self._all("SELECT last FROM lock_numbers_1")
+        new = leases.next_token(last)
+        self._do("UPDATE lock_numbers_1 SET last = ?", (new,))
+        return new
 
     # Tasks
 
@@ -291,6 +324,14 @@ class SqliteSession:
         self.connection.close()
 
     # Helpers
+
+    def _locks(self, statement: str, values: Sequence[object]) -> list[LockRequest]:
+        try:
+            return [request_of(row) for row in self.connection.execute(statement, values)]
+        except sqlite3.Error as error:
+            if self._all(_LOCKS_ARE_THERE):
+                raise sqlite.meaning(self._path, error) from error
+            return []
 
     def _do(self, statement: str, values: Sequence[object] = ()) -> None:
         try:

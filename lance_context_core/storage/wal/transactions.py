@@ -10,7 +10,7 @@ from contextvars import copy_context
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from lance_context_core._util import cooperative as steps
-from lance_context_core.storage.locks import fencing, lock_table
+from lance_context_core.storage.locks import fencing
 from lance_context_core.storage.wal.entries import Entry, New, News, View, checksum
 from lance_context_core.storage.wal.log import BusyError, LogSession, Part, Unplaced, WriteAheadLog
 from lance_context_core.storage.wal.log_reader import LogReader, LogReaders, ManyError
@@ -294,7 +294,7 @@ class Transactions:
         """Raise StaleLockError if a lock that this task's writes depend on is held no more."""
         if fencing.are_any():
             for fence in fencing.at(self._place):
-                lock_table.require(session, fence)
+                fence.require(session.lock_request(fence.seq))
 
     # Committing
 

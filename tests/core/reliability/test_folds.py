@@ -13,7 +13,7 @@ from efforts import in_proofs
 from lance_context_core.errors import StorageError
 from lance_context_core.messages import Message
 from lance_context_core.settings import JournalPolicy
-from lance_context_core.storage.wal import store_lock, waiting
+from lance_context_core.storage.wal import sqlite_log, waiting
 from lance_context_core.types import Item
 
 FOLDING = [
@@ -252,7 +252,7 @@ def impatient(monkeypatch):
     """Who meets a lock of the journal waits a moment alone."""
     with monkeypatch.context() as patch:
         patch.setattr(waiting, "_PATIENCE_SECONDS", 0.2)
-        patch.setattr(store_lock, "_PATIENCE_SECONDS", 0.2)
+        patch.setattr(sqlite_log, "_PATIENCE_SECONDS", 0.2)
         yield
 
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from lance_context_core.storage.wal.sqlite import NAME as JOURNAL
-from lance_context_core.storage.wal.store_lock import LOCK
+from lance_context_core.storage.wal.sqlite_log import LOCK
 
 Entry = tuple[int, int, int]
 """The inode of a file or folder; of a file also its size, and when it was written."""
