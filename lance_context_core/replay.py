@@ -19,6 +19,7 @@ from lance_context_core.search import query as searching
 from lance_context_core.storage import sql
 from lance_context_core.storage.lance.schema import KEY, VECTOR
 from lance_context_core.storage.lance.versions import Ref
+from lance_context_core.storage.write_batch import WriteBatch
 from lance_context_core.stores.records import embedding_backlog
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.types import ContextRecord, Progress, SearchHit
@@ -205,7 +206,8 @@ async def _copy(records: Records, copied: Records) -> None:
             said = to_row(record, key=row[KEY], search_text=compose(record))
             return {**said, **kept, VECTOR: None}
 
-        await copied.table.append(await steps.each_row(made, rows.slice(start, _AT_ONCE)))
+        made_rows = await steps.each_row(made, rows.slice(start, _AT_ONCE))
+        await copied.table.write(WriteBatch(made_rows))
     await embedding_backlog.embed_all(copied, filter=None, limit=None)
 
 

@@ -23,6 +23,7 @@ from lance_context_core.storage.lance.purge import Gone
 from lance_context_core.storage.lance.schema import KEY, upkeep_table
 from lance_context_core.storage.names import new_revision
 from lance_context_core.storage.table import Table
+from lance_context_core.storage.write_batch import Mode, WriteBatch
 
 # The chain: entries that name the hash of the one before, and stand for rows without naming them.
 #
@@ -214,7 +215,8 @@ class Log:
             row["revision"] = new_revision()
         table = self._table()
         await (await table.access.writer()).checkout_latest()
-        if not await table.write_if(rows, removed=(), seen={str(row[KEY]): None for row in rows}):
+        absent = dict.fromkeys([str(row[KEY]) for row in rows])
+        if not (await table.write(WriteBatch(rows, Mode.UPSERT, expect=absent))).is_done:
             return None
         if await table.version() % _PRUNE_EVERY == 0:
             await fragments.forget_versions(table, older_than=_PRUNE_AGE)
@@ -239,7 +241,7 @@ class Log:
         if gone:
             table = self._table()
             if new:
-                await table.insert_absent(new)
+                await table.write(WriteBatch(new, Mode.INSERT))
             await purge.scour(table, Gone("", gone), sole_writer=False)
         return n_erased
 

@@ -24,6 +24,7 @@ from lance_context_core.storage import sql
 from lance_context_core.storage.database import BLOBS_TABLE, COLD_TABLE, DOCUMENTS_TABLE
 from lance_context_core.storage.lance.schema import BLOBS, COLD, DOCUMENTS, KEY
 from lance_context_core.storage.table import Table
+from lance_context_core.storage.write_batch import Mode, WriteBatch
 from lance_context_core.types import Blob
 from lance_context_core.types.media import uri_of
 
@@ -191,29 +192,29 @@ class ScopedBlobs:
         n = blobrows.n_pieces(given.size)
         for first in range(0, n, _WRITTEN):
             read = await asyncio.to_thread(given.pieces, first, _WRITTEN)
-            await self.table.insert_absent(
-                [
-                    blobrows.to_piece_row(row["hash"], first + i, data, scope=self.scope, now=now)
-                    for i, data in enumerate(read)
-                ]
-            )
-        await self.table.insert_absent([row])
+            pieces = [
+                blobrows.to_piece_row(row["hash"], first + i, data, scope=self.scope, now=now)
+                for i, data in enumerate(read)
+            ]
+            await self.table.write(WriteBatch(pieces, Mode.INSERT))
+        await self.table.write(WriteBatch([row], Mode.INSERT))
         if n:
-            pieces = [blobrows.key(self.scope, row["hash"], position) for position in range(n)]
-            return await self.table.count(sql.in_list(KEY, pieces)) == n
+            keys = [blobrows.key(self.scope, row["hash"], position) for position in range(n)]
+            return await self.table.count(sql.in_list(KEY, keys)) == n
         return True
 
     async def replace(self, row: dict[str, Any], old: dict[str, Any]) -> bool:
         """Write a row in the place of `old`; False if that was changed meanwhile."""
         seen = {old[KEY]: old["revision"]}
-        return await self.table.write_if([row], removed=(), seen=seen)
+        return (await self.table.write(WriteBatch([row], Mode.UPSERT, expect=seen))).is_done
 
     async def remove(self, row: dict[str, Any]) -> bool:
         """Remove a blob with its pieces in one commit; False if it was changed meanwhile."""
         scope, n = blobrows.scope_of(row), blobrows.n_pieces(row["size"])
         keys = [blobrows.key(scope, row["hash"], position) for position in range(n)]
         seen = {row[KEY]: row["revision"]}
-        return await self.table.write_if([], removed=[row[KEY], *keys], seen=seen)
+        batch = WriteBatch(deletes=[row[KEY], *keys], expect=seen)
+        return (await self.table.write(batch)).is_done
 
 
 def is_over(row: dict[str, Any], now: datetime) -> bool:
@@ -417,7 +418,7 @@ class AsyncBlobs:
             and row["created_at"].replace(tzinfo=UTC) + _UNFINISHED < now
         ]
         if stray:
-            await self._blobs.table.delete(sql.in_list(KEY, stray))
+            await self._blobs.table.write(WriteBatch(where=sql.in_list(KEY, stray)))
         return n
 
     async def _pinned(self, ref: BlobRef, *, is_pinned: bool) -> Blob:

@@ -18,6 +18,8 @@ from lance_context_core.documents.writing import Chunking, gone_of, inserted, ke
 from lance_context_core.scope import SCOPE_PARTS, Scope
 from lance_context_core.storage import sql
 from lance_context_core.storage.lance.schema import KEY
+from lance_context_core.storage.spooled_batch import SpooledBatch
+from lance_context_core.storage.write_batch import Mode, WriteBatch
 from lance_context_core.types import DocumentScope, Progress, SourceDocument
 
 
@@ -108,7 +110,12 @@ class Adding:
             seen = {key: known.get(key) for key in (*keys_of(rows), *gone)}
             keeping = Keeping(self.documents.blobs(owner), loaded, made)
             await keeping.before()
-            if await self.documents.table.write_if(rows, removed=gone, seen=seen):
+            batch = WriteBatch(deletes=gone, expect=seen, mode=Mode.UPSERT)
+            if isinstance(rows, SpooledBatch):
+                batch = replace(batch, bulk=rows)
+            else:
+                batch = replace(batch, rows=rows)
+            if (await self.documents.table.write(batch)).is_done:
                 await keeping.after(instead_of=old.get("payload_uri"))
                 return sources.from_row(_whole(row))
 
@@ -126,17 +133,20 @@ class Adding:
         rows = [
             sources.succeeding(row, row) | {"properties": said[row["document_id"]]} for row in old
         ]
-        if len(seen) == len(rows) and await table.write_if(rows, removed=(), seen=seen):
+        batch = WriteBatch(rows, Mode.UPSERT, expect=seen)
+        if len(seen) == len(rows) and (await table.write(batch)).is_done:
             return
         for id, properties in said.items():
-            await table.update(self.documents.one(id), {"properties": properties})
+            where = self.documents.one(id)
+            await table.write(WriteBatch(where=where, values={"properties": properties}))
 
     async def delete(self, document_id: str) -> bool:
         """Remove a document and its chunks in one commit; returns whether it was there."""
         where = self.documents.one(document_id)
         columns = ["payload_uri", *SCOPE_PARTS]
         rows = (await self.documents.table.select(where, columns=columns)).to_pylist()
-        n = await self.documents.table.delete(self.documents.all_of(document_id))
+        whole = WriteBatch(where=self.documents.all_of(document_id))
+        n = (await self.documents.table.write(whole)).n_removed
         for row in rows:
             await let_go(self.documents.blobs(owner_of(row)), row.get("payload_uri"))
         return n > 0 and bool(rows)

@@ -22,6 +22,7 @@ from lance_context_core.storage.lance.arrow import Row
 from lance_context_core.storage.lance.schema import KEY, SEARCH_TEXT, VECTOR
 from lance_context_core.storage.spooled_batch import SpooledBatch
 from lance_context_core.storage.table import Table
+from lance_context_core.storage.write_batch import Mode, WriteBatch
 from lance_context_core.types import Passage, Progress
 
 STEP = 512
@@ -93,7 +94,7 @@ class Chunking:
             async for step in chunks:
                 yield step
 
-        return await self.table.gather(all_steps())
+        return await self.table.spool(all_steps())
 
     async def _chunks(
         self, source: Source, now: datetime, renew: "Renewing"
@@ -185,8 +186,8 @@ async def inserted(table: Table, row: Row, rows: Rows) -> bool:
     Returns whether they were added.
     """
     if isinstance(rows, SpooledBatch):
-        return await table.insert_gathered(rows, key=row[KEY], revision=row["revision"])
-    return (await table.insert_absent(rows))[0] > 0
+        return (await table.write(WriteBatch(bulk=rows, expect={row[KEY]: None}))).is_done
+    return len((await table.write(WriteBatch(rows, Mode.INSERT))).lost) < len(rows)
 
 
 def keys_of(rows: Rows) -> list[str]:

@@ -19,6 +19,7 @@ from lance_context_core.storage.lance.purge import TableRef
 from lance_context_core.storage.lance.schema import KEY, LINK, VECTOR
 from lance_context_core.storage.names import next_revision
 from lance_context_core.storage.table import Table
+from lance_context_core.storage.write_batch import Mode, WriteBatch
 
 ScopeValues = tuple[str | None, ...]
 """The context, tenant, user and agent of a record; what is absent does not restrict."""
@@ -194,7 +195,7 @@ async def scrub(
             if (scrubbed := _scrubbed(row, state.named_within, names, keys, sources=sources))
             is not None
         ]
-        if not changed or await table.replace(changed) == len(changed):
+        if not changed or (await table.write(WriteBatch(changed, Mode.REPLACE))).is_done:
             return
 
 
@@ -296,7 +297,7 @@ async def scrub_graph(
             if meant and (all_of_them or len(meant) < len(row["source_ids"])):
                 kept = without_sources(row, meant.__contains__)
                 changed.append(kept | {"revision": scrubbed_revision(row["revision"])})
-        if not changed or await table.replace(changed) == len(changed):
+        if not changed or (await table.write(WriteBatch(changed, Mode.REPLACE))).is_done:
             return
 
 

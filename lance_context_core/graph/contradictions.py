@@ -22,6 +22,7 @@ from lance_context_core.graph.writing import Batch
 from lance_context_core.storage import sql
 from lance_context_core.storage.lance.schema import KEY
 from lance_context_core.storage.names import next_revision
+from lance_context_core.storage.write_batch import Mode, WriteBatch
 from lance_context_core.types.graph import Contradiction, Statement
 
 # Which of the statements about one thing holds: worked out when they are read, from all that are there.
@@ -302,9 +303,9 @@ class AsyncStatements:
             row = await self._row(statement_id, "statement_id")
             changed = rows.with_content(row, decision=decision)
             changed["revision"] = next_revision(row["revision"])
-            if await self._graph.table.write_if(
-                [changed], removed=(), seen={row[KEY]: row["revision"]}
-            ):
+            seen = {row[KEY]: row["revision"]}
+            batch = WriteBatch([changed], Mode.UPSERT, expect=seen)
+            if (await self._graph.table.write(batch)).is_done:
                 return
 
 

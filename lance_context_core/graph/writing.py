@@ -34,6 +34,7 @@ from lance_context_core.scope import Scope
 from lance_context_core.storage import sql
 from lance_context_core.storage.lance.schema import KEY
 from lance_context_core.storage.names import next_revision
+from lance_context_core.storage.write_batch import Mode, WriteBatch
 from lance_context_core.types import Progress
 from lance_context_core.types.graph import Entity, Mention, Merger, Relation, Statement
 
@@ -131,7 +132,8 @@ class Batch:
                 new |= kept
             if not new and not gone:
                 return
-            if await table.write_if(list(new.values()), removed=gone, seen=seen):
+            batch = WriteBatch([*new.values()], Mode.UPSERT, deletes=gone, expect=seen)
+            if (await table.write(batch)).is_done:
                 return
 
     async def _rows(self) -> tuple[dict[str, Row], dict[str, int | None]]:
@@ -319,10 +321,8 @@ async def delete(graph: ScopedGraph, id: str, kind: str, where: str) -> bool:
         nodes = [row["node"] for row in found if row["node"] is not None]
         ends = [sql.in_list(column, nodes) for column in LEADING] if nodes else []
         # By condition, since there may be a million of them.
-        n = await graph.table.delete(
-            graph.where(sql.any_of([sql.in_list(KEY, [row[KEY] for row in found]), *ends]))
-        )
-        if n:
+        all_of_it = graph.where(sql.any_of([sql.in_list(KEY, [row[KEY] for row in found]), *ends]))
+        if (await graph.table.write(WriteBatch(where=all_of_it))).n_removed:
             return True
 
 
@@ -338,7 +338,8 @@ async def forget(graph: ScopedGraph, source_ids: Sequence[str]) -> int:
             return 0
         kept = [succeeding(row) for key, row in changed.items() if key not in gone]
         seen = {key: row["revision"] for key, row in changed.items()}
-        if await graph.table.write_if(kept, removed=gone, seen=seen):
+        batch = WriteBatch(kept, Mode.UPSERT, deletes=gone, expect=seen)
+        if (await graph.table.write(batch)).is_done:
             return len(gone)
 
 
@@ -373,7 +374,7 @@ async def merge(
         hidden = rows.with_content(gone, merged=about) | {"kind": MERGED, "node": None}
         seen = {row[KEY]: row["revision"] for row in (*led, gone, kept)}
         new = [succeeding(row) for row in (*changed, hidden)]
-        if await graph.table.write_if(new, removed=(), seen=seen):
+        if (await graph.table.write(WriteBatch(new, Mode.UPSERT, expect=seen))).is_done:
             return _merger(hidden)
 
 
@@ -399,7 +400,7 @@ async def unmerge(graph: ScopedGraph, merger_id: str) -> Entity:
         seen = {row[KEY]: before[row[KEY]]["revision"] for row in changed}
         seen[hidden[KEY]] = hidden["revision"]
         new = [succeeding(row) for row in (*changed, shown_)]
-        if await graph.table.write_if(new, removed=(), seen=seen):
+        if (await graph.table.write(WriteBatch(new, Mode.UPSERT, expect=seen))).is_done:
             return entity_of(shown_)
 
 

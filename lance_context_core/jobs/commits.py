@@ -15,6 +15,7 @@ from lance_context_core.jobs.types import KIND, Job, JobState, scheduled
 from lance_context_core.scope import SCOPE_PARTS, Scope
 from lance_context_core.storage import sql
 from lance_context_core.storage.lance.schema import KEY, LINK, OWES, VECTOR
+from lance_context_core.storage.write_batch import Mode, WriteBatch
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.types import ContextRecord
 
@@ -91,7 +92,8 @@ async def write(
     replaced = [*(before for before, _ in changed), *removed]
     told = any(one.record.kind == "message" for one in replaced)
     gone = [one.row[KEY] for one in removed]
-    return await records.table.write_if(rows, removed=gone, seen=seen, keeps_states=told)
+    batch = WriteBatch(rows, Mode.UPSERT, deletes=gone, expect=seen, keeps_states=told)
+    return (await records.table.write(batch)).is_done
 
 
 def new_row(records: Records, record: ContextRecord) -> dict[str, Any]:

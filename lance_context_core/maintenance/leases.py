@@ -26,6 +26,7 @@ from lance_context_core.storage.lance.schema import KEY, TIMESTAMP, upkeep_table
 from lance_context_core.storage.leases import Lease, LeaseRenewer
 from lance_context_core.storage.names import new_revision, next_revision
 from lance_context_core.storage.sql.predicates import in_list
+from lance_context_core.storage.write_batch import Mode, WriteBatch
 
 UPKEEP_TABLE = "upkeep"
 
@@ -107,7 +108,7 @@ class Claims:
         by, last = _holder_of(row)
         lease = Lease(token=leases.next_token(last.token or 0), process=self._process)
         taken = self._with(row or {KEY: key, "n_done": 0, "n_failed": 0}, self.holder, lease)
-        if not (await self._table.upsert_of_store([taken]))[0]:
+        if not (await self._table.write(WriteBatch([taken], Mode.UPSERT))).is_done:
             return None
         if by is not None:
             log.warning("%s: maintenance is taken over from %s, who did not finish", key, by)
@@ -131,10 +132,10 @@ class Claims:
             }
         if did is not None:
             row["last_did"] = json.dumps(did)
-        n_written, version = await self._table.upsert_of_store([row])
-        if n_written:
+        done = await self._table.write(WriteBatch([row], Mode.UPSERT))
+        if done.is_done:
             self._returned[row[KEY]] = row
-        if version % _PRUNE_EVERY < 2:
+        if done.version % _PRUNE_EVERY < 2:
             await fragments.forget_versions(self._table, older_than=_PRUNE_AGE)
 
     async def logs(self) -> dict[str, Log]:
@@ -168,7 +169,7 @@ class Claims:
         kept = []
         for key, claim in claims.items():
             row = self._with(claim.row, self.holder, _holder_of(claim.row)[1])
-            if (await self._table.upsert_of_store([row]))[0]:
+            if (await self._table.write(WriteBatch([row], Mode.UPSERT))).is_done:
                 claim.row = row
                 kept.append(key)
         return kept

@@ -36,6 +36,7 @@ from lance_context_core.search import query as searching
 from lance_context_core.search.options import ALONE, SearchArguments
 from lance_context_core.storage import sql
 from lance_context_core.storage.lance.schema import IMAGES_COLLECTION
+from lance_context_core.storage.write_batch import WriteBatch
 from lance_context_core.stores.records import changes, writes
 from lance_context_core.stores.records.scoped import WITHOUT_BLOB, Records
 from lance_context_core.stores.records.writes import Draft
@@ -335,7 +336,7 @@ class AsyncImages:
         self._records.resources.writable()
         found = await self.get(image_id)
         where = self._records.own(_MEDIA, sql.equals("id", image_id))
-        n = await self._records.table.delete(where)
+        n = (await self._records.table.write(WriteBatch(where=where))).n_removed
         if found is not None:
             if await self._vectors().get([image_id]):
                 await self._vectors().delete([image_id])

@@ -13,11 +13,11 @@ from lance_context_core.storage.lance.arrow import Row, rows_of
 from lance_context_core.storage.lance.indexes import TextIndex
 from lance_context_core.storage.lance.schema import KEY, SEARCH_TEXT, VECTOR
 from lance_context_core.storage.lance.table_handle import TableHandle
-from lance_context_core.storage.preconditions import Observed
 from lance_context_core.storage.row_cache import matching
 from lance_context_core.storage.sql.predicates import Clause, UnsureError, in_list
 from lance_context_core.storage.table import Table
 from lance_context_core.storage.wal.entries import Entry, View
+from lance_context_core.storage.write_batch import Observed
 
 
 class Position(NamedTuple):

@@ -222,7 +222,7 @@ class Flushing:
         async with self._access.commits.in_flight.committing():
             if rows is not None and only_adds:
                 # An earlier fold of the same may have come as far as its commit.
-                await writes.insert(handle, rows)
+                await writes.merge(handle, rows)
             else:
                 await _replace(handle, view, rows)
         return int(await handle.version())

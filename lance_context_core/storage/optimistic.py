@@ -13,15 +13,22 @@ from lance_context_core.storage.lance.arrow import Row
 from lance_context_core.storage.lance.schema import KEY, VECTOR
 from lance_context_core.storage.lance.table_handle import TableHandle
 from lance_context_core.storage.names import succeeds
-from lance_context_core.storage.preconditions import NO_KEYS, Observed, Seen, Tail
+from lance_context_core.storage.preconditions import NO_KEYS
 from lance_context_core.storage.row_cache import RowCache
 from lance_context_core.storage.sql.predicates import Clause, UnsureError, in_list
 from lance_context_core.storage.wal.entries import How, Moment, New, View, size_of
 from lance_context_core.storage.wal.policy import JournalPolicy
 from lance_context_core.storage.wal.table_log import TableLog
+from lance_context_core.storage.write_batch import (
+    NOT_AS_EXPECTED,
+    BatchResult,
+    Mode,
+    Observed,
+    Tail,
+    WriteBatch,
+)
 
 _COLUMNS = (KEY, "expires_at", "revision")
-_NO_ROW: Row = {}
 
 FIRST_PENDING = 1 << 50
 """From here on are the places of entries that their transaction has not written yet."""
@@ -32,7 +39,7 @@ class UnfitError(Exception):
 
 
 class OptimisticTransaction:
-    """One write: what it has seen, and what it makes of it. `keyed` writes through it as through a table.
+    """One write: what it has seen, and what it makes of it. `put_if` writes through it as through a table.
 
     Nobody is kept from anything meanwhile: what is written is refused if others have changed what was
     seen of its keys.
@@ -122,12 +129,7 @@ class OptimisticTransaction:
             self._there |= {row[KEY]: row for row in rows}
             self._asked |= others
 
-    def putting(self, row: Row) -> New:
-        """The entry of a row that is written in the place of what was seen of its key."""
-        how = How.PUT if row[KEY] in self._there else How.APPEND
-        return New.of(how, row, self._access.spec.columns)
-
-    async def write(
+    async def commit(
         self,
         new: Sequence[New],
         watched: Collection[str] = (),
@@ -138,7 +140,7 @@ class OptimisticTransaction:
         """Write the entries, if no other writer has changed their keys since; else None.
 
         The same holds for the `watched` keys. Rows that others have written since and that match `unless`
-        refuse it, too; with `takes_later` they are removed instead. Raises UnfitError if they are too large.
+        refuse it, too; if it `takes_later` ones they are removed instead. Raises UnfitError if they are too large.
         """
         if size_of(new) > self._most_bytes:
             raise UnfitError
@@ -162,98 +164,63 @@ class OptimisticTransaction:
             self._has_turn = True
         return self.written
 
-    async def insert_absent(self, rows: Sequence[Row]) -> tuple[int, int]:
-        """Add those whose keys are absent; returns how many, and a version that will show them."""
-        attempts = Attempts(f"the same rows of {self.label} kept being changed by others")
-        while True:
-            attempts.begin()
-            there = await self.look([row[KEY] for row in rows])
-            new = [self.putting(row) for row in rows if row[KEY] not in there]
-            if not new:
-                return 0, self.view.told
-            if (written := await self.write(new)) is not None:
-                return len(new), written.told
+    async def write(self, batch: WriteBatch) -> BatchResult:
+        """As `Table.write`, of rows in memory. Raises UnfitError.
 
-    async def upsert(self, rows: Sequence[Row], *, adds: bool) -> tuple[int, int]:
-        """Write rows on top of those they succeed, and, if it `adds`, those whose keys are absent.
-
-        Returns how many were written, and a version that will show them.
+        What has to be the end is that of what was observed, if anything was.
         """
+        expect, until = batch.expect or {}, _until(batch)
+        keys = () if batch.mode is Mode.APPEND else batch.keys
+        asked = [*dict.fromkeys([*expect, *batch.deletes, *keys])]
         attempts = Attempts(f"the same rows of {self.label} kept being changed by others")
         while True:
             attempts.begin()
-            there = await self.look([row[KEY] for row in rows])
-            new = [
-                self.putting(row)
-                for row in rows
-                if (adds if (old := there.get(row[KEY])) is None else _succeeds(row, old))
+            is_observed = self._observed is not None
+            there = await self.look(asked)
+            changed = {key for key, seen in expect.items() if _revision(there.get(key)) != seen}
+            if changed and batch.is_whole:
+                return NOT_AS_EXPECTED
+            gone = [key for key in batch.deletes if key in there and key not in changed]
+            if until is not None and not is_observed:
+                last = await self._last(until, batch.tail)
+                if batch.tail is None:
+                    gone = [*dict.fromkeys([*gone, *last])]
+                elif last != [*batch.tail.keys]:
+                    return NOT_AS_EXPECTED
+            rows = [
+                row for row in batch.rows if row[KEY] not in changed and _takes(batch, row, there)
             ]
-            if not new:
-                return 0, self.view.told
-            if (written := await self.write(new)) is not None:
-                return len(new), written.told
-
-    async def merge(
-        self, rows: Sequence[Row], *, removed: Collection[str] = (), claims: Collection[str] = ()
-    ) -> set[str]:
-        """Write rows on top of those they succeed, remove others; returns the keys that were lost.
-
-        Nothing is written, and all keys are lost, if one of the `claims` is among them.
-        """
-        keys = {row[KEY] for row in rows} | set(removed)
-        there = await self.look(keys)
-        lost = {
-            row[KEY]
-            for row in rows
-            if (old := there.get(row[KEY])) is not None and not _succeeds(row, old)
-        }
-        if not lost.isdisjoint(claims):
-            return keys
-        new = [self.putting(row) for row in rows if row[KEY] not in lost]
-        new += [New.removing(key) for key in removed]
-        return keys if new and await self.write(new) is None else lost
-
-    async def write_if(self, rows: Sequence[Row], *, removed: Collection[str], seen: Seen) -> bool:
-        """As `Table.write_if`."""
-        there = await self.look(seen)
-        if any((there.get(key) or _NO_ROW).get("revision") != seen[key] for key in seen):
-            return False
-        new = [*map(self.putting, rows), *map(New.removing, removed)]
-        return await self.write(new, seen) is not None
-
-    async def exchange(
-        self, rows: Sequence[Row], seen: Seen, tail: Tail, *, takes_later: bool = False
-    ) -> bool:
-        """As `Table.exchange_if`; the tail is the end of what was observed, if anything was.
-
-        With `takes_later` as `Table.exchange_all`.
-        """
-        is_observed = self._observed is not None
-        there = await self.look(seen)
-        if any((there.get(key) or _NO_ROW).get("revision") != seen[key] for key in seen):
-            return False
-        gone = [key for key in seen if key in there]
-        if not is_observed:
-            last = await merge_on_read.slice_of(
-                self._access,
-                self.view,
-                tail.where,
-                columns=[KEY],
-                offset=0,
-                limit=None,
-                last=None if takes_later else tail.n_looked_at,
-                nothing=NO_KEYS,
-            )
-            keys = last[KEY].to_pylist()
-            if takes_later:
-                gone = list(dict.fromkeys([*gone, *keys]))
-            elif keys != list(tail.keys):
-                return False
-        new = [*map(New.removing, gone)]
-        new += [New.of(How.APPEND, row, self._access.spec.columns) for row in rows]
-        return await self.write(new, seen, tail.where, takes_later=takes_later) is not None
+            done = _result(batch, rows, gone, there)
+            new = [*map(New.removing, gone), *(self._putting(batch.mode, row) for row in rows)]
+            if not new and not expect:
+                return done._replace(version=self.view.told)
+            written = await self.commit(new, expect, until, takes_later=batch.tail is None)
+            if written is not None:
+                return done._replace(version=written.told)
+            if expect and batch.is_whole:
+                return NOT_AS_EXPECTED
 
     # Helpers
+
+    def _putting(self, mode: Mode, row: Row) -> New:
+        """The entry of a row: in the place of what was seen of its key, or behind all others."""
+        is_behind = mode is Mode.APPEND or row[KEY] not in self._there
+        return New.of(How.APPEND if is_behind else How.PUT, row, self._access.spec.columns)
+
+    async def _last(self, where: Clause, tail: Tail | None) -> list[str]:
+        """The keys of the rows that match, in order: so many of the last as tell whether that is the tail."""
+        last = await merge_on_read.slice_of(
+            self._access,
+            self.view,
+            where,
+            columns=[KEY],
+            offset=0,
+            limit=None,
+            last=None if tail is None else tail.n_looked_at,
+            nothing=NO_KEYS,
+        )
+        keys: list[str] = last[KEY].to_pylist()
+        return keys
 
     async def _look_up(self, view: View, where: str | None, columns: Sequence[str]) -> list[Row]:
         """The matching rows of the table and the journal.
@@ -295,8 +262,38 @@ def _later(view: View, before: View, where: Clause) -> list[str]:
         raise UnfitError from error
 
 
-def _succeeds(row: Row, old: Row) -> bool:
-    return succeeds(row["revision"], old["revision"])
+def _until(batch: WriteBatch) -> Clause | None:
+    """The condition of the rows that nobody may add meanwhile, or that go if somebody does."""
+    return batch.where if batch.tail is None else batch.tail.where
+
+
+def _takes(batch: WriteBatch, row: Row, there: Mapping[str, Row]) -> bool:
+    """Whether a row is written, by what is there of its key. Raises UnfitError if only a commit can tell."""
+    key, mode = row[KEY], batch.mode
+    if mode is Mode.APPEND or (batch.expect is not None and key in batch.expect):
+        return True
+    if (old := there.get(key)) is None:
+        return mode is not Mode.REPLACE
+    if mode is not Mode.INSERT:
+        return succeeds(row["revision"], old["revision"])
+    if old.get("expires_at") is not None:
+        raise UnfitError  # It may have expired, and then makes way.
+    return False
+
+
+def _result(
+    batch: WriteBatch, rows: Sequence[Row], gone: Sequence[str], there: Mapping[str, Row]
+) -> BatchResult:
+    """What became of a batch of which these rows are written, and those keys removed."""
+    written = {row[KEY] for row in rows}
+    lost = {key for key in batch.keys if key not in written}
+    n_replaced = 0 if batch.mode is Mode.APPEND else len(written & there.keys())
+    is_done = not lost and set(gone) >= there.keys() & set(batch.deletes)
+    return BatchResult(is_done, lost, n_replaced, len(gone))
+
+
+def _revision(row: Row | None) -> int | None:
+    return None if row is None else row["revision"]
 
 
 # Small keyed writes in one transaction that reads what they replace: also in the caller's own thread.
@@ -316,15 +313,6 @@ class Known(NamedTuple):
     """Its column of vectors, if it has one."""
 
 
-class Done(NamedTuple):
-    """What came of a write."""
-
-    existed: list[bool]
-    """For each row whether its key held one."""
-    token: int
-    """Of the table, with the write in it."""
-
-
 class Sighted:
     """Such writes of one table; safe to share between threads and loops."""
 
@@ -339,10 +327,10 @@ class Sighted:
 
     async def write(
         self, rows: Sequence[Row], known: Known | None, policy: JournalPolicy
-    ) -> list[bool] | None:
+    ) -> BatchResult | None:
         """For each row whether its key held one; None if that cannot be told without a look.
 
-        The table is as `known` to take the rows. Raises `keyed.Taken` and `keyed.Unexpected`.
+        The table is as `known` to take the rows. Raises `put_if.Taken` and `put_if.Unexpected`.
         """
         if known is None or not _are_fit(rows):
             return None
@@ -353,11 +341,11 @@ class Sighted:
         if written is None:
             return None
         await self._folding.relieve(written, policy)
-        return work.existed
+        return BatchResult(existed=work.existed, token=written.token)
 
     def write_now(
         self, rows: Sequence[Row], known: Known | None, policy: JournalPolicy | None
-    ) -> Done | None:
+    ) -> BatchResult | None:
         """As `write`, in any thread; None, too, where one would have to wait."""
         if policy is None or known is None or not _are_fit(rows):
             return None
@@ -368,7 +356,7 @@ class Sighted:
         if written is None:
             return None
         self._folding.relieve_later(written, policy)
-        return Done(work.existed, written.token)
+        return BatchResult(existed=work.existed, token=written.token)
 
     def _may_know(self, work: "_Work") -> bool:
         """Whether it is remembered what the table has of the keys on which a write depends."""

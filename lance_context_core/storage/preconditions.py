@@ -6,20 +6,19 @@ theirs. So it is looked afterwards on what the commit came, unless nobody else h
 """
 
 import secrets
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_context_core.storage.lance import contention, reads, writes
-from lance_context_core.storage.lance.arrow import Row
 from lance_context_core.storage.lance.schema import KEY
-from lance_context_core.storage.lance.writes import Changes
 from lance_context_core.storage.spooled_batch import SpooledBatch
 from lance_context_core.storage.sql.predicates import (
+    EVERYTHING,
     NOTHING,
     Clause,
     all_of,
@@ -28,35 +27,7 @@ from lance_context_core.storage.sql.predicates import (
     in_list,
     timestamp,
 )
-from lance_context_core.storage.wal.entries import View
-
-Seen = Mapping[str, int | None]
-"""Revisions by key; None of what is absent."""
-
-
-class Tail(NamedTuple):
-    """The last rows that match a condition."""
-
-    where: Clause
-    keys: Sequence[str]
-    """Theirs, in order."""
-    is_all: bool = False
-    """Whether there are no others that match."""
-
-    @property
-    def n_looked_at(self) -> int:
-        """How many of the last rows tell whether it is so."""
-        return len(self.keys) + self.is_all
-
-
-class Observed(NamedTuple):
-    """The rows that met a condition, or the last of these, at one moment."""
-
-    rows: Sequence[Row]
-    """With their keys and revisions."""
-    view: View | None
-    """What the log held then; None where it cannot tell what came about since."""
-
+from lance_context_core.storage.write_batch import Seen, Tail
 
 NO_KEYS = pa.schema([pa.field(KEY, pa.string()), pa.field("_rowid", pa.uint64())]).empty_table()
 
@@ -105,13 +76,15 @@ async def write(
 
 
 async def append(
-    handle: Any, at: Callable[[int], Awaitable[Any]], rows: SpooledBatch, *, key: str, revision: int
+    handle: Any, at: Callable[[int], Awaitable[Any]], rows: SpooledBatch, *, key: str
 ) -> bool:
-    """Add rows, all of that revision, unless there is a row of the `key`, which is that of one of them.
+    """Add rows, all of one revision, unless there is a row of the `key`, which is that of one of them.
 
     Returns whether they are there. What is added is read as it is written, where `write` holds all of
     it; but the engine adds it whatever others have committed. So it is looked who was first.
     """
+    revision = rows.revision
+    assert revision is not None
     await handle.checkout_latest()
     if there := await _revisions(handle, [key]):
         return there[key] == revision  # It may have been written, and the answer was lost.
@@ -179,16 +152,13 @@ async def exchange(
     if gone:
         old = await handle.query().where(writes.with_revisions(gone.items())).to_arrow()
         parts.insert(0, writes.conformed(_hidden(old, mark), schema))
-    merge = handle.merge_insert([KEY, "revision"]).when_matched_update_all().use_index(False)
-    if rows is not None:
-        merge = merge.when_not_matched_insert_all()
-    # Of several chunks the engine takes some at the same time, and loses their order.
-    data = pa.concat_tables(parts).combine_chunks()
-    done = await merge.execute(data, **writes.NULLS)
-    is_whole = done.num_updated_rows == len(gone)
-    version = int(done.version or await handle.version())
+    data = pa.concat_tables(parts)
+    done = await writes.merge(
+        handle, data, adds=rows is not None, over=EVERYTHING, on=[KEY, "revision"]
+    )
+    is_whole, version = done.n_replaced == len(gone), done.version
     if not is_whole or version != before + 1:
-        if not done.num_updated_rows and not done.num_inserted_rows:
+        if not done.n_replaced and not done.n_added:
             return False
         beneath = await at(version - 1)
         try:
@@ -218,17 +188,14 @@ async def _commit(
     written = set() if rows is None else set(rows[KEY].to_pylist())
     others = {key: revision for key, revision in seen.items() if key not in written}
     gone = all_of([_guard(others), in_list(KEY, removed) if removed else NOTHING])
-    if rows is None:
-        done = await handle.delete(gone)
-        return int(done.num_deleted_rows), int(done.version)
-    merge = writes.updating(handle, is_strict=True)
-    if any(seen[key] is None for key in written):
-        merge = merge.when_not_matched_insert_all()
-    if others:
-        merge = merge.when_not_matched_by_source_delete(gone)
-    done = await merge.execute(rows, **writes.NULLS)
-    n_done = done.num_inserted_rows + done.num_updated_rows + done.num_deleted_rows
-    return int(n_done), int(done.version or await handle.version())
+    done = await writes.merge(
+        handle,
+        rows,
+        adds=any(seen[key] is None for key in written),
+        over=writes.claiming(None),
+        removes=gone if rows is None or others or removed else None,
+    )
+    return done.n_added + done.n_replaced + done.n_removed, done.version
 
 
 async def _add(handle: Any, rows: SpooledBatch) -> None:
@@ -240,13 +207,14 @@ async def _take_back(handle: Any, beneath: Any, rows: pa.Table | None, seen: See
     before = await beneath.query().where(in_list(KEY, seen)).to_arrow()
     there = set(before[KEY].to_pylist())
     ours = {} if rows is None else _by_key(rows)
-    changes = Changes(
-        rows=before,
-        replaced=list(ours.values()),
-        removed=[(key, revision) for key, revision in ours.items() if key not in there],
-    )
-    if changes:
-        await writes.apply(handle, changes)
+    added = [(key, revision) for key, revision in ours.items() if key not in there]
+    if before.num_rows or added:
+        await writes.merge(
+            handle,
+            await writes.fitted(handle, writes.anew(before)) if before.num_rows else None,
+            over=writes.has_revision(ours.values()) if ours else None,
+            removes=writes.with_revisions(added) if added else None,
+        )
 
 
 async def _put_back(handle: Any, beneath: Any, data: pa.Table, seen: Seen, mark: datetime) -> None:
@@ -267,11 +235,9 @@ async def _put_back(handle: Any, beneath: Any, data: pa.Table, seen: Seen, mark:
     if old is None or not there:
         await handle.delete(added)
         return
-    merge = handle.merge_insert([KEY, "revision"])
-    merge = merge.when_matched_update_all(where=f"target.expires_at = {timestamp(mark)}")
-    merge = merge.when_not_matched_by_source_delete(added)
-    rows = writes.conformed(old, await handle.schema()).combine_chunks()
-    await merge.use_index(False).execute(rows, **writes.NULLS)
+    rows = writes.conformed(old, await handle.schema())
+    over = f"target.expires_at = {timestamp(mark)}"
+    await writes.merge(handle, rows, adds=False, over=over, removes=added, on=[KEY, "revision"])
 
 
 async def _is_end(handle: Any, seen: Seen, tail: Tail) -> bool:

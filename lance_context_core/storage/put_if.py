@@ -12,10 +12,10 @@ import pyarrow as pa
 from lance_context_core._util.retry import Attempts
 from lance_context_core.errors import ContextStoreError, InternalError, InvalidRequestError
 from lance_context_core.storage.lance.arrow import Row
-from lance_context_core.storage.lance.errors import is_division_by_zero
 from lance_context_core.storage.lance.schema import KEY
 from lance_context_core.storage.names import new_revision, next_revision
 from lance_context_core.storage.sql.predicates import in_list
+from lance_context_core.storage.write_batch import BatchResult, Mode, Seen, WriteBatch
 
 HOW = "how"
 """What a row of a batch carries beside its columns: how it is to be written."""
@@ -34,26 +34,15 @@ may be there; else its whole batch is not written."""
 class Rows(Protocol):
     """What of a table this is done with; see `Table`."""
 
-    label: str
+    @property
+    def label(self) -> str:
+        """What messages call it."""
 
     async def find(self, where: str | None, *, columns: Sequence[str]) -> pa.Table | list[Row]:
         """The matching rows."""
 
-    async def insert_absent(self, rows: Sequence[Row]) -> tuple[int, int]:
-        """Add those whose keys are absent; returns how many, and a version that shows them."""
-
-    async def merge(
-        self, rows: Sequence[Row], *, removed: Collection[str] = (), claims: Collection[str] = ()
-    ) -> set[str]:
-        """Write rows on top of those they succeed, remove others; returns the keys that were lost."""
-
-    async def write_if(
-        self, rows: Sequence[Row], *, removed: Collection[str], seen: Mapping[str, int | None]
-    ) -> bool:
-        """Write rows and remove others, if what has these keys has the revisions `seen`; else nothing.
-
-        None is for what is absent. Returns whether it was done.
-        """
+    async def write(self, batch: WriteBatch) -> BatchResult:
+        """Put rows and delete others."""
 
 
 class Taken(Exception):  # noqa: N818 - no error yet: who writes says what it means
@@ -136,7 +125,9 @@ async def _write(table: Rows, batches: Sequence[Sequence[Row]]) -> tuple[set[str
         ]
         tried |= {(row[KEY], row["revision"]) for row in settled}
         removed = [key for key, row in pending.items() if row[HOW] == REMOVE and key in there]
-        claims = [key for key, row in pending.items() if row[HOW] == CLAIM]
+        claims = {
+            key: _revision(there.get(key)) for key, row in pending.items() if row[HOW] == CLAIM
+        }
         again = await _commit(table, settled, removed, claims, is_new=not there)
         pending = pending if again is None else {key: pending[key] for key in again}
         if not pending:
@@ -185,7 +176,8 @@ async def write_as_expected(
             return existed
         tried |= {(row[KEY], row["revision"]) for row in rows}
         seen = {row[KEY]: _revision(there.get(row[KEY])) for row in batch}
-        if await table.write_if(rows, removed=removed, seen=seen):
+        made = WriteBatch(rows, Mode.UPSERT, deletes=removed, expect=seen)
+        if (await table.write(made)).is_done:
             return existed
 
 
@@ -193,36 +185,25 @@ async def _commit(
     table: Rows,
     rows: Sequence[Row],
     removed: Sequence[str],
-    claims: Sequence[str],
+    claims: Seen,
     *,
     is_new: bool,
-) -> Iterable[str] | None:
+) -> Collection[str] | None:
     """Write the rows in one commit, or none if there is nothing to do; returns the lost keys.
 
     None means that nothing was written, since a claim is taken meanwhile.
     """
     if not rows and not removed:
         return ()
-    if claims:
-        return await _commit_claims(table, rows, removed, claims)
-    if not is_new:
-        return await table.merge(rows, removed=removed)
-    if (await table.insert_absent(rows))[0] == len(rows):
-        return ()
-    there = await _there(table, [row[KEY] for row in rows])
-    return {row[KEY] for row in rows if _revision(there.get(row[KEY])) != row["revision"]}
-
-
-async def _commit_claims(
-    table: Rows, rows: Sequence[Row], removed: Sequence[str], claims: Sequence[str]
-) -> Iterable[str] | None:
+    mode = Mode.INSERT if is_new and not claims else Mode.UPSERT
     try:
-        return await table.merge(rows, removed=removed, claims=claims)
-    except InternalError as error:
-        # Refused, where the row may have been removed since; or written, and the answer was lost.
-        if is_division_by_zero(error) or await _there(table, claims):
+        done = await table.write(WriteBatch(rows, mode, deletes=removed, expect=claims or None))
+    except InternalError:
+        # It may have been written, and the answer was lost.
+        if claims and await _there(table, claims):
             return None
         raise
+    return done.lost if done.lost or done.is_done else None
 
 
 def _expects(batch: Sequence[Row]) -> bool:

@@ -24,6 +24,8 @@ class SpooledBatch:
         self.schema: pa.Schema | None = None
         """Of the step with the most columns; None before the first one."""
         self.keys: list[str] = []
+        self.revision: int | None = None
+        """That of the first row; None if there are none."""
         self._file: Any = TemporaryFile()  # noqa: SIM115 - see above
         self._ends = [0]
         weakref.finalize(self, self._file.close)
@@ -36,6 +38,8 @@ class SpooledBatch:
         """Take another step."""
         if self.schema is None or len(rows.schema) > len(self.schema):
             self.schema = rows.schema
+        if not self.keys and rows.num_rows:
+            self.revision = rows["revision"][0].as_py()
         self.keys += rows[KEY].to_pylist()
         self._file.seek(self._ends[-1])
         with pa.ipc.new_stream(self._file, rows.schema) as stream:

@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from lance_context_core._loop import WOULD_BLOCK, WouldBlock
 from lance_context_core._util.frozen import frozen
@@ -18,6 +18,7 @@ from lance_context_core.storage.table import Table
 from lance_context_core.storage.wal.entries import Alike, How, New
 from lance_context_core.storage.wal.log import KeptItem, TaskRows
 from lance_context_core.storage.wal.transactions import Amending
+from lance_context_core.storage.write_batch import WriteBatch
 
 T = TypeVar("T")
 
@@ -167,23 +168,27 @@ class Changer(Generic[T]):
         """
         for _ in range(_ATTEMPTS):
             try:
-                return await self.table.amend(self._work)
+                done = await self.table.write(WriteBatch(decide=self._work))
             except BehindError:
                 # Of many who see that, one reads the table, and the others wait for him.
-                is_mine = await self.table.amend(self._turn)
+                turn = WriteBatch(decide=self._turn)
+                is_mine = (await self.table.write(turn)).outcome
                 while is_mine is False:
                     await asyncio.sleep(_LOOK_SECONDS)
-                    is_mine = await self.table.amend(self._turn)
+                    is_mine = (await self.table.write(turn)).outcome
                 if is_mine:
                     await _renew(self.table, which, board_of, is_settled)
+            else:
+                return cast("T", done.outcome)
         raise ConflictError(f"{self.table.label} kept being changed by others: try again")
 
     def change_now(self) -> T | WouldBlock:
         """As `change`, in any thread; WOULD_BLOCK where that takes long, or there is more to do."""
         try:
-            return self.table.amend_now(self._work)
+            done = self.table.write_now(WriteBatch(decide=self._work))
         except BehindError:
             return WOULD_BLOCK
+        return WOULD_BLOCK if done is None else cast("T", done.outcome)
 
     def _work(self, at: Amending) -> tuple[Sequence[New], T]:
         found = at.session.task_rows(at.table, at.token, self.board)
@@ -253,7 +258,7 @@ async def _renew(
                 board.put_into(at.session.task_rows(at.table, at.token, name))
         return (), None
 
-    await table.amend(work)
+    await table.write(WriteBatch(decide=work))
 
 
 def _written(value: Mapping[str, Any]) -> str:

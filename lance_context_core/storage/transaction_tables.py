@@ -1,10 +1,11 @@
 """The tables of a store as a transaction sees them."""
 
-from collections.abc import AsyncIterable, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterable, Callable, Sequence
 from copy import copy
+from dataclasses import replace
+from functools import partial
 from typing import Never, TypeVar
 
-from lance_context_core._loop import WOULD_BLOCK, WouldBlock
 from lance_context_core.storage import put_if
 from lance_context_core.storage.database import (
     RECORDS_TABLE,
@@ -17,13 +18,9 @@ from lance_context_core.storage.lance.arrow import Row
 from lance_context_core.storage.lance.branches import Pin
 from lance_context_core.storage.lance.connection import Connection
 from lance_context_core.storage.lance.schema import RECORDS, SESSIONS, TableSpec
-from lance_context_core.storage.lance.writes import Appended, Changes
 from lance_context_core.storage.names import shown_name
-from lance_context_core.storage.optimistic import Done
-from lance_context_core.storage.preconditions import Observed, Tail
 from lance_context_core.storage.row_cache import RowCache
-from lance_context_core.storage.spooled_batch import SpooledBatch
-from lance_context_core.storage.sql.predicates import Clause, Value
+from lance_context_core.storage.sql.predicates import Clause
 from lance_context_core.storage.table import Table
 from lance_context_core.storage.transaction import Decide, WriteTransaction
 from lance_context_core.storage.wal.entries import New, News, View
@@ -32,6 +29,7 @@ from lance_context_core.storage.wal.policy import JournalPolicy
 from lance_context_core.storage.wal.table_log import TableLog
 from lance_context_core.storage.wal.transactions import Amending
 from lance_context_core.storage.wal_writes import WalWrites
+from lance_context_core.storage.write_batch import BatchResult, Mode, WriteBatch
 
 T = TypeVar("T")
 
@@ -144,179 +142,66 @@ class TransactionTable(Table):
         """As `Table.relieve`."""
         self._table.relieve(view, policy)
 
-    # The verbs that take part
+    # Writing
 
-    async def append(self, rows: Sequence[Row]) -> Appended:
-        """As `Table.append`."""
-
-        def told(_: Appended) -> None:
-            return None
-
-        done = await self._done(lambda: self._writer.append(rows), told, "rows", len(rows))
+    async def write(self, batch: WriteBatch) -> BatchResult:
+        """As `Table.write`; what was observed is read again, at each try to write the whole."""
+        if not self.spec.is_journaled:
+            if batch.where is not None and not await self.count(batch.where):
+                return BatchResult()
+            self._transaction.refuse(f"a write to {self.label}, which has no log,")
+        if batch.bulk is not None:
+            self._refuse()
+        batch = replace(batch, observed=None)
+        if batch.decide is not None:
+            done = await self._writer.write(batch)
+        else:
+            done = await self._transaction.take(
+                lambda: self._writer.write(batch), partial(_told, batch), n_rows=batch.n_rows
+            )
+        if done is None:
+            await self._refuse_large(batch)
+            return BatchResult()
         # Nobody can go on from what is not written yet.
         return done._replace(grows_since=done.token)
 
-    async def insert_absent(self, rows: Sequence[Row]) -> tuple[int, int]:
-        """As `Table.insert_absent`."""
-        return await self._done(lambda: self._writer.insert(rows), _first, "rows", len(rows))
+    def write_now(self, _batch: WriteBatch) -> None:
+        """As `Table.write_now`: nothing is written before the end of the block."""
 
-    async def upsert(self, rows: Sequence[Row]) -> tuple[int, int]:
-        """As `Table.upsert`."""
-        return await self._done(lambda: self._writer.upsert(rows), _first, "rows", len(rows))
-
-    async def replace(self, rows: Sequence[Row], *, observed: Observed | None = None) -> int:  # noqa: ARG002
-        """As `Table.replace`; what was observed is read again, at each try to write the whole."""
-
-        def run() -> Awaitable[tuple[int, int] | None]:
-            return self._writer.upsert(rows, adds=False)
-
-        return (await self._done(run, _first, "rows", len(rows)))[0]
-
-    async def write_keyed(self, rows: Sequence[Row]) -> list[bool]:
-        """As `Table.write_keyed`."""
-
-        def told(existed: list[bool]) -> list[bool]:
-            # Of what is put whatever is there nobody is told.
-            pairs = zip(rows, existed, strict=True)
-            return [one for row, one in pairs if row[put_if.HOW] in (put_if.ADD, put_if.REMOVE)]
-
-        def run() -> Awaitable[list[bool] | None]:
-            return self._writer.write_as_expected(rows)
-
-        return await self._done(run, told, "items", len(rows))
-
-    def write_keyed_now(self, _rows: Sequence[Row]) -> Done | None:
-        """As `Table.write_keyed_now`."""
-        return None
-
-    async def write_if(
-        self,
-        rows: Sequence[Row] | SpooledBatch,
-        *,
-        removed: Collection[str],
-        seen: Mapping[str, int | None],
-        keeps_states: bool = True,
-    ) -> bool:
-        """As `Table.write_if`."""
-        if isinstance(rows, SpooledBatch):
-            self._refuse()
-
-        def run() -> Awaitable[bool | None]:
-            return self._writer.write_if(rows, removed, seen, keeps_states=keeps_states)
-
-        return await self._done(run, _itself, "rows", len(rows) + len(removed))
-
-    async def exchange_all(
-        self,
-        rows: Sequence[Row],
-        *,
-        seen: Mapping[str, int | None],
-        where: Clause,
-        observed: Observed,  # noqa: ARG002
-    ) -> bool | None:
-        """As `Table.exchange_all`, and as `replace`."""
-        tail = Tail(where, (), is_all=True)
-
-        def run() -> Awaitable[bool | None]:
-            return self._writer.exchange(rows, seen, tail, takes_later=True)
-
-        return await self._done(run, _itself, "messages", len(rows) + len(seen))
-
-    async def exchange_if(
-        self,
-        rows: Sequence[Row],
-        *,
-        seen: Mapping[str, int | None],
-        tail: Tail,
-        observed: Observed | None = None,  # noqa: ARG002
-    ) -> bool:
-        """As `Table.exchange_if`, and as `replace`."""
-
-        def run() -> Awaitable[bool | None]:
-            return self._writer.exchange(rows, seen, tail)
-
-        return await self._done(run, _itself, "messages", len(rows) + len(seen))
-
-    async def update(self, where: Clause, values: Mapping[str, Value | None]) -> int:
-        """As `Table.update`."""
-        return await self._changed(lambda: self._writer.update(where, values), where)
-
-    async def delete(self, where: Clause, *, observed: Observed | None = None) -> int:  # noqa: ARG002
-        """As `Table.delete`, and as `replace`."""
-        return await self._changed(lambda: self._writer.delete(where), where)
-
-    def amend_now(self, _decide: Callable[[Amending], tuple[Sequence[New], T]]) -> T | WouldBlock:
-        """As `Table.amend_now`."""
-        return WOULD_BLOCK
-
-    # Those that do not
-
-    async def upsert_of_store(self, rows: Sequence[Row]) -> Never:
+    async def spool(self, _steps: AsyncIterable[Sequence[Row]]) -> Never:
         """Raise InvalidRequestError."""
-        self._refuse(rows)
+        self._refuse()
 
-    async def apply(self, changes: Changes) -> Never:
+    async def take_back_later(self, _where: Clause) -> Never:
         """Raise InvalidRequestError."""
-        self._refuse(changes)
-
-    async def exchange(self, rows: Sequence[Row], *, removed: Mapping[str, int]) -> Never:
-        """Raise InvalidRequestError."""
-        self._refuse(rows, removed)
-
-    async def gather(self, steps: AsyncIterable[Sequence[Row]]) -> Never:
-        """Raise InvalidRequestError."""
-        self._refuse(steps)
-
-    async def insert_gathered(self, rows: SpooledBatch, *, key: str, revision: int) -> Never:
-        """Raise InvalidRequestError."""
-        self._refuse(rows, key, revision)
-
-    async def take_back_later(self, where: Clause) -> Never:
-        """Raise InvalidRequestError."""
-        self._refuse(where)
-
-    async def merge(
-        self, rows: Sequence[Row], *, removed: Collection[str] = (), claims: Collection[str] = ()
-    ) -> Never:
-        """Raise InvalidRequestError."""
-        self._refuse(rows, removed, claims)
+        self._refuse()
 
     # Helpers
 
-    def _refuse(self, *_: object) -> Never:
+    def _refuse(self) -> Never:
         self._transaction.refuse(f"this kind of change of {self.label}")
 
-    async def _done(
-        self,
-        run: Callable[[], Awaitable[T | None]],
-        told: Callable[[T], object],
-        what: str,
-        n_rows: int,
-    ) -> T:
-        if not self.spec.is_journaled:
-            self._transaction.refuse(f"a write to {self.label}, which has no log,")
-        done = await self._transaction.take(run, told, n_rows=n_rows)
-        if done is None:
+    async def _refuse_large(self, batch: WriteBatch) -> None:
+        """Refuse what the log does not take; but not a change of rows of which there are none."""
+        if batch.where is None or batch.expect is not None:
+            what = "items" if batch.mode is Mode.ITEM else "rows"
             self._transaction.refuse(
-                f"a write of {n_rows:,} {what} to {self.label} that has more than "
+                f"a write of {batch.n_rows:,} {what} to {self.label} that has more than "
                 f"{self._transaction.policy.bytes:,} bytes, replaces what has expired, or brings the "
                 "first vectors of the table,"
             )
-        return done
-
-    async def _changed(self, run: Callable[[], Awaitable[int | None]], where: Clause) -> int:
-        done = await self._transaction.take(run, _itself)
-        if done is None and (n := await self.count(where)):
+        if n := await self.count(batch.where):
             self._transaction.refuse(f"a change of {n:,} rows of {self.label} by a condition")
-        return done or 0
 
 
-def _first(outcome: tuple[int, int]) -> int:
-    return outcome[0]
-
-
-def _itself(outcome: T) -> T:
-    return outcome
+def _told(batch: WriteBatch, done: BatchResult) -> object:
+    """What of an answer a caller may go on from."""
+    if batch.where is not None and batch.expect is None:
+        return done.n_replaced, done.n_removed
+    # Of what is put whatever is there nobody is told.
+    pairs = zip(batch.rows, done.existed, strict=False)
+    existed = [one for row, one in pairs if row[put_if.HOW] in (put_if.ADD, put_if.REMOVE)]
+    return done.is_done, done.lost, existed
 
 
 class TransactionDatabase(BranchDatabase):

@@ -3,12 +3,12 @@
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from lance_context_core._loop import WOULD_BLOCK, WouldBlock
+from lance_context_core._loop import WOULD_BLOCK
 from lance_context_core._util.crowd import FairLock, SharedCall
 from lance_context_core._util.retry import Attempts
 from lance_context_core.storage import merge_on_read, put_if
@@ -18,28 +18,24 @@ from lance_context_core.storage.lance.arrow import Row
 from lance_context_core.storage.lance.schema import KEY, VECTOR, vector_model
 from lance_context_core.storage.lance.table_handle import TableHandle
 from lance_context_core.storage.lance.vectors import Vectors, vectors_of
-from lance_context_core.storage.lance.writes import Appended
 from lance_context_core.storage.optimistic import (
-    Done,
     Known,
     OptimisticTransaction,
     Sighted,
     UnfitError,
 )
-from lance_context_core.storage.preconditions import Observed, Seen, Tail
 from lance_context_core.storage.row_cache import RowCache
 from lance_context_core.storage.sql.predicates import Clause, UnsureError, in_list
 from lance_context_core.storage.wal.entries import How, Moment, New, View, size_of
 from lance_context_core.storage.wal.policy import JournalPolicy
 from lance_context_core.storage.wal.table_log import TableLog
-from lance_context_core.storage.wal.transactions import Amending, NotKnownError
-
-T = TypeVar("T")
+from lance_context_core.storage.wal.transactions import NotKnownError
+from lance_context_core.storage.write_batch import BatchResult, Decide, Mode, WriteBatch
 
 _LOOK_HOW_FULL_EVERY = 64
 """Of how many writes that do not look at the entries one asks how many there are."""
 
-_AMENDED_FOLDS = 4
+_DECIDED_FOLDS = 4
 """How many times as much is folded at once of a table whose writers do not look at its entries: a fold
 costs by the commit, and what waits is laid over nobody's look."""
 
@@ -63,7 +59,7 @@ class WalWrites:
         self._vectors = vectors
         self._folding = folding
         self._remembered = remembered
-        self._n_amended = 0
+        self._n_decided = 0
         self._grows = (0, 0)
         """Since which token nothing but rows appended here came about, and until which."""
         self._known: Known | None = None
@@ -73,8 +69,14 @@ class WalWrites:
         self._policy: JournalPolicy | None = None
         """What the journal takes; None if nobody has asked, or it takes nothing."""
 
-    async def append(self, rows: Sequence[Row]) -> Appended | None:
-        """As `Table.append`; None if they are to be a commit of their own."""
+    async def write(self, batch: WriteBatch) -> BatchResult | None:
+        """As `Table.write`; None if it is to be a commit of its own."""
+        if batch.bulk is not None:
+            return None
+        rows = batch.rows
+        is_plain = batch.expect is None and batch.where is None and not batch.deletes
+        if batch.mode is not Mode.APPEND or not rows or not is_plain:
+            return await self._write(batch)
         policy = await self._policy_for(len(rows))
         if policy is None or not await self._fit(rows):
             return None
@@ -98,94 +100,23 @@ class WalWrites:
                 return None
         await self._folding.relieve(view, policy)
         # In a transaction nothing is written yet.
-        return Appended(view.told, view.token, len(rows), since[0] if since else view.token)
+        return BatchResult(
+            version=view.told,
+            token=view.token,
+            n_rows=len(rows),
+            grows_since=since[0] if since else view.token,
+        )
 
-    async def insert(self, rows: Sequence[Row]) -> tuple[int, int] | None:
-        """As `Table.insert_absent`; None if they are to be a commit of their own."""
+    def write_now(self, batch: WriteBatch) -> BatchResult | None:
+        """As `write`, in any thread and without a wait; None, too, where one would have to wait.
 
-        async def insert(write: OptimisticTransaction) -> tuple[int, int]:
-            there = await write.look([row[KEY] for row in rows])
-            if any(row.get("expires_at") is not None for row in there.values()):
-                raise UnfitError  # It may have expired, and then makes way.
-            return await write.insert_absent(rows)
-
-        return await self._written(rows, insert)
-
-    async def write(self, rows: Sequence[Row]) -> list[bool] | None:
-        """As `Table.write_keyed`; None if they are to be a commit of their own."""
-        policy = await self._policy_for(len(rows))
-        if policy and (done := await self._sighted.write(rows, self._known, policy)) is not None:
-            return done
-
-        async def put(write: OptimisticTransaction) -> list[bool]:
-            (outcome,) = await put_if.write_all(write, [rows])
-            if isinstance(outcome, Exception):
-                raise outcome
-            return outcome
-
-        return await self._written(rows, put)
-
-    async def write_as_expected(self, rows: Sequence[Row]) -> list[bool] | None:
-        """As `write`, or nothing; what is expected counts also where nothing is written."""
-
-        async def put(write: OptimisticTransaction) -> list[bool]:
-            return await put_if.write_as_expected(write, rows, is_watched=True)
-
-        return await self._written(rows, put)
-
-    def write_now(self, rows: Sequence[Row]) -> Done | None:
-        """As `write`, in any thread and without a wait; None, too, where one would have to wait."""
-        return self._sighted.write_now(rows, self._known, self._policy)
-
-    async def upsert(
-        self, rows: Sequence[Row], *, adds: bool = True, observed: Observed | None = None
-    ) -> tuple[int, int] | None:
-        """As `Table.upsert`, or `Table.replace`; None if they are to be a commit of their own."""
-
-        async def upsert(write: OptimisticTransaction) -> tuple[int, int]:
-            return await write.upsert(rows, adds=adds)
-
-        return await self._written(rows, upsert, observed=observed)
-
-    async def write_if(
-        self, rows: Sequence[Row], removed: Collection[str], seen: Seen, *, keeps_states: bool
-    ) -> bool | None:
-        """As `Table.write_if`; None if it is to be a commit of its own."""
-
-        async def write(write: OptimisticTransaction) -> bool:
-            return await write.write_if(rows, removed=removed, seen=seen)
-
-        return await self._written(rows, write, n_others=len(removed), keeps_states=keeps_states)
-
-    async def exchange(
-        self,
-        rows: Sequence[Row],
-        seen: Seen,
-        tail: Tail,
-        observed: Observed | None = None,
-        *,
-        takes_later: bool = False,
-    ) -> bool | None:
-        """As `Table.exchange_if`, or `Table.exchange_all`; None if it is to be a commit of its own."""
-
-        async def exchange(write: OptimisticTransaction) -> bool:
-            return await write.exchange(rows, seen, tail, takes_later=takes_later)
-
-        return await self._written(rows, exchange, n_others=len(seen), observed=observed)
-
-    async def update(self, where: Clause, values: Row) -> int | None:
-        """As `Table.update`; None if it is to be a commit of its own."""
-        columns = [*self._access.spec.schema.names, VECTOR]
-        known = self._access.spec.columns
-
-        def put(row: Row) -> New:
-            return New.of(How.PUT, {**row, **values}, known)
-
-        return await self._change(where, columns, put)
-
-    async def delete(self, where: Clause, observed: Observed | None = None) -> int | None:
-        """As `Table.delete`; None if it is to be a commit of its own."""
-        return await self._change(where, [KEY], lambda row: New.removing(row[KEY]), observed)
+        Only of what can do without a look at the table: items, and what is decided in the transaction.
+        """
+        if batch.decide is not None:
+            return self._decided_now(batch.decide)
+        if batch.mode is Mode.ITEM:
+            return self._sighted.write_now(batch.rows, self._known, self._policy)
+        return None
 
     async def take(
         self, row_ids: Sequence[int] | np.ndarray, *, columns: Sequence[str], nothing: pa.Table
@@ -205,46 +136,67 @@ class WalWrites:
             rows = pa.concat_tables([rows, await self._folded(known.keys, rows.schema)])
         return merge_on_read.in_order(rows, ids)
 
-    async def amend(self, decide: Callable[[Amending], tuple[Sequence[New], T]]) -> T:
-        """As `TableLog.amend`; raises NotKnownError, too, where the journal takes nothing."""
-        self._access.require_writable()
-        if (policy := await self._policy_for(0)) is None:
-            raise NotKnownError
-        self._n_amended += 1
-        if self._n_amended % _LOOK_HOW_FULL_EVERY:
-            self._folding.watch(policy)
-        else:
-            many = replace(
-                policy, rows=policy.rows * _AMENDED_FOLDS, bytes=policy.bytes * _AMENDED_FOLDS
-            )
-            await self._folding.relieve_counted(*await self._ledger.fullness(), many)
-        # Nothing is waited for from the commit on: who is cancelled has written nothing.
-        try:
-            return await self._ledger.amend(decide)
-        except NotKnownError:
-            self._known = await self._look()
-            return await self._ledger.amend(decide)
-
-    def amend_now(self, decide: Callable[[Amending], tuple[Sequence[New], T]]) -> T | WouldBlock:
-        """As `amend`, in any thread; WOULD_BLOCK where that takes long, or there is more to do."""
-        self._access.require_writable()
-        policy = self._policy
-        if policy is None or (self._n_amended + 1) % _LOOK_HOW_FULL_EVERY == 0:
-            return WOULD_BLOCK
-        try:
-            done = self._ledger.amend_now(decide)
-        except NotKnownError:
-            return WOULD_BLOCK
-        if done is not WOULD_BLOCK:
-            self._n_amended += 1
-            self._folding.watch(policy)
-        return done
-
     def relieve(self, view: View, policy: JournalPolicy) -> None:
         """Have the journal folded if it is full, or once nobody writes; waits for nothing."""
         self._folding.relieve_later(view, policy)
 
     # Helpers
+
+    async def _write(self, batch: WriteBatch) -> BatchResult | None:
+        """As `write`, of what is more than rows that are appended."""
+        if batch.decide is not None:
+            return await self._decided(batch.decide)
+        if batch.mode is Mode.ITEM:
+            return await self._write_items(batch)
+        if batch.where is not None and batch.expect is None and not batch.rows:
+            return await self._change(batch, batch.where)
+        return await self._written(batch, lambda write: write.write(batch))
+
+    async def _write_items(self, batch: WriteBatch) -> BatchResult | None:
+        rows = batch.rows
+        policy = await self._policy_for(len(rows))
+        if policy and (done := await self._sighted.write(rows, self._known, policy)) is not None:
+            return done
+
+        async def put(write: OptimisticTransaction) -> BatchResult:
+            return BatchResult(existed=await put_if.write_as_expected(write, rows, is_watched=True))
+
+        return await self._written(batch, put)
+
+    async def _decided(self, decide: Decide) -> BatchResult:
+        """As `TableLog.amend`; raises NotKnownError, too, where the journal takes nothing."""
+        self._access.require_writable()
+        if (policy := await self._policy_for(0)) is None:
+            raise NotKnownError
+        self._n_decided += 1
+        if self._n_decided % _LOOK_HOW_FULL_EVERY:
+            self._folding.watch(policy)
+        else:
+            many = replace(
+                policy, rows=policy.rows * _DECIDED_FOLDS, bytes=policy.bytes * _DECIDED_FOLDS
+            )
+            await self._folding.relieve_counted(*await self._ledger.fullness(), many)
+        # Nothing is waited for from the commit on: who is cancelled has written nothing.
+        try:
+            return BatchResult(outcome=await self._ledger.amend(decide))
+        except NotKnownError:
+            self._known = await self._look()
+            return BatchResult(outcome=await self._ledger.amend(decide))
+
+    def _decided_now(self, decide: Decide) -> BatchResult | None:
+        self._access.require_writable()
+        policy = self._policy
+        if policy is None or (self._n_decided + 1) % _LOOK_HOW_FULL_EVERY == 0:
+            return None
+        try:
+            outcome = self._ledger.amend_now(decide)
+        except NotKnownError:
+            return None
+        if outcome is WOULD_BLOCK:
+            return None
+        self._n_decided += 1
+        self._folding.watch(policy)
+        return BatchResult(outcome=outcome)
 
     async def _folded(self, places: Mapping[str, int], schema: pa.Schema) -> pa.Table:
         """The rows of these keys, which the table has by now, with the ids that they had before."""
@@ -275,35 +227,32 @@ class WalWrites:
         found = await self._access.over(None, over)
         return await self._access.look("read {}", read, nothing) if found is None else found
 
-    async def _change(
-        self,
-        where: Clause,
-        columns: Sequence[str],
-        change: Callable[[Row], New],
-        observed: Observed | None = None,
-    ) -> int | None:
-        """Write what `change` makes of the matching rows; returns how many there were.
+    async def _change(self, batch: WriteBatch, where: Clause) -> BatchResult | None:
+        """Remove the matching rows, or set columns of them.
 
         None if there are none, too: another program may have written some into the table itself.
         """
         self._access.require_writable()
+        if (seen := batch.observed) is not None and seen.view is not None and not seen.rows:
+            return BatchResult()
         if (policy := await self._policy_for(0)) is None or where.holds is None:
             return None
         view = await self._ledger.view()
         if (view is None or not view.version) and await self._access.peek() is None:
             return None
         async with AsyncExitStack() as turn:
-            write = self._write((), policy, turn, observed=observed)
-            return await self._changed(write, where, columns, change, policy)
+            write = self._transaction(batch, policy, turn)
+            return await self._changed(write, where, batch.values, policy)
 
     async def _changed(
         self,
         write: OptimisticTransaction,
         where: Clause,
-        columns: Sequence[str],
-        change: Callable[[Row], New],
+        values: Row | None,
         policy: JournalPolicy,
-    ) -> int | None:
+    ) -> BatchResult | None:
+        spec = self._access.spec
+        columns = [KEY] if values is None else [*spec.schema.names, VECTOR]
         attempts = Attempts(f"rows of {self._access.label} kept being changed by others")
         while True:
             attempts.begin()
@@ -316,14 +265,18 @@ class WalWrites:
                 write, keys, len(rows)
             ):
                 return None
-            new = [*map(change, rows)]
+            if values is None:
+                new = [New.removing(row[KEY]) for row in rows]
+            else:
+                new = [New.of(How.PUT, {**row, **values}, spec.columns) for row in rows]
             try:
-                written = await write.write(new)
+                written = await write.commit(new)
             except UnfitError:
                 return None
             if written is not None:
                 await self._folding.relieve(written, policy)
-                return len(new)
+                n = len(new)
+                return BatchResult(n_removed=n) if values is None else BatchResult(n_replaced=n)
 
     async def _are_all(
         self, write: OptimisticTransaction, keys: Collection[str], n_rows: int
@@ -335,21 +288,17 @@ class WalWrites:
 
     async def _written(
         self,
-        rows: Sequence[Row],
-        do: Callable[[OptimisticTransaction], Awaitable[T]],
-        *,
-        n_others: int = 0,
-        keeps_states: bool = True,
-        observed: Observed | None = None,
-    ) -> T | None:
-        """What `do` answers that writes the rows; None if they are to be a commit of their own.
+        batch: WriteBatch,
+        do: Callable[[OptimisticTransaction], Awaitable[BatchResult]],
+    ) -> BatchResult | None:
+        """What `do` answers that writes the batch; None if it is to be a commit of its own.
 
-        It may raise UnfitError to say so. `n_others` are written beside them.
+        It may raise UnfitError to say so.
         """
-        if (policy := await self._policy_for(len(rows) + n_others)) is None:
+        if (policy := await self._policy_for(batch.n_rows)) is None:
             return None
         async with AsyncExitStack() as turn:
-            write = self._write(rows, policy, turn, keeps_states=keeps_states, observed=observed)
+            write = self._transaction(batch, policy, turn)
             try:
                 done = await do(write)
             except UnfitError:
@@ -358,14 +307,8 @@ class WalWrites:
             await self._folding.relieve(write.written, policy)
         return done
 
-    def _write(
-        self,
-        rows: Sequence[Row],
-        policy: JournalPolicy,
-        turn: AsyncExitStack,
-        *,
-        keeps_states: bool = True,
-        observed: Observed | None = None,
+    def _transaction(
+        self, batch: WriteBatch, policy: JournalPolicy, turn: AsyncExitStack
     ) -> OptimisticTransaction:
         """One that was overtaken goes on behind those who were before it, until the end of `turn`.
 
@@ -376,7 +319,7 @@ class WalWrites:
             await turn.enter_async_context(self._overtaken.held())
 
         async def fit(view: View) -> bool:
-            return await self._fit(rows, at=view.moment)
+            return await self._fit(batch.rows, at=view.moment)
 
         return OptimisticTransaction(
             self._access,
@@ -386,8 +329,8 @@ class WalWrites:
             fit,
             most_bytes=policy.batch_bytes,
             take_turn=take_turn,
-            keeps_states=keeps_states,
-            observed=observed,
+            keeps_states=batch.keeps_states,
+            observed=batch.observed,
         )
 
     async def _policy_for(self, n_rows: int) -> JournalPolicy | None:

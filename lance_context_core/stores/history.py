@@ -35,7 +35,7 @@ from lance_context_core.search import query as searching
 from lance_context_core.search.options import SearchArguments
 from lance_context_core.storage import sql
 from lance_context_core.storage.lance.schema import KEY
-from lance_context_core.storage.preconditions import Observed, Tail
+from lance_context_core.storage.write_batch import Observed, Tail, WriteBatch
 from lance_context_core.stores.records import archive, changes, writes
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.stores.records.writes import Draft
@@ -75,7 +75,8 @@ async def remove_last(
         key = rows[0][KEY]
         tail = Tail(where, [key])
         seen = {key: rows[0]["revision"]}
-        if await records.table.exchange_if([], seen=seen, tail=tail, observed=observed):
+        batch = WriteBatch(deletes=seen, expect=seen, tail=tail, observed=observed)
+        if (await records.table.write(batch)).is_done:
             return rows[0]
 
 
@@ -119,12 +120,14 @@ async def replace_tail(
         if gone:
             await writes.clear_away(records, gone)
         ends = [before, *tail] if before else tail
-        if await records.table.exchange_if(
+        batch = WriteBatch(
             [one.row for one in new],
-            seen={**dict.fromkeys(keys), **going},
+            deletes=going,
+            expect={**dict.fromkeys(keys), **going},
             tail=Tail(where, [row[KEY] for row in ends], is_all=before is None),
             observed=observed,
-        ):
+        )
+        if (await records.table.write(batch)).is_done:
             return [one.record.id for one in new]
 
 
@@ -465,7 +468,8 @@ class AsyncHistory:
         """
         self._records.resources.writable()
         gone = sql.at_or_before("expires_at", self._records.now())
-        n_swept = await self._records.table.delete(self._records.own(_MESSAGES, gone))
+        where = self._records.own(_MESSAGES, gone)
+        n_swept = (await self._records.table.write(WriteBatch(where=where))).n_removed
         if n_swept:
             await self._records.cleared({})
         return n_swept

@@ -25,6 +25,7 @@ from lance_context_core.storage import put_if, sql
 from lance_context_core.storage.lance.schema import KEY
 from lance_context_core.storage.names import new_revision
 from lance_context_core.storage.table import Table
+from lance_context_core.storage.write_batch import Mode, WriteBatch
 from lance_context_core.types import Item, ItemsAppended, ItemsWritten, ItemVector, Progress
 
 
@@ -97,7 +98,7 @@ async def append(
         return ItemsAppended(version=version, n_items=None, grows_since=version)
     for row in rows:
         row["revision"] = new_revision()
-    done = await table.append(rows)
+    done = await table.write(WriteBatch(rows))
     return ItemsAppended(version=done.token, n_items=done.n_rows, grows_since=done.grows_since)
 
 
@@ -262,10 +263,10 @@ async def _write(
     made = dict(zip(items, written, strict=True))
     rows = _keyed_rows(meant, made, scope=scope, now=now)
     try:
-        existed = await table.write_keyed([*rows.values()])
+        done = await table.write(WriteBatch([*rows.values()], Mode.ITEM))
     except (put_if.Taken, put_if.Unexpected) as error:
         raise _meaning(error, rows) from None
-    return dict(zip(rows, existed, strict=True))
+    return dict(zip(rows, done.existed, strict=True))
 
 
 def _write_now(
@@ -277,7 +278,7 @@ def _write_now(
     made = {key: one.row for key, one in meant.items.items()}
     rows = _keyed_rows(meant, made, scope=scope, now=resources.clock.now())
     try:
-        done = table.write_keyed_now([*rows.values()])
+        done = table.write_now(WriteBatch([*rows.values()], Mode.ITEM))
     except (put_if.Taken, put_if.Unexpected) as error:
         raise _meaning(error, rows) from None
     return None if done is None else (dict(zip(rows, done.existed, strict=True)), done.token)

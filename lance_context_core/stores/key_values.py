@@ -27,6 +27,7 @@ from lance_context_core.storage import sql
 from lance_context_core.storage.lance.schema import KEY, KEY_VALUES
 from lance_context_core.storage.names import kv_of, kv_table_of
 from lance_context_core.storage.table import Table
+from lance_context_core.storage.write_batch import WriteBatch
 from lance_context_core.stores import key_value_writes as itemwriting
 from lance_context_core.stores.key_value_writes import Selection
 from lance_context_core.types import Item, ItemsAppended, ItemsWritten, Progress, SearchHit
@@ -322,7 +323,8 @@ class AsyncKeyValues:
         """
         self._resources.writable()
         clauses = Selection.of({"prefix": itemrows.checked_namespace(prefix, "prefix")}).clauses
-        return await self._table.delete(self._own(*clauses) or sql.EVERYTHING)
+        where = self._own(*clauses) or sql.EVERYTHING
+        return (await self._table.write(WriteBatch(where=where))).n_removed
 
     async def touch(self, keys: Sequence[ItemKey], *, expires_at: datetime | None) -> int:
         """Let items expire at another moment, or never; returns how many of them there were.
@@ -333,7 +335,8 @@ class AsyncKeyValues:
         wanted = await itemwriting.row_keys(self._scope, keys)
         moment = None if expires_at is None else check_time(expires_at, "expires_at")
         where = self._where(sql.in_list(KEY, wanted))
-        return await self._table.update(where, {"expires_at": moment})
+        batch = WriteBatch(where=where, values={"expires_at": moment})
+        return (await self._table.write(batch)).n_replaced
 
     async def sweep(self) -> int:
         """Remove what has expired, in one commit; returns how many items that were.
@@ -341,7 +344,8 @@ class AsyncKeyValues:
         It only frees the space: they are not seen before either.
         """
         self._resources.writable()
-        return await self._table.delete(self._own(sql.at_or_before("expires_at", self._now())))
+        gone = self._own(sql.at_or_before("expires_at", self._now()))
+        return (await self._table.write(WriteBatch(where=gone))).n_removed
 
     async def version(self) -> int:
         """The number of the items' version, of those of all scopes; 0 before the first write.

@@ -30,6 +30,7 @@ from lance_context_core.messages import Message, TextPart
 from lance_context_core.search import query as searching
 from lance_context_core.search.options import ALONE, SearchArguments
 from lance_context_core.storage import sql
+from lance_context_core.storage.write_batch import WriteBatch
 from lance_context_core.stores import remembering
 from lance_context_core.stores.records import changes, writes
 from lance_context_core.stores.records.scoped import Records
@@ -382,13 +383,12 @@ class AsyncMemory:
         where = self._where(user_id, session_id, hidden=True)
         if ids is not None:
             where = sql.all_of([where, sql.in_list("id", check_names(ids, "ids"))])
-        return await self._records.table.delete(where)
+        return (await self._records.table.write(WriteBatch(where=where))).n_removed
 
     async def clear(self) -> int:
         """Forget the memories of all users in the scope, in one commit; returns how many."""
-        return await self._records.table.delete(
-            self._records.where(_MEMORIES, include_expired=True, include_retired=True)
-        )
+        where = self._records.where(_MEMORIES, include_expired=True, include_retired=True)
+        return (await self._records.table.write(WriteBatch(where=where))).n_removed
 
     def _where(
         self,

@@ -21,6 +21,7 @@ from lance_context_core.storage import sql
 from lance_context_core.storage.lance import reads
 from lance_context_core.storage.lance.schema import KEY
 from lance_context_core.storage.names import next_revision
+from lance_context_core.storage.write_batch import Mode, WriteBatch
 from lance_context_core.stores.records import changes as changing
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.types import Session
@@ -259,7 +260,8 @@ class AsyncSessions:
                 **changes,
             )
             new = to_row(session, key=row[KEY]) | {"revision": next_revision(row["revision"])}
-            if await self._records.resources.database.sessions.replace([{**row, **new}]) == 1:
+            batch = WriteBatch([{**row, **new}], Mode.REPLACE)
+            if (await self._records.resources.database.sessions.write(batch)).is_done:
                 found = await self._found([session_id])
                 return self._one(found).session() if found else session
 
@@ -301,12 +303,12 @@ class AsyncSessions:
             include_expired=True,
             include_retired=True,
         )
-        n_messages = await self._records.table.delete(mine)
+        n_messages = (await self._records.table.write(WriteBatch(where=mine))).n_removed
         if n_messages:
             await self._records.cleared({"session_id": session_id})
-        described = [] if one.row is None else [one.row[KEY]]
-        n_rows = await self._records.resources.database.sessions.delete(sql.in_list(KEY, described))
-        return n_messages + n_rows > 0
+        described = sql.in_list(KEY, [] if one.row is None else [one.row[KEY]])
+        sessions = self._records.resources.database.sessions
+        return n_messages + (await sessions.write(WriteBatch(where=described))).n_removed > 0
 
     async def sweep(self) -> int:
         """Forget the descriptions that have expired, in one commit; returns how many that were.
@@ -316,19 +318,21 @@ class AsyncSessions:
         self._records.resources.writable()
         gone = sql.at_or_before("expires_at", self._records.now())
         where = sql.all_of([self._records.inside(), gone])
-        return await self._records.resources.database.sessions.delete(where)
+        sessions = self._records.resources.database.sessions
+        return (await sessions.write(WriteBatch(where=where))).n_removed
 
     async def _insert(self, row: Mapping[str, Any]) -> None:
         """Add a description, unless there is one that has not expired."""
         table = self._records.resources.database.sessions
         attempts = Attempts(f"session {row['id']!r} kept being changed by others")
-        while not (await table.insert_absent([row]))[0]:
+        while not (await table.write(WriteBatch([row], Mode.INSERT))).is_done:
             attempts.begin()
             there = await table.select(sql.in_list(KEY, [row[KEY]]), columns=COLUMNS)
             for old in there.to_pylist():
                 if self._is_there(old):
                     return
-                await table.replace([{**row, "revision": next_revision(old["revision"])}])
+                new = {**row, "revision": next_revision(old["revision"])}
+                await table.write(WriteBatch([new], Mode.REPLACE))
 
     async def _expire(self, one: Conversation, moment: datetime) -> None:
         """Let the messages that a session has now expire at another moment."""

@@ -32,6 +32,7 @@ from lance_context_core.storage import sql
 from lance_context_core.storage.lance.schema import VECTOR, VECTORS
 from lance_context_core.storage.names import collection_of, table_of
 from lance_context_core.storage.table import Table
+from lance_context_core.storage.write_batch import Mode, WriteBatch
 from lance_context_core.types import Document, Erasure, Progress, SearchHit
 from lance_context_core.versioning.locations import Whole
 
@@ -75,7 +76,7 @@ class AsyncVectors:
             self._refuse_other_content(given, existing)
             new = [document for document in given if document.id not in existing]
             rows = await self._rows(new, {}, progress)
-            if not rows or (await self._table.insert_absent(rows))[0] == len(rows):
+            if not rows or (await self._table.write(WriteBatch(rows, Mode.INSERT))).is_done:
                 return
             # Another writer took some of the ids meanwhile: what it wrote is looked at.
 
@@ -103,7 +104,7 @@ class AsyncVectors:
             done = {id for id, old in existing.items() if (id, old["revision"]) in tried}
             pending = [document for document in pending if document.id not in done]
             rows = await self._rows(pending, existing, progress)
-            if not rows or (await self._table.upsert(rows))[0] == len(rows):
+            if not rows or (await self._table.write(WriteBatch(rows, Mode.UPSERT))).is_done:
                 return
             tried |= {(row["id"], row["revision"]) for row in rows}
 
@@ -172,12 +173,12 @@ class AsyncVectors:
         """
         if ids is not None:
             named = sql.in_list("id", check_names(ids, "ids"))
-            return await self._table.delete(self._where(named, filter=filter))
+            return await self._delete(self._where(named, filter=filter))
         instead = "pass ids or filter, or call delete_collection()"
         if filter is None:
             raise InvalidRequestError(f"delete what? {instead}")
         sql.restricting(filter, columns=DOCUMENT_FIELDS, instead=instead)
-        return await self._table.delete(self._where(filter=filter))
+        return await self._delete(self._where(filter=filter))
 
     async def erase(
         self,
@@ -221,7 +222,7 @@ class AsyncVectors:
         """
         n_documents = await self.count()
         if self._scope.parts():
-            return await self._table.delete(self._where() or sql.EVERYTHING)
+            return await self._delete(self._where() or sql.EVERYTHING)
         await self._resources.writable().drop(table_of(self.collection))
         return n_documents
 
@@ -256,10 +257,13 @@ class AsyncVectors:
         refuse_duplicates(("id", str(one.id)) for one in found)
         return found, all(one.id is None for one in given)
 
+    async def _delete(self, where: sql.Clause) -> int:
+        return (await self._table.write(WriteBatch(where=where))).n_removed
+
     async def _append(self, documents: Sequence[Document], progress: _Telling) -> None:
         """Add documents that nobody else can have added, without the price of a merge."""
         if rows := await self._rows(documents, {}, progress):
-            await self._table.append(rows)
+            await self._table.write(WriteBatch(rows))
 
     def _refuse_other_content(
         self, documents: Sequence[Document], existing: Mapping[str | None, Mapping[str, Any]]

@@ -19,6 +19,7 @@ from lance_context_core.storage.lance.branches import At
 from lance_context_core.storage.lance.errors import translated
 from lance_context_core.storage.lance.versions import AtHead, Ref
 from lance_context_core.storage.table import Table
+from lance_context_core.storage.write_batch import Mode, WriteBatch
 from lance_context_core.types import Branch, ContextRecord
 from lance_context_core.versioning.locations import Whole, require_childless
 
@@ -47,7 +48,7 @@ async def _create(whole: Whole, name: str, ref: Ref | None) -> None:
                 f"cannot create branch {name!r} at {ref!r}, where there were no records: "
                 "make it from a later version"
             )
-        await records.insert_absent([_seed(whole.resources.clock.now())])
+        await records.write(WriteBatch([_seed(whole.resources.clock.now())], Mode.INSERT))
         places = await whole.places(None)
     for table in await whole.main().tables():
         await _remove(table, name)  # what a crash left behind

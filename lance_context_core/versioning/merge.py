@@ -7,7 +7,7 @@ moved right after it. A merge that was cut short between the two finds that what
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,10 +25,11 @@ from lance_context_core.storage.lance import branches, diff
 from lance_context_core.storage.lance.arrow import to_table, written_as
 from lance_context_core.storage.lance.branches import At
 from lance_context_core.storage.lance.schema import KEY, VECTOR, vector_length, vector_model
-from lance_context_core.storage.lance.writes import Applied, Changes, conformed
+from lance_context_core.storage.lance.writes import conformed
 from lance_context_core.storage.names import succeeds
 from lance_context_core.storage.sql.predicates import in_list
 from lance_context_core.storage.table import Table
+from lance_context_core.storage.write_batch import Mode, WriteBatch
 from lance_context_core.types import Conflict, MergeReport, Progress, Resolution, TableMerge
 from lance_context_core.types.versions import Stored
 from lance_context_core.versioning import branches as branching
@@ -176,6 +177,14 @@ class _Plan:
     kept: int = 0
 
 
+class _Done(NamedTuple):
+    """What a commit did."""
+
+    n_added: int
+    n_replaced: int
+    n_removed: int
+
+
 @dataclass(slots=True)
 class _Merge:
     """The merge of one table."""
@@ -198,7 +207,7 @@ class _Merge:
     ours: dict[str, _Held] = field(default_factory=dict)
     plan: _Plan = field(default_factory=_Plan)
     resolutions: dict[str, Resolution] = field(default_factory=dict)
-    done: list[Applied] = field(default_factory=list)
+    done: list[_Done] = field(default_factory=list)
 
     @classmethod
     async def planned(
@@ -234,10 +243,12 @@ class _Merge:
         while True:
             attempts.begin()
             changes = await self._changes()
-            if not changes:
+            if not changes.n_rows:
                 break
-            self.done.append(await self.target.apply(changes))
-            if self.done[-1] == changes.expected:
+            done = await self.target.write(changes)
+            n_put = len(changes.keys) - len(done.lost)
+            self.done.append(_Done(n_put - done.n_replaced, done.n_replaced, done.n_removed))
+            if done.is_done:
                 break
             await self._plan()
         await self._move_base()
@@ -246,14 +257,12 @@ class _Merge:
         """What was done; before that, what would be."""
         new = [key for key in [*self.plan.taken, *self.plan.written] if key not in self.ours]
         n_rows = len(self.plan.taken) + len(self.plan.written)
-        planned = Applied(
-            added=len(new), replaced=n_rows - len(new), removed=len(self.plan.removed)
-        )
+        planned = _Done(len(new), n_rows - len(new), len(self.plan.removed))
         done = self.done or [planned]
         return TableMerge(
-            added=sum(one.added for one in done),
-            updated=sum(one.replaced for one in done),
-            deleted=sum(one.removed for one in done),
+            added=sum(one.n_added for one in done),
+            updated=sum(one.n_replaced for one in done),
+            deleted=sum(one.n_removed for one in done),
             kept=self.plan.kept,
         )
 
@@ -360,7 +369,7 @@ class _Merge:
         schema = await self.source.schema()
         return schema.field(VECTOR) if VECTOR in schema.names and self.plan.taken else None
 
-    async def _changes(self) -> Changes:
+    async def _changes(self) -> WriteBatch:
         """The plan, with all that is to be written."""
         if (field := await self._vectors()) is not None:
             await self.target.vectors.ensure(vector_length(field), vector_model(field))
@@ -390,16 +399,13 @@ class _Merge:
                 schema = schema.append(vector)
             made = to_table(written, written_as(self.target.spec.schema, vector))
             rows = pa.concat_tables([conformed(taken, schema), conformed(made, schema)])
-        return Changes(
-            rows=self._ordered(rows),
-            replaced=[
-                self.ours[key].revision
-                for key in [*self.plan.taken, *self.plan.written]
-                if key in self.ours
-            ],
-            removed=[
-                (key, self.ours[key].revision) for key in self.plan.removed if key in self.ours
-            ],
+        changed = [*self.plan.taken, *self.plan.written, *self.plan.removed]
+        return WriteBatch(
+            bulk=self._ordered(rows),
+            mode=Mode.UPSERT,
+            deletes=[key for key in self.plan.removed if key in self.ours],
+            expect={key: self.ours[key].revision for key in changed if key in self.ours},
+            is_whole=False,
         )
 
     def _ordered(self, rows: pa.Table) -> pa.Table:

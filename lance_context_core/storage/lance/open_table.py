@@ -122,7 +122,7 @@ class _Replaced:
         await self._handle.checkout_latest()
         if rows.num_rows:
             rows = await writes.fitted(self._handle, rows.sort_by("_rowid"))
-            await writes.insert(self._handle, rows)
+            await writes.merge(self._handle, rows)
 
     async def _at(self, version: int) -> Any:
         return await self._connection.open_table(self._name, version=version)

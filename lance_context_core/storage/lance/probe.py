@@ -18,7 +18,7 @@ from lance_context_core.errors import ContextStoreError, InternalError
 from lance_context_core.storage.lance import manifests, reads, writes
 from lance_context_core.storage.lance.errors import asked, is_division_by_zero
 from lance_context_core.storage.lance.schema import KEY
-from lance_context_core.storage.names import new_revision, next_revision
+from lance_context_core.storage.names import SUCCEEDS, new_revision, next_revision
 
 TRIED = "0.40"
 """The minor release that all tests run with, and that is not tried again."""
@@ -69,17 +69,20 @@ def _rows(*given: tuple[str, int]) -> pa.Table:
 
 async def _replaces(handle: Any, _: Path) -> bool:
     a, b = new_revision(), new_revision()
-    await writes.upsert(handle, _rows(("a", a), ("b", b)))
+    await writes.merge(handle, _rows(("a", a), ("b", b)), over=SUCCEEDS)
     later, stale = next_revision(a), next_revision(next_revision(b))
-    n_written = (await writes.upsert(handle, _rows(("a", later), ("b", stale))))[0]
+    done = await writes.merge(handle, _rows(("a", later), ("b", stale)), over=SUCCEEDS)
     found = (await reads.scan(handle, None, [KEY, "revision"])).to_pylist()
-    return n_written == 1 and {row[KEY]: row["revision"] for row in found} == {"a": later, "b": b}
+    return done.n_replaced == 1 and {row[KEY]: row["revision"] for row in found} == {
+        "a": later,
+        "b": b,
+    }
 
 
 async def _claims(handle: Any, _: Path) -> bool:
     rows = _rows(("c", new_revision()), ("a", new_revision()))
     try:
-        await asked("merge", writes.merge(handle, rows, (), ["a"]))
+        await asked("merge", writes.merge(handle, rows, over=writes.claiming(["a"])))
     except ContextStoreError as error:
         return is_division_by_zero(error) and int(await handle.count_rows()) == 2
     return False

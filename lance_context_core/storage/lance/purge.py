@@ -29,6 +29,7 @@ from lance_context_core.storage.lance.errors import asked, is_missing_file
 from lance_context_core.storage.lance.schema import KEY, LINK, MADE, TableSpec
 from lance_context_core.storage.sql.predicates import Clause, all_of, is_present, not_in_list
 from lance_context_core.storage.table import Table
+from lance_context_core.storage.write_batch import WriteBatch
 
 # The links between turns that an earlier release stored. Nothing reads them, and they outlive what they name.
 
@@ -48,7 +49,7 @@ async def forget(table: Table) -> None:
         some = ids[start : start + _AT_ONCE]
         # A condition that only the engine can tell is a commit: so many are nothing for the journal.
         where = Clause(f"{STORED} AND _rowid >= {some[0]} AND _rowid <= {some[-1]}")
-        await table.update(where, {LINK: None})
+        await table.write(WriteBatch(where=where, values={LINK: None}))
 
 
 async def forget_on(table: Table, handle: Any) -> None:

@@ -20,9 +20,9 @@ from lance_context_core.storage.lance import manifests, reads
 from lance_context_core.storage.lance.branches import At, Pin
 from lance_context_core.storage.lance.errors import translated
 from lance_context_core.storage.lance.schema import KEY, VECTOR, vector_length, vector_model
-from lance_context_core.storage.lance.writes import Changes
 from lance_context_core.storage.names import new_revision
 from lance_context_core.storage.table import Table
+from lance_context_core.storage.write_batch import WriteBatch
 from lance_context_core.types import Version
 
 # When the versions of a ref were made, told by the files of a directory.
@@ -314,13 +314,16 @@ async def _imitate(table: Table, handle: Any, at: At) -> None:
         attempts.begin()
         with translated(f"restore {table.label}"):
             changes = await _changes(handle, source)
-        if not changes or await table.apply(changes) == changes.expected:
+        if not changes.n_rows:
+            return
+        # Of a key that stands twice one goes at a time.
+        if (await table.write(changes)).is_done and not table.spec.repeats_keys:
             return
         with translated(f"restore {table.label}"):
             await handle.checkout_latest()
 
 
-async def _changes(handle: Any, source: Any) -> Changes:
+async def _changes(handle: Any, source: Any) -> WriteBatch:
     """What makes the one the other.
 
     The longest beginning of the source that stands here in the same order stays; what comes after
@@ -343,8 +346,8 @@ async def _changes(handle: Any, source: Any) -> Changes:
         revisions = [new_revision() if one in places else one[1] for one in wanted[n_kept:]]
         index = rows.column_names.index("revision")
         rows = rows.set_column(index, rows.schema.field(index), [revisions])
-    removed = [one for one in places if one not in kept]
-    return Changes(rows=rows, removed=removed, on=(KEY, "revision"))
+    removed = {key: revision for key, revision in places if (key, revision) not in kept}
+    return WriteBatch(bulk=rows, deletes=removed, expect=removed, is_whole=False)
 
 
 async def _require(records: Table, ref: str) -> None:

@@ -1,32 +1,18 @@
 """The writes: one commit each, over an open handle. What others have changed since it was read, stays."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.storage.lance.arrow import Row, written_as
 from lance_context_core.storage.lance.schema import ACKNOWLEDGED, KEY, VECTOR
 from lance_context_core.storage.names import SUCCEEDS
-from lance_context_core.storage.sql.predicates import all_of, in_list, timestamp
+from lance_context_core.storage.sql.predicates import EVERYTHING, Clause, all_of, in_list, timestamp
 
 NULLS = {"on_bad_vectors": "null"}
 """A merge takes a row without a vector for one with a bad vector, and would refuse it."""
-
-
-class Appended(NamedTuple):
-    """What became of rows that were appended."""
-
-    version: int
-    """A version of the table that shows them: the one it made or will make, or a later one."""
-    token: int
-    """As `Table.token`, once they are there: that of this addition, or a later one."""
-    n_rows: int | None
-    """How many rows came with that token; None if others made it or the one before."""
-    grows_since: int
-    """Since which token nothing but rows appended through this table came about, until that one."""
 
 
 @dataclass(slots=True)
@@ -52,93 +38,62 @@ class Written:
         self.commits = self.rows = self.bytes = 0
 
 
-@frozen_by_name
-class Changes:
-    """What is to become of a table; each key stands in it once."""
+class Merged(NamedTuple):
+    """How many rows a commit added, replaced and removed, and the version that shows it."""
 
-    rows: pa.Table
-    """The new rows and those that replace others, in the order in which the new ones are added."""
-    replaced: Sequence[int] = ()
-    """The revisions of the rows that are replaced: one that has another by now stays."""
-    removed: Sequence[tuple[str, int]] = ()
-    """The keys and revisions of the rows that are removed, likewise."""
-    on: tuple[str, ...] = (KEY,)
-    """What tells a new row from one that is there. With the revision too, a row may be removed and
-    added anew, behind all others."""
-
-    @property
-    def expected(self) -> "Applied":
-        """What is done if nobody has changed any of the rows meanwhile."""
-        n_replaced = len(self.replaced)
-        return Applied(
-            added=self.rows.num_rows - n_replaced, replaced=n_replaced, removed=len(self.removed)
-        )
-
-    def __bool__(self) -> bool:
-        """Whether there is anything to do."""
-        return bool(self.rows.num_rows or self.removed)
-
-
-@frozen_by_name
-class Applied:
-    """How many rows a commit added, replaced and removed."""
-
-    added: int = 0
-    replaced: int = 0
-    removed: int = 0
+    n_added: int
+    n_replaced: int
+    n_removed: int
+    version: int
 
 
 # With an index on the key the engine panics over JSON columns in a merge: it updates them as plain
 # texts. So no merge that updates rows uses one.
 
 
-async def insert(handle: Any, rows: pa.Table) -> tuple[int, int]:
-    """Add the rows whose keys are absent; returns how many, and the version that shows them."""
-    merge = handle.merge_insert(KEY).when_not_matched_insert_all()
-    result = await merge.execute(rows, **NULLS)
-    return int(result.num_inserted_rows), int(result.version or await handle.version())
-
-
-async def upsert(handle: Any, rows: pa.Table) -> tuple[int, int]:
-    """Add rows, or replace those that these succeed; returns how many, and the version of it."""
-    merge = updating(handle).when_not_matched_insert_all()
-    result = await merge.execute(rows, **NULLS)
-    n_written = int(result.num_inserted_rows) + int(result.num_updated_rows)
-    return n_written, int(result.version or await handle.version())
-
-
-async def replace(handle: Any, rows: pa.Table) -> int:
-    """Replace the rows that these succeed; returns how many."""
-    return int((await updating(handle).execute(rows, **NULLS)).num_updated_rows)
-
-
-async def exchange(handle: Any, rows: pa.Table | None, removed: Mapping[str, int]) -> None:
-    """Add rows behind all others, and remove those of these keys and revisions."""
-    gone = with_revisions(removed.items())
-    if rows is None:
-        await handle.delete(gone)
-        return
-    merge = handle.merge_insert([KEY, "revision"]).when_not_matched_insert_all()
-    if removed:
-        merge = merge.when_not_matched_by_source_delete(gone)
-    await merge.use_index(False).execute(rows, **NULLS)
-
-
 async def merge(
-    handle: Any, rows: pa.Table | None, removed: Collection[str], claims: Collection[str]
-) -> int:
-    """As `upsert`, and remove rows by key; returns how many rows were written.
+    handle: Any,
+    rows: pa.Table | None,
+    *,
+    adds: bool = True,
+    over: str | None = None,
+    removes: str | None = None,
+    on: Sequence[str] = (KEY,),
+) -> Merged:
+    """Add the rows that are absent, if it `adds`; let others replace what is there; remove what matches `removes`.
 
-    Divides by zero, and writes nothing, if one of the `claims` is there.
+    One commit. A row is there that has what it is known `on`; it is replaced where the condition `over` holds of
+    both (`target` and `source`), and not at all without it.
     """
     if rows is None:
-        await handle.delete(in_list(KEY, removed))
-        return 0
-    merge = updating(handle, claims).when_not_matched_insert_all()
-    if removed:
-        merge = merge.when_not_matched_by_source_delete(in_list(KEY, removed))
-    result = await merge.execute(rows, **NULLS)
-    return int(result.num_inserted_rows + result.num_updated_rows)
+        deleted = await handle.delete(removes)
+        return Merged(0, 0, int(deleted.num_deleted_rows), int(deleted.version))
+    merge = handle.merge_insert(list(on))
+    if over is not None:
+        merge = merge.when_matched_update_all(where=None if over == EVERYTHING else over)
+    if adds:
+        merge = merge.when_not_matched_insert_all()
+    if removes is not None:
+        merge = merge.when_not_matched_by_source_delete(removes)
+    if over is not None or removes is not None:
+        merge = merge.use_index(False)
+    # Of several chunks the engine takes some at the same time, and loses their order.
+    done = await merge.execute(rows.combine_chunks(), **NULLS)
+    return Merged(
+        int(done.num_inserted_rows),
+        int(done.num_updated_rows),
+        int(done.num_deleted_rows),
+        int(done.version or await handle.version()),
+    )
+
+
+def claiming(keys: Collection[str] | None) -> str:
+    """As SUCCEEDS, but it fails, dividing by zero, where one of these keys has a row that it does not hold of.
+
+    Any key, if none are named. The engine has no merge that fails where a row matches.
+    """
+    is_fine = SUCCEEDS if keys is None else f"{SUCCEEDS} OR NOT source.{in_list(KEY, keys)}"
+    return f"1 / CAST(({is_fine}) AS BIGINT) = 1 AND {SUCCEEDS}"
 
 
 async def put(handle: Any, rows: pa.Table | None, removed: Collection[str]) -> None:
@@ -146,13 +101,8 @@ async def put(handle: Any, rows: pa.Table | None, removed: Collection[str]) -> N
 
     For whoever knows that nobody else commits. Doing it again changes nothing.
     """
-    if rows is None:
-        await handle.delete(in_list(KEY, removed))
-        return
-    merge = handle.merge_insert(KEY).when_matched_update_all().when_not_matched_insert_all()
-    if removed:
-        merge = merge.when_not_matched_by_source_delete(in_list(KEY, removed))
-    await merge.use_index(False).execute(rows, **NULLS)
+    removes = in_list(KEY, removed) if removed or rows is None else None
+    await merge(handle, rows, over=EVERYTHING, removes=removes)
 
 
 async def clear_way(handle: Any, rows: Sequence[Row]) -> None:
@@ -165,27 +115,6 @@ async def clear_way(handle: Any, rows: Sequence[Row]) -> None:
     )
     if await handle.count_rows(there):
         await handle.delete(there)
-
-
-async def apply(handle: Any, changes: Changes) -> Applied:
-    """Make the changes in one commit; it does less where a row has changed since it was read."""
-    gone = with_revisions(changes.removed)
-    if not changes.rows.num_rows:
-        return Applied(removed=int((await handle.delete(gone)).num_deleted_rows))
-    merge = handle.merge_insert(list(changes.on)).when_not_matched_insert_all()
-    if changes.replaced:
-        guard = f"target.revision IN ({_listed(changes.replaced)})"
-        merge = merge.when_matched_update_all(where=guard)
-    if changes.removed:
-        merge = merge.when_not_matched_by_source_delete(gone)
-    # Of several chunks the engine takes some at the same time, and loses their order.
-    rows = (await fitted(handle, _anew(changes.rows))).combine_chunks()
-    result = await merge.use_index(False).execute(rows, **NULLS)
-    return Applied(
-        added=int(result.num_inserted_rows),
-        replaced=int(result.num_updated_rows),
-        removed=int(result.num_deleted_rows),
-    )
 
 
 async def there(handle: Any, rows: Iterable[Row]) -> set[str]:
@@ -213,6 +142,11 @@ async def fitted(handle: Any, rows: pa.Table) -> pa.Table:
     if has_vectors and VECTOR not in schema.names:
         schema = await add_column(handle, rows.schema.field(VECTOR))
     return conformed(rows, schema)
+
+
+def anew(rows: pa.Table) -> pa.Table:
+    """Rows of another place, which are in this one from this commit on."""
+    return rows.drop_columns([ACKNOWLEDGED]) if ACKNOWLEDGED in rows.column_names else rows
 
 
 async def add_column(handle: Any, field: pa.Field) -> pa.Schema:
@@ -245,29 +179,16 @@ def conformed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=pa.schema(fields))
 
 
-def updating(handle: Any, claims: Collection[str] = (), *, is_strict: bool = False) -> Any:
-    """A merge that replaces rows which nobody changed meanwhile; fails where one of `claims` was.
-
-    If it `is_strict` it fails where any was.
-    """
-    guard = SUCCEEDS
-    if claims or is_strict:
-        # The engine has no merge that fails where a row matches. A division by zero is one.
-        is_fine = SUCCEEDS if is_strict else f"{SUCCEEDS} OR NOT source.{in_list(KEY, claims)}"
-        guard = f"1 / CAST(({is_fine}) AS BIGINT) = 1 AND {SUCCEEDS}"
-    return handle.merge_insert(KEY).when_matched_update_all(where=guard).use_index(False)
-
-
-def with_revisions(rows: Iterable[tuple[str, int]]) -> str:
+def with_revisions(rows: Iterable[tuple[str, int]]) -> Clause:
     """The condition that a row is one of these, by key, and has the revision given with it."""
     rows = list(rows)
     keys, revisions = [key for key, _ in rows], [revision for _, revision in rows]
     return all_of([in_list(KEY, keys), f"revision IN ({_listed(revisions)})"])
 
 
-def _anew(rows: pa.Table) -> pa.Table:
-    """Rows of another place, which are in this one from this commit on."""
-    return rows.drop_columns([ACKNOWLEDGED]) if ACKNOWLEDGED in rows.column_names else rows
+def has_revision(revisions: Iterable[int]) -> str:
+    """The condition of a merge that what is there has one of these."""
+    return f"target.revision IN ({_listed(revisions)})"
 
 
 def _listed(revisions: Iterable[int]) -> str:

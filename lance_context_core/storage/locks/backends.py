@@ -21,6 +21,7 @@ from lance_context_core.storage.names import new_revision
 from lance_context_core.storage.table import Table
 from lance_context_core.storage.wal.journal import Journal
 from lance_context_core.storage.wal.log import LogSession
+from lance_context_core.storage.write_batch import Mode, WriteBatch
 
 T = TypeVar("T")
 
@@ -166,7 +167,7 @@ class InTable:
         }
         try:
             with fencing.unfenced():
-                await self._table.write_keyed([row])
+                await self._table.write(WriteBatch([row], Mode.ITEM))
         except put_if.Unexpected:
             return False
         self._n_changes += 1

@@ -21,6 +21,7 @@ from lance_context_core.storage.lance.schema import COLD, KEY, VECTOR, vector_le
 from lance_context_core.storage.lance.writes import with_revisions
 from lance_context_core.storage.names import next_revision
 from lance_context_core.storage.table import Table
+from lance_context_core.storage.write_batch import Mode, WriteBatch
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.types import ContextRecord
 from lance_context_core.versioning import branches
@@ -75,11 +76,11 @@ async def _put_away(records: Records, where: sql.Clause, keys: Sequence[str]) ->
         # What was left there of an earlier state; that one never comes back.
         stale = {key: one for key, one in before.items() if seen.get(key, one) != one}
         if stale:
-            await there.delete(sql.Clause(with_revisions(stale.items())))
-        await there.insert_absent(rows)
-        if seen.items() <= (await _revisions(there, list(seen))).items() and await here.write_if(
-            [], removed=list(seen), seen=seen
-        ):
+            await there.write(WriteBatch(where=with_revisions(stale.items())))
+        await there.write(WriteBatch(rows, Mode.INSERT))
+        if not seen.items() <= (await _revisions(there, list(seen))).items():
+            continue
+        if (await here.write(WriteBatch(deletes=seen, expect=seen))).is_done:
             return len(rows)
 
 
@@ -95,7 +96,8 @@ async def put_last(records: Records, where: sql.Clause) -> None:
     """Let what came while others were away stand behind these, which came back."""
     if rows := await _whole(records.table, where):
         again = [row | {"revision": next_revision(row["revision"])} for row in rows]
-        await records.table.exchange(again, removed={row[KEY]: row["revision"] for row in rows})
+        seen = {row[KEY]: row["revision"] for row in rows}
+        await records.table.write(WriteBatch(again, deletes=seen, expect=seen, is_whole=False))
 
 
 async def bring_all_back(records: Records) -> None:
@@ -130,9 +132,10 @@ async def _move_back(here: Table, there: Table, where: sql.Clause, found: Sequen
             continue
         await _make_room(there, here)
         # One that is among the others already counts, and stays as it is.
-        await here.upsert([row | {"revision": next_revision(row["revision"])} for row in rows])
+        again = [row | {"revision": next_revision(row["revision"])} for row in rows]
+        await here.write(WriteBatch(again, Mode.UPSERT))
         moved = with_revisions((row[KEY], row["revision"]) for row in rows)
-        await there.delete(sql.Clause(moved))
+        await there.write(WriteBatch(where=moved))
 
 
 async def read(
@@ -159,16 +162,19 @@ async def delete(
     """
     records.resources.writable()
     observed = await records.observed(where, within=within, columns=[KEY])
-    n_deleted = await records.table.delete(where, observed=observed)
+    n_deleted = (await records.table.write(WriteBatch(where=where, observed=observed))).n_removed
     if await are_any(records):  # Else nobody has read them in order to move them.
         async with held(records):
-            n_deleted += await records.table.delete(where) + await forget(records, where)
+            n_deleted += (await records.table.write(WriteBatch(where=where))).n_removed
+            n_deleted += await forget(records, where)
     return n_deleted
 
 
 async def forget(records: Records, where: sql.Clause) -> int:
     """Delete the matching records that are kept apart; returns how many there were."""
-    return await apart(records).table.delete(where) if await are_any(records) else 0
+    if not await are_any(records):
+        return 0
+    return (await apart(records).table.write(WriteBatch(where=where))).n_removed
 
 
 # Helpers

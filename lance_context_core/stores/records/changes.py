@@ -11,7 +11,7 @@ from lance_context_core._util.retry import Attempts
 from lance_context_core.codecs.records import from_row
 from lance_context_core.storage import sql
 from lance_context_core.storage.lance.schema import KEY
-from lance_context_core.storage.preconditions import Observed
+from lance_context_core.storage.write_batch import Mode, Observed, WriteBatch
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.types import ContextRecord
 
@@ -41,12 +41,12 @@ async def write(
 
     Only where another writer changes a marked record at the same moment it takes a second commit.
     """
-    n_written, version = await records.table.upsert([*rows, *marks])
-    if n_written == len(rows) + len(marks):
-        return len(rows), version
-    there = await records.written({row[KEY]: row for row in rows})
-    await mark(records, [from_row(row) for row in rows if row[KEY] in there])
-    return len(there), await records.table.version()
+    done = await records.table.write(WriteBatch([*rows, *marks], Mode.UPSERT))
+    there = [row for row in rows if row[KEY] not in done.lost]
+    if not done.is_done:
+        await mark(records, [from_row(row) for row in there])
+        return len(there), await records.table.version()
+    return len(there), done.version
 
 
 async def mark(records: Records, newer: Sequence[ContextRecord]) -> None:
@@ -55,7 +55,9 @@ async def mark(records: Records, newer: Sequence[ContextRecord]) -> None:
     while True:
         attempts.begin()
         missing = await _missing(records, newer)
-        if not missing or await records.table.replace(missing) == len(missing):
+        if not missing:
+            return
+        if (await records.table.write(WriteBatch(missing, Mode.REPLACE))).is_done:
             return
 
 
@@ -119,9 +121,10 @@ async def patch(
             new += await marks(records, new)
         # What another record's mark is put upon was not observed.
         seen = Observed(rows, view) if len(new) == 1 else None
-        if await records.table.replace(new, observed=seen) == len(new):
+        done = await records.table.write(WriteBatch(new, Mode.REPLACE, observed=seen))
+        if done.is_done:
             return after
-        if len(new) > 1 and await records.written({row[KEY]: row}):
+        if row[KEY] not in done.lost:
             await mark(records, [after])
             return after
 
@@ -179,8 +182,9 @@ async def patch_all(
         pairs = await steps.each(successor, rows)
         changed = {row[KEY]: record for record, row in pairs}
         new = {row[KEY]: row for _, row in pairs}
-        if await records.table.replace(list(new.values()), observed=observed) < len(new):
-            changed = {key: changed[key] for key in await records.written(new)}
+        batch = WriteBatch([*new.values()], Mode.REPLACE, observed=observed)
+        lost = (await records.table.write(batch)).lost
+        changed = {key: one for key, one in changed.items() if key not in lost}
         done |= changed
         if len(changed) == len(new):
             return list(done.values())

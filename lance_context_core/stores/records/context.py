@@ -20,6 +20,7 @@ from lance_context_core.storage.database import PinnedDatabase
 from lance_context_core.storage.lance import reads
 from lance_context_core.storage.lance.errors import translated
 from lance_context_core.storage.lance.schema import VECTOR
+from lance_context_core.storage.write_batch import WriteBatch
 from lance_context_core.stores.records import changes as changing
 from lance_context_core.stores.records import writes
 from lance_context_core.stores.records.embedding_backlog import embed_records
@@ -229,7 +230,7 @@ class AsyncContext(ContextHandle):
         where = records.where(
             _identity(id, external_id), include_expired=True, include_retired=True
         )
-        if not await records.table.delete(where):
+        if not (await records.table.write(WriteBatch(where=where))).n_removed:
             return False
         if id is not None and records.context == "default":
             await records.cleared({}, ids=[id])

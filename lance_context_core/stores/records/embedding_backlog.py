@@ -29,6 +29,7 @@ from lance_context_core.storage.lance.schema import (
 )
 from lance_context_core.storage.names import collection_of, next_revision
 from lance_context_core.storage.table import Table
+from lance_context_core.storage.write_batch import Mode, WriteBatch
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.types import Progress
 from lance_context_core.versioning.locations import Whole
@@ -248,7 +249,8 @@ async def _give_vectors(
         for row, vector in zip(rows, vectors, strict=True)
         if vector is not None
     ]
-    return await part.table.replace(ready) if ready else 0
+    done = await part.table.write(WriteBatch(ready, Mode.REPLACE))
+    return len(ready) - len(done.lost)
 
 
 def _check(resources: Resources, limit: int | None) -> EmbeddingService:

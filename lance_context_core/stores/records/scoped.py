@@ -39,9 +39,9 @@ from lance_context_core.storage.changes import Position
 from lance_context_core.storage.database import COLD_TABLE
 from lance_context_core.storage.lance.schema import COLD, KEY, LINK, OWES, VECTOR
 from lance_context_core.storage.names import next_revision
-from lance_context_core.storage.preconditions import Observed
 from lance_context_core.storage.sql.predicates import UnsureError as UnsureOfRowError
 from lance_context_core.storage.table import Table
+from lance_context_core.storage.write_batch import Observed
 from lance_context_core.types import ContextRecord, SearchHit
 
 WITHOUT_BLOB = [name for name in COLUMNS if name != "blob"]

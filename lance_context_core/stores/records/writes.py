@@ -10,7 +10,7 @@ from lance_context_core._embedding import embedded, needs_texts
 from lance_context_core._progress import tell_written
 from lance_context_core._util import cooperative as steps
 from lance_context_core._util.frozen import frozen_by_name
-from lance_context_core._util.retry import ATTEMPTS, Attempts
+from lance_context_core._util.retry import Attempts
 from lance_context_core.codecs.records import (
     from_row,
     key_of,
@@ -25,6 +25,7 @@ from lance_context_core.scope import SCOPE_PARTS, Scope
 from lance_context_core.storage import sql
 from lance_context_core.storage.lance.schema import KEY, OWES, VECTOR
 from lance_context_core.storage.table import Table
+from lance_context_core.storage.write_batch import Mode, WriteBatch
 from lance_context_core.stores.records import changes
 from lance_context_core.stores.records.scoped import SUCCEEDED, Records
 from lance_context_core.types import ContextRecord, Progress, WriteResult
@@ -79,7 +80,7 @@ async def existing_of(
 async def clear_away(records: Records, expired: Sequence[str]) -> None:
     """Remove the records with these keys, as far as they are still expired."""
     gone = sql.at_or_before("expires_at", records.now())
-    await records.table.delete(sql.all_of([sql.in_list(KEY, expired), gone]))
+    await records.table.write(WriteBatch(where=sql.all_of([sql.in_list(KEY, expired), gone])))
 
 
 def refuse_other_content(
@@ -196,7 +197,7 @@ async def insert(
     if beside is not None and not any(one.identity for one in new):
         await complete(records, table, new, progress)
         made = tuple(one.record.id for one in new)
-        written = await table.append([*(one.row for one in new), *beside(made)])
+        written = await table.write(WriteBatch([*(one.row for one in new), *beside(made)]))
         return WriteResult(ids=made, version=written.version)
     if keep_existing or (within is not None and len(new) == 1):
         # Most are new. Only where one is not, it is worth asking what is there; but of several
@@ -257,18 +258,17 @@ async def upsert(
         if expired:
             await clear_away(records, expired)
         marks = await changes.marks(records, rows)
-        n_written, version = await records.table.upsert([*rows, *marks])
-        written = {row[KEY] for row in rows}
-        if n_written < len(rows) + len(marks):
+        done = await records.table.write(WriteBatch([*rows, *marks], Mode.UPSERT))
+        written = {row[KEY] for row in rows} - done.lost
+        if not done.is_done:
             # What stands there stays: to write it again would take it from whoever else is trying,
-            # for ever. Of the others somebody else may have made the next by now.
-            written = {*await records.written({row[KEY]: row for row in rows})}
+            # for ever.
             await changes.mark(records, [from_row(row) for row in rows if row[KEY] in written])
         for index, row, old in zip(todo, rows, replaced, strict=True):
             if row[KEY] in written:
                 results[index] = Upserted(record=from_row(row), was_inserted=old is None)
         if len(results) == len(drafts):
-            return [results[index] for index in range(len(drafts))], version
+            return [results[index] for index in range(len(drafts))], done.version
 
 
 async def exchange(
@@ -310,39 +310,13 @@ async def exchange(
             continue
         if rows or gone:
             seen = {**dict.fromkeys(row[KEY] for row in rows), **gone}
-            done = await table.exchange_all(rows, seen=seen, where=where, observed=observed)
-            if done is None:
-                await _exchange_by_commits(table, where, rows, gone)
-            elif not done:
+            batch = WriteBatch(rows, deletes=gone, where=where, expect=seen, observed=observed)
+            if not (await table.write(batch)).is_done:
                 continue
         return [
             existing[one.identity]["id"] if one.identity in staying else one.record.id
             for one in prepared
         ]
-
-
-async def _exchange_by_commits(
-    table: Table, where: sql.Clause, rows: Sequence[Mapping[str, Any]], gone: Mapping[str, int]
-) -> None:
-    """Add the rows in the place of those that are `gone`, in one commit.
-
-    Only what others have added meanwhile, and matches, goes in a second one.
-    """
-    for attempt in range(ATTEMPTS):
-        if (attempt == 0 and rows) or gone:
-            await table.exchange([] if attempt else rows, removed=gone)
-        if not rows:
-            before = where
-        else:
-            keys = sql.in_list(KEY, [row[KEY] for row in rows])
-            first = (await table.select(keys, columns=[KEY]))["_rowid"]
-            if len(first) == 0:
-                return  # Another writer has exchanged them in turn.
-            before = sql.all_of([where, f"_rowid < {first[0].as_py()}"])
-        found = await table.select(before, columns=[KEY, "revision"])
-        gone = dict(zip(found[KEY].to_pylist(), found["revision"].to_pylist(), strict=True))
-        if not gone:
-            return
 
 
 class Prepared(NamedTuple):
@@ -439,9 +413,10 @@ async def _write(
     if marks:
         written = await changes.write(records, rows, marks)
     elif any(one.identity for one in new):
-        written = await table.insert_absent(rows)
+        done = await table.write(WriteBatch(rows, Mode.INSERT))
+        written = len(rows) - len(done.lost), done.version
     else:
-        written = len(rows), (await table.append(rows)).version
+        written = len(rows), (await table.write(WriteBatch(rows))).version
     return written
 
 

@@ -1,0 +1,305 @@
+"""Batches as commits of a table: those that come at once share one, where they may."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from lance_context_core._util.retry import ATTEMPTS
+from lance_context_core.errors import InternalError
+from lance_context_core.storage import preconditions, put_if
+from lance_context_core.storage.group_commit import Group, Incoming
+from lance_context_core.storage.lance import writes
+from lance_context_core.storage.lance.arrow import Row
+from lance_context_core.storage.lance.errors import is_division_by_zero
+from lance_context_core.storage.lance.schema import ACKNOWLEDGED, KEY
+from lance_context_core.storage.lance.writes import Merged, Written
+from lance_context_core.storage.locks import fencing
+from lance_context_core.storage.names import SUCCEEDS
+from lance_context_core.storage.spooled_batch import SpooledBatch
+from lance_context_core.storage.sql.predicates import Clause, all_of, in_list, literal
+from lance_context_core.storage.table_reads import TableReads
+from lance_context_core.storage.wal.transactions import NotKnownError
+from lance_context_core.storage.write_batch import (
+    NOT_AS_EXPECTED,
+    BatchResult,
+    Mode,
+    Seen,
+    WriteBatch,
+)
+
+Work = Callable[[Any], Awaitable[BatchResult]]
+
+
+class CommitWrites:
+    """What is written to one table by commits of its own."""
+
+    def __init__(self, table: TableReads, incoming: Incoming, written: Written) -> None:
+        """Write to `table` what is made ready as `incoming`; `written` is told how much that was."""
+        self.label = table.label
+        self.find = table.find
+        self._table, self._access = table, table.access
+        self._incoming = incoming
+        self._written = written
+        self._grows = _Growth(0, 0)
+        self._appends = Group(self._append_all)
+        self._inserts = Group(self._insert_all)
+        self._items = Group(partial(put_if.write_all, self))
+
+    async def write(self, batch: WriteBatch) -> BatchResult:
+        """As `Table.write`."""
+        access, rows = self._access, batch.rows
+        if batch.decide is not None:
+            raise NotKnownError
+        if batch.where is not None:
+            if batch.rows or batch.expect is not None:
+                return await self._exchange(batch, batch.where)
+            return await self._change(batch, batch.where)
+        await access.ready()
+        if batch.expect is not None and batch.is_whole:
+            return await self._write_if(batch, batch.expect)
+        if not batch.deletes and batch.bulk is None:
+            if batch.mode is Mode.APPEND:
+                return await self._appends.write(rows)
+            if batch.mode is Mode.INSERT:
+                return await self._inserts.write(rows)
+            if batch.mode is Mode.ITEM:
+                return BatchResult(existed=await self._items.write(rows))
+        return await self._merge(batch)
+
+    async def arrow(self, handle: Any, rows: Sequence[Row]) -> pa.Table:
+        """The rows of one caller as the engine takes them; raises if it cannot."""
+        if any(ACKNOWLEDGED in row for row in rows):
+            # They were read, and become others with this commit.
+            rows = [{**row, ACKNOWLEDGED: None} for row in rows]
+        table, (refusal,) = await self._incoming.prepared(handle, [rows])
+        if refusal is not None:
+            raise refusal
+        self._written.note(table)
+        return table
+
+    # Each row for itself
+
+    async def _merge(self, batch: WriteBatch) -> BatchResult:
+        """Put rows and delete others, each as far as nobody has changed it since it was read."""
+        n_rows, how = batch.n_rows - len(batch.deletes), _merging(batch)
+        if not n_rows and how["removes"] is None:
+            return BatchResult()
+
+        async def write(handle: Any) -> BatchResult:
+            done = await writes.merge(handle, await self._data(handle, batch), **how)
+            lost = await self._lost(handle, batch) if _n_put(done) < n_rows else frozenset()
+            is_done = not lost and (batch.expect is None or done.n_removed == len(batch.deletes))
+            return BatchResult(is_done, lost, done.n_replaced, done.n_removed, done.version)
+
+        if self._access.spec.serves_the_store:
+            return await self._commit_for_store(write)
+        return await self._access.write("write to", write)
+
+    async def _commit_for_store(self, write: Work) -> BatchResult:
+        """Commit to a table that serves the store, which has no log and no upkeep.
+
+        Its versions go by their age alone: nobody is kept from removing some meanwhile.
+        """
+        access = self._access
+        handle = await access.opened()
+        if fencing.are_any():
+            await fencing.require(access.connection.place)
+
+        async def work(handle: Any) -> BatchResult:
+            # On top of a version whose successors are gone, a commit would take nothing for a conflict.
+            await handle.checkout_latest()
+            return await write(handle)
+
+        done = await access.commits.insist(f"write to {self.label}", handle, work)
+        await access.commits.sync(handle)
+        return done
+
+    async def _data(self, handle: Any, batch: WriteBatch) -> pa.Table | None:
+        """The rows of a batch as the engine takes them; None if there are none."""
+        if (bulk := batch.bulk) is None:
+            return await self.arrow(handle, batch.rows) if batch.rows else None
+        if isinstance(bulk, SpooledBatch):
+            return bulk.table()
+        if not len(bulk):
+            return None
+        self._written.note(bulk)
+        return await writes.fitted(handle, writes.anew(bulk))
+
+    async def _lost(self, handle: Any, batch: WriteBatch) -> frozenset[str]:
+        """The keys of the rows that are not there as they were brought."""
+        rows = batch.rows
+        if (bulk := batch.bulk) is not None:
+            data = bulk.table() if isinstance(bulk, SpooledBatch) else bulk
+            rows = data.select([KEY, "revision"]).to_pylist()
+        return frozenset(batch.keys) - await writes.there(handle, rows)
+
+    # All or nothing
+
+    async def _write_if(self, batch: WriteBatch, expect: Seen) -> BatchResult:
+        """Put rows and delete others, if what is there is as expected.
+
+        Only where others commit at the same moment what nothing in a commit can be made to depend on, it is
+        taken back by a second one: that a row is gone, or that one came whose key is only looked at.
+        """
+        at, bulk = self._access.at, batch.bulk
+
+        async def write(handle: Any) -> BatchResult:
+            if isinstance(bulk, SpooledBatch) and batch.mode is Mode.APPEND:
+                (key,) = expect
+                return _if_done(await preconditions.append(handle, at, bulk, key=key))
+            data = await self._data(handle, batch)
+            if batch.tail is not None:
+                return _if_done(await preconditions.exchange(handle, at, data, expect, batch.tail))
+            if not expect.keys() >= {*batch.keys}:
+                return await self._claim(handle, batch, data, expect)
+            return _if_done(await preconditions.write(handle, at, data, batch.deletes, expect))
+
+        try:
+            return await self._access.write("write to", write)
+        except InternalError as error:
+            if is_division_by_zero(error):
+                return NOT_AS_EXPECTED
+            raise
+
+    async def _claim(
+        self, handle: Any, batch: WriteBatch, data: pa.Table | None, claims: Seen
+    ) -> BatchResult:
+        """Nothing is written unless the rows that claim their keys are; each of the others counts for itself."""
+        removes = in_list(KEY, batch.deletes) if batch.deletes else None
+        over = writes.claiming(claims.keys())
+        done = await writes.merge(handle, data, over=over, removes=removes)
+        n_lost = len(batch.rows) - _n_put(done)
+        lost = await self._lost(handle, batch) if n_lost else frozenset()
+        return BatchResult(not lost, lost, done.n_replaced, done.n_removed, done.version)
+
+    # By condition
+
+    async def _change(self, batch: WriteBatch, where: Clause) -> BatchResult:
+        """Remove the matching rows, or set columns of them; no commit if nothing matches."""
+        self._access.require_writable()
+        if await self._table.count(where) == 0:
+            return BatchResult()
+        if batch.values is None:
+
+            async def delete(handle: Any) -> BatchResult:
+                return BatchResult(n_removed=int((await handle.delete(where)).num_deleted_rows))
+
+            return await self._access.write("delete from", delete)
+        said = {name: "NULL" if one is None else literal(one) for name, one in batch.values.items()}
+
+        async def update(handle: Any) -> BatchResult:
+            done = await handle.update(where=where, updates_sql=said)
+            self._written.rows += done.rows_updated
+            return BatchResult(n_replaced=int(done.rows_updated))
+
+        return await self._access.write("update", update)
+
+    async def _exchange(self, batch: WriteBatch, where: Clause) -> BatchResult:
+        """Add the rows in the place of all that match, in one commit.
+
+        Only what others have added meanwhile, and matches, goes in a second one.
+        """
+        gone = {key: seen for key, seen in (batch.expect or {}).items() if seen is not None}
+        rows, before = batch.rows, where
+        for _ in range(ATTEMPTS):
+            await self._merge(WriteBatch(rows, deletes=[*gone], expect=gone, is_whole=False))
+            if batch.rows:
+                mine = in_list(KEY, batch.keys)
+                first = (await self._table.select(mine, columns=[KEY]))["_rowid"]
+                if len(first) == 0:
+                    break  # Another writer has exchanged them in turn.
+                rows, before = (), all_of([where, f"_rowid < {first[0].as_py()}"])
+            found = await self._table.select(before, columns=[KEY, "revision"])
+            gone = dict(zip(found[KEY].to_pylist(), found["revision"].to_pylist(), strict=True))
+            if not gone:
+                break
+        return BatchResult()
+
+    # Those of several callers in one commit
+
+    async def _append_all(
+        self, batches: Sequence[Sequence[Row]]
+    ) -> Sequence[BatchResult | Exception]:
+        async def write(handle: Any) -> list[BatchResult | Exception]:
+            # What an addition costs grows with its columns, and of a record's most are empty.
+            rows, refusals = await self._incoming.prepared(handle, batches, is_sparse=True)
+            if rows is None:
+                return [refusal for refusal in refusals if refusal]
+            self._written.note(rows)
+            done = await self._append(handle, rows)
+            return [refusal or done for refusal in refusals]
+
+        return await self._access.write("append to", write, is_guarded=False)
+
+    async def _append(self, handle: Any, rows: pa.Table) -> BatchResult:
+        before = self._incoming.seen
+        version = int((await handle.add(rows)).version)
+        # The engine tells what is current after it, which may be the commit of another process.
+        if is_next := before is not None and version == before.version + 1:
+            self._incoming.seen = before._replace(version=version)
+        since = version if not is_next else version - 1
+        self._grows = _Growth(self._grows.since if self._grows.until == since else since, version)
+        return BatchResult(
+            version=version,
+            token=version,
+            n_rows=rows.num_rows if is_next else None,
+            grows_since=self._grows.since,
+        )
+
+    async def _insert_all(
+        self, batches: Sequence[Sequence[Row]]
+    ) -> Sequence[BatchResult | Exception]:
+        async def write(handle: Any) -> list[BatchResult | Exception]:
+            rows, refusals = await self._incoming.prepared(handle, batches)
+            if rows is None:
+                return [refusal for refusal in refusals if refusal]
+            self._written.note(rows)
+            whole = [row for batch in batches for row in batch]
+            if self._access.spec.is_ordered:
+                await writes.make_way(handle, whole)
+            done = await writes.merge(handle, rows)
+            is_all = done.n_added == rows.num_rows
+            there = None if is_all else await writes.there(handle, whole)
+            results: list[BatchResult | Exception] = []
+            for batch, refusal in zip(batches, refusals, strict=True):
+                lost = frozenset(row[KEY] for row in batch if there is not None).difference(
+                    there or ()
+                )
+                results.append(refusal or BatchResult(not lost, lost, version=done.version))
+            return results
+
+        return await self._access.write("insert into", write)
+
+
+class _Growth(NamedTuple):
+    """The versions that came about one after the other by appending through a table."""
+
+    since: int
+    until: int
+
+
+def _merging(batch: WriteBatch) -> dict[str, Any]:
+    """How the rows of a batch are merged into a table, of which each counts for itself."""
+    expect, mode = batch.expect, batch.mode
+    over = SUCCEEDS if mode in (Mode.UPSERT, Mode.REPLACE) else None
+    removes: Clause | None = in_list(KEY, batch.deletes) if batch.deletes else None
+    if expect is not None:
+        seen = [expect[key] for key in batch.keys if expect.get(key) is not None]
+        replaced = [revision for revision in seen if revision is not None]
+        if mode is not Mode.APPEND:
+            over = writes.has_revision(replaced) if replaced else None
+        gone = [(key, one) for key in batch.deletes if (one := expect[key]) is not None]
+        removes = writes.with_revisions(gone) if gone else None
+    # A row that is deleted may come back behind all others: as another one, by its revision.
+    on = (KEY, "revision") if mode is Mode.APPEND else (KEY,)
+    return {"adds": mode is not Mode.REPLACE, "over": over, "removes": removes, "on": on}
+
+
+def _n_put(done: Merged) -> int:
+    return done.n_added + done.n_replaced
+
+
+def _if_done(is_done: bool) -> BatchResult:  # noqa: FBT001 - what a commit answers
+    return BatchResult() if is_done else NOT_AS_EXPECTED
