@@ -24,8 +24,8 @@ from lance_context_core.errors import (
     ReadOnlyError,
 )
 from lance_context_core.messages import Message
+from lance_context_core.storage.lance import writes
 from lance_context_core.storage.names import collection_of, kv_of, kv_table_of, shown_name
-from lance_context_core.storage.table import Table
 from lance_context_core.sync import KeyValues
 from lance_context_core.types import Item, ItemVector
 
@@ -254,18 +254,18 @@ def test_two_processes_do_not_lose_each_others_items(open_store, local_backend):
 
 @pytest.mark.s3
 async def test_a_write_that_only_seemed_to_fail_is_not_taken_for_another_s(plain, monkeypatch):
-    merge = Table.merge
+    merge = writes.merge
 
-    async def merge_and_fail(self, *arguments, **options):
-        await merge(self, *arguments, **options)
-        monkeypatch.setattr(Table, "merge", merge)
+    async def merge_and_fail(*arguments, **options):
+        await merge(*arguments, **options)
+        monkeypatch.setattr(writes, "merge", merge)
         raise InternalError("the answer was lost")
 
     kv = plain.kv()
     await kv.put([item("p", value={"n": 0}), item("d")])
-    monkeypatch.setattr(Table, "merge", merge_and_fail)
+    monkeypatch.setattr(writes, "merge", merge_and_fail)
     await kv.write(puts=[item("p", value={"n": 1})], adds=[item("a")], deletes=[key("d")])
-    assert Table.merge is merge
+    assert writes.merge is merge
     assert {one.key: one.value for one in await kv.list()} == {"a": None, "p": {"n": 1}}
 
 

@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from lance_context_core import AsyncContextStore, Item
-from lance_context_core.errors import InternalError
-from lance_context_core.storage.table import Table
+from lance_context_core.storage.lance import writes
 
 
 @pytest.mark.usefixtures("each_write_commits")
@@ -18,18 +17,18 @@ async def test_a_key_whose_owner_left_between_the_refusal_and_the_look_is_claime
     async with await AsyncContextStore.open(uri) as one, await AsyncContextStore.open(uri) as other:
         await one.kv().put([Item(key="first", namespace=("a",), value={})])
         await other.kv().write(adds=[replace(mine, value={"by": "other"})])
-        merge = Table.merge
+        merge = writes.merge
         refusals = []
 
-        async def refused(table, *args, **kwargs):
+        async def refused(*args, **kwargs):
             try:
-                return await merge(table, *args, **kwargs)
-            except InternalError:
+                return await merge(*args, **kwargs)
+            except RuntimeError:
                 refusals.append(args)
                 await other.kv().delete([(("a",), "lease")])
                 raise
 
-        monkeypatch.setattr(Table, "merge", refused)
+        monkeypatch.setattr(writes, "merge", refused)
         await one.kv().write(adds=[mine])
         assert len(refusals) == 1
         found = await one.kv().get([(("a",), "lease")])

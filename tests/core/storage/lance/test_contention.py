@@ -54,7 +54,7 @@ def test_the_engine_is_told_to_leave_lost_races_to_the_store():
 @pytest.mark.usefixtures("each_write_commits")
 async def test_a_write_that_loses_many_races_is_there_once_in_the_end(store, monkeypatch):
     await store.kv().put([Item(key="first")])
-    tries = losing(monkeypatch, writes, "insert", 40)
+    tries = losing(monkeypatch, writes, "merge", 40)
     await store.kv().add([Item(key="mine", value={"n": 1})])
     assert len(tries) == 41
     assert [(one.key, one.value) for one in await store.kv().list()] == [

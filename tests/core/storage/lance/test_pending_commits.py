@@ -21,13 +21,13 @@ async def test_an_erasure_removes_no_version_that_a_commit_was_begun_on(open_sto
     await writer.scope(user_id="ada").context().add("user", "secret", id="erased")
     loop = asyncio.get_running_loop()
     begun, may_go = loop.create_future(), loop.create_future()
-    upsert = writes.upsert
+    merge = writes.merge
 
-    async def slow(handle, data):
+    async def slow(handle, data, **how):
         if not begun.done():
             begun.set_result(None)
             await may_go
-        return await upsert(handle, data)
+        return await merge(handle, data, **how)
 
     removed, remove = [], indexes.optimize
 
@@ -35,7 +35,7 @@ async def test_an_erasure_removes_no_version_that_a_commit_was_begun_on(open_sto
         removed.append(options)
         return await remove(handle, **options)
 
-    monkeypatch.setattr(writes, "upsert", slow)
+    monkeypatch.setattr(writes, "merge", slow)
     monkeypatch.setattr(indexes, "optimize", removes)
     change = asyncio.create_task(writer.context().upsert("user", "new", id="kept", key="id"))
     await begun

@@ -8,7 +8,7 @@ import pytest
 
 from lance_context_core import ContextStore, Message
 from lance_context_core.errors import InternalError
-from lance_context_core.storage.lance import manifests, probe, writes
+from lance_context_core.storage.lance import manifests, probe
 
 CONSTRAINTS = Path(__file__).parents[4] / "constraints.txt"
 
@@ -36,8 +36,8 @@ def test_one_that_does_what_is_relied_on_is_used_and_tried_once(tmp_path, monkey
     ("module", "name", "other", "step"),
     [
         (manifests, "_MAGIC", b"ELSE", "write manifests of the known layout"),
-        (writes, "SUCCEEDS", "true", "replace rows by their revisions"),
-        (writes, "SUCCEEDS", "no_such_column", "replace rows by their revisions"),
+        (probe, "SUCCEEDS", "true", "replace rows by their revisions"),
+        (probe, "SUCCEEDS", "no_such_column", "replace rows by their revisions"),
         (probe, "is_division_by_zero", lambda _: False, "refuse a merge of rows"),
         (manifests, "_NEWEST", 2**63, "write manifests of the known layout"),
     ],
