@@ -83,7 +83,8 @@ class OptimisticTransaction:
         self._observed = observed if observed is not None and observed.view is not None else None
         self._keeps_states = keeps_states and access.spec.tells_versions
         self._beneath: tuple[object, list[Row]] | None = None
-        self._asked: frozenset[str] = frozenset()
+        self._asked: frozenset[str] | None = None
+        """The keys that were looked for since the last try; None if nothing was."""
         self._there: dict[str, Row] = {}
 
     async def find(self, where: str | None, *, columns: Sequence[str]) -> list[Row]:
@@ -116,18 +117,19 @@ class OptimisticTransaction:
         """What there is of these keys."""
         if self._observed is not None:
             await self._access.follow(lambda: self._look_beside(keys))
-        elif not self._asked.issuperset(keys):
+        elif self._asked is None or not self._asked.issuperset(keys):
             await self.find(in_list(KEY, keys), columns=_COLUMNS)
         return self._there
 
     async def _look_beside(self, keys: Collection[str]) -> None:
         """Know what there is of these keys beside the rows that were observed, at the same moment."""
         await self._find(None, _COLUMNS)
-        if others := frozenset(keys) - self._asked:
+        asked = self._asked or frozenset()
+        if others := frozenset(keys) - asked:
             where = in_list(KEY, others)
             rows = await self._look_up(self.view.of(others), where, _COLUMNS)
             self._there |= {row[KEY]: row for row in rows}
-            self._asked |= others
+            self._asked = asked | others
 
     async def commit(
         self,
@@ -145,7 +147,7 @@ class OptimisticTransaction:
         if size_of(new) > self._most_bytes:
             raise UnfitError
         before, keys = self.view, {*watched, *(one.key for one in new)}
-        self._asked = frozenset()
+        self._asked = None
 
         def decide(view: View) -> Sequence[New] | None:
             is_same = view is before or (

@@ -152,6 +152,8 @@ async def exchange(
     if gone:
         old = await handle.query().where(writes.with_revisions(gone.items())).to_arrow()
         parts.insert(0, writes.conformed(_hidden(old, mark), schema))
+    if not parts:
+        return True
     data = pa.concat_tables(parts)
     done = await writes.merge(
         handle, data, adds=rows is not None, over=EVERYTHING, on=[KEY, "revision"]

@@ -83,15 +83,15 @@ def test_a_writer_that_was_killed_leaves_nothing_that_is_seen_and_the_sweep_take
     store, clock, monkeypatch
 ):
     content = noise(2, 3 * MIB)
-    insert = Table.insert_absent
+    write = Table.write
 
-    async def cut_short(self, rows):
-        if rows[0]["kind"] == "blob":
+    async def cut_short(self, batch):
+        if any(row["kind"] == "blob" for row in batch.rows):
             raise RuntimeError("killed")
-        return await insert(self, rows)
+        return await write(self, batch)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Table, "insert_absent", cut_short)
+        patched.setattr(Table, "write", cut_short)
         with pytest.raises(RuntimeError, match="killed"):
             store.blobs.put(content)
     assert store.blobs.list() == []

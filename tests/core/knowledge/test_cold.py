@@ -11,6 +11,7 @@ from core.knowledge.living import OSLO, Scripted, aloud, day, everything, facts,
 from lance_context_core import ContextStore, Message, NotFoundError
 from lance_context_core.settings import VersionRetention
 from lance_context_core.storage.table import Table
+from lance_context_core.storage.write_batch import Mode
 
 NOT_KEPT = VersionRetention(all_for=timedelta(0), hourly_for=timedelta(0), daily_for=timedelta(0))
 
@@ -103,9 +104,9 @@ def test_killed_while_it_is_put_away_it_is_there_once_and_the_next_does_it(
 ):
     memory.add([OSLO, KEEN], session_id="s")
     known = traced(store)
-    at, dead = ("insert_absent", "cold") if step == "put there" else ("write_if", "records")
+    at, dead = (_inserts, "cold") if step == "put there" else (_removes_what_was_seen, "records")
     with monkeypatch.context() as patch:
-        _dies(patch, at, dead, only_removals=True)
+        _dies(patch, at, dead)
         with pytest.raises(RuntimeError, match="killed"):
             memory.archive("s")
     assert texts(store) == [] == facts(store)
@@ -124,7 +125,7 @@ def test_killed_while_it_comes_back_it_is_there_once_and_the_next_does_it(
     memory.add([OSLO, KEEN], session_id="s")
     known, made = traced(store), everything(store)
     memory.archive("s")
-    at, dead = ("upsert", "records") if step == "put here" else ("delete", "cold")
+    at, dead = (_upserts, "records") if step == "put here" else (_deletes, "cold")
     with monkeypatch.context() as patch:
         _dies(patch, at, dead)
         job = memory.jobs.list(kind="archive")[0]
@@ -138,16 +139,32 @@ def test_killed_while_it_comes_back_it_is_there_once_and_the_next_does_it(
     assert rows(store)["cold"] == 0
 
 
-def _dies(patch, verb, table, *, only_removals=False):
-    """Let a verb of a table raise before it does anything."""
-    real = getattr(Table, verb)
+def _inserts(batch):
+    return batch.mode is Mode.INSERT
 
-    async def dead(self, rows, *more, **named):
-        if self.name == table and not (only_removals and verb == "write_if" and rows):
+
+def _upserts(batch):
+    return batch.mode is Mode.UPSERT and batch.expect is None
+
+
+def _deletes(batch):
+    return batch.where is not None
+
+
+def _removes_what_was_seen(batch):
+    return batch.expect is not None and not batch.rows
+
+
+def _dies(patch, at, table):
+    """Let a table raise before it does anything, at batches of that kind."""
+    real = Table.write
+
+    async def dead(self, batch):
+        if self.name == table and at(batch):
             raise RuntimeError("killed")
-        return await real(self, rows, *more, **named)
+        return await real(self, batch)
 
-    patch.setattr(Table, verb, dead)
+    patch.setattr(Table, "write", dead)
 
 
 def test_a_turn_of_it_is_erased_from_every_file_and_the_rest_comes_back(tmp_path, clock):
@@ -186,7 +203,7 @@ def test_all_that_somebody_has_goes_with_what_is_archived(tmp_path, clock):
 def test_what_goes_while_another_puts_it_away_is_nowhere_afterwards(
     tmp_path, clock, monkeypatch, gone
 ):
-    real, others = Table.insert_absent, []
+    real, others = Table.write, []
 
     def take_away():
         with opened(tmp_path, clock) as other:
@@ -195,19 +212,19 @@ def test_what_goes_while_another_puts_it_away_is_nowhere_afterwards(
             else:
                 other.history.clear("", session_id="s")
 
-    async def late(self, rows):
-        if self.name == "cold" and not others:
+    async def late(self, batch):
+        if self.name == "cold" and _inserts(batch) and not others:
             others.append(Thread(target=take_away))
             others[0].start()
             await asyncio.to_thread(others[0].join, 1)
-        return await real(self, rows)
+        return await real(self, batch)
 
     with opened(tmp_path, clock) as store:
         store.history.append("", Message.user("Left in another session"), session_id="t")
         store.knowledge.add(
             [said("I live in Xanaduvia.", day(2024))], session_id="s", infer="never"
         )
-        monkeypatch.setattr(Table, "insert_absent", late)
+        monkeypatch.setattr(Table, "write", late)
         store.knowledge.archive("s")
         others[0].join()
         assert texts(store) == [] == facts(store)

@@ -28,6 +28,7 @@ from lance_context_core.storage.lance import committer
 from lance_context_core.storage.lance.fragments import FragmentPolicy
 from lance_context_core.storage.names import next_revision
 from lance_context_core.storage.table import Table
+from lance_context_core.storage.write_batch import Mode, WriteBatch
 
 pytestmark = pytest.mark.usefixtures("each_write_commits")
 
@@ -547,7 +548,7 @@ async def test_a_claim_that_the_first_stores_kept_ends_by_its_time(open_store, c
     ours, other = (Claims(open_store()._resources.database, clock) for _ in range(2))
     row = (await other.take("t")).row
     old = {**row, "holder": "elsewhere:7:abc", "revision": next_revision(row["revision"])}
-    await other._table.upsert_of_store([old])
+    await other._table.write(WriteBatch([old], Mode.UPSERT))
     assert (await ours.logs())["t"].held_by == "elsewhere:7:abc"
     assert await ours.take("t") is None
     clock.advance(seconds=CLAIM.total_seconds())
@@ -560,7 +561,7 @@ async def test_a_claim_whose_return_failed_is_free_for_its_holder_and_for_nobody
     ours, other = (Claims(open_store()._resources.database, clock) for _ in range(2))
     claim = await ours.take("t")
     with monkeypatch.context() as away:
-        away.setattr(Table, "upsert_of_store", failing)
+        away.setattr(Table, "write", failing)
         with pytest.raises(StorageError):
             await ours.give_back(claim, did={})
     assert (await ours.logs())["t"].held_by is None

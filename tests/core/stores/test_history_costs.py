@@ -106,16 +106,18 @@ async def test_a_verb_is_one_transaction_of_the_log(tmp_path, slow, verb, is_flu
 
 @pytest.mark.parametrize("is_flushed", [False, True])
 async def test_replace_takes_what_others_keep_saying_meanwhile(tmp_path, monkeypatch, is_flushed):
-    real, late = Table.exchange_all, []
+    real, late = Table.write, []
 
-    async def overtaken(self, rows, **options):
+    async def overtaken(self, batch):
+        if batch.where is None or not batch.rows:
+            return await real(self, batch)
         late.append(id := f"late {len(late)}")
         answer = Message(role="assistant", parts=(TextPart(text=id),), id=f"answer to {id}")
         await store.history.append_many("a", [said(id, id), answer], **HERE)
-        return await real(self, rows, **options)
+        return await real(self, batch)
 
     async with warm(tmp_path, is_flushed=is_flushed) as store:
-        monkeypatch.setattr(Table, "exchange_all", overtaken)
+        monkeypatch.setattr(Table, "write", overtaken)
         for n in range(2):
             await store.history.replace(
                 "a", [said("new", f"new {n}")], **HERE, filter={"role": "user"}

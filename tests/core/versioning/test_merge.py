@@ -492,7 +492,7 @@ async def test_a_merge_that_was_cut_short_may_be_repeated(
         await child.vectors("v").add([Document(id="d", text="d", embedding=AXES[0])])
         is_cut = False
         with monkeypatch.context() as patch:
-            for owner, what in ((Table, "apply"), (branches, "fork"), (branches, "drop")):
+            for owner, what in ((Table, "write"), (branches, "fork"), (branches, "drop")):
                 patch.setattr(owner, what, counted(getattr(owner, what)))
             try:
                 await target.merge(f"child{n_steps}", policy=chosen)
@@ -516,15 +516,15 @@ async def test_others_may_write_meanwhile(open_store, monkeypatch, clock):
     branch = await store.create_branch("b")
     await put(branch, a="theirs", b=None, c="theirs", n="theirs", d="theirs")
     clock.advance(seconds=1)
-    apply, interfered = Table.apply, []
+    write, interfered = Table.write, []
 
-    async def interrupted(self, changes):
+    async def interrupted(self, batch):
         if self.name == "records" and not interfered:
             interfered.append(True)
             await put(other, a="late", b="late", own="late", n="late")
-        return await apply(self, changes)
+        return await write(self, batch)
 
-    monkeypatch.setattr(Table, "apply", interrupted)
+    monkeypatch.setattr(Table, "write", interrupted)
     report = await store.merge("b")
     assert interfered
     assert await held(store) == {
