@@ -43,7 +43,6 @@ WITHOUT_TEXTS = {
         "_FUNCTION_WORDS": "words of ours, made at import",
     },
     "lance_context_core/documents/writing.py": {"NOTHING": "nothing, for ever"},
-    "lance_context_core/storage/optimistic.py": {"_NO_ROW": "nothing, for ever"},
     "packages/lance-context-opentelemetry/lance_context_opentelemetry/telemetry.py": {
         "_replaced": "our own functions"
     },

@@ -6,6 +6,7 @@ import pytest
 
 from lance_context_core import AsyncContextStore, Message
 from lance_context_core.storage.sql import equals, is_present
+from lance_context_core.storage.write_batch import WriteBatch
 
 
 @pytest.fixture
@@ -96,7 +97,7 @@ async def as_earlier_releases(store, behind, before):
     table = store._resources.records
     keys = {row["id"]: row["key"] for row in (await rows(store)).values()}
     for id in behind:
-        await table.update(equals("id", id), {"previous_key": keys[before]})
+        await table.write(WriteBatch(where=equals("id", id), values={"previous_key": keys[before]}))
 
 
 @pytest.mark.parametrize("is_flushed", [True, False], ids=["each flushed", "all at once"])

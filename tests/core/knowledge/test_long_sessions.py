@@ -11,6 +11,7 @@ from lance_context_core._loop import block_on
 from lance_context_core.knowledge import ModelSummariser, SpokenTurn, Summary
 from lance_context_core.storage import sql
 from lance_context_core.storage.table import Table
+from lance_context_core.storage.write_batch import WriteBatch
 
 LATE = "I like the tea of late autumn with some bread."
 
@@ -76,7 +77,8 @@ def test_an_add_counts_no_session_and_asks_for_no_fact_by_its_metadata(memory, m
 def test_a_fact_that_an_older_release_has_written_is_found_by_the_next_of_its_slot(store, memory):
     memory.add([OSLO], session_id="s1", user_id="ada")
     records = store.aio._resources.records
-    block_on(records.update(sql.equals("kind", "fact"), {"external_id": None}))
+    where = sql.equals("kind", "fact")
+    block_on(records.write(WriteBatch(where=where, values={"external_id": None})))
     memory.add([BERGEN], session_id="s2", user_id="ada")
     assert [one.text for one in memory.list(user_id="ada")] == [BERGEN["content"]]
     unnamed = sql.all_of([sql.equals("kind", "fact"), sql.is_absent("external_id")])

@@ -11,6 +11,7 @@ from lance_context_core import ContextStore, Message
 from lance_context_core._loop import block_on
 from lance_context_core.settings import SearchCache, SearchOptions
 from lance_context_core.storage.sql import equals
+from lance_context_core.storage.write_batch import WriteBatch
 
 SPAWN = multiprocessing.get_context("spawn")
 
@@ -135,7 +136,7 @@ def test_the_links_that_an_earlier_release_stored_do_not_count(tmp_path, by_one)
         # As two workers in turn stored them.
         for number in range(2, len(TURNS)):
             before = {"previous_key": keys[f"m{number - 2}"]}
-            block_on(table.update(equals("id", f"m{number}"), before))
+            block_on(table.write(WriteBatch(where=equals("id", f"m{number}"), values=before)))
         found = [ranks(store)]
         with opened(tmp_path / "two") as later:
             found.append(ranks(later))
