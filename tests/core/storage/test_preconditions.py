@@ -54,7 +54,7 @@ def between(request, monkeypatch):
     if request.param == "transaction":  # In which it looks, and writes what it can tell of that.
         return partial(before, monkeypatch, Sighted, "write")
     monkeypatch.setattr(optimistic, "_FEW_ROWS", 0)
-    return partial(before, monkeypatch, OptimisticTransaction, "write")
+    return partial(before, monkeypatch, OptimisticTransaction, "commit")
 
 
 @pytest.mark.parametrize(

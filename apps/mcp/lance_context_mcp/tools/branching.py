@@ -85,7 +85,7 @@ TOOLS = (
     Tool(
         name="compare_branch",
         title="Compare a branch",
-        description="Show what a branch has otherwise than the memory as it is now.",
+        description="Compare a branch with the memory: what it has that differs.",
         effect=Effect.READS,
         arguments={"name": _NAME},
         required=("name",),

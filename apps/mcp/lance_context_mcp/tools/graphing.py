@@ -131,7 +131,7 @@ TOOLS = (
         name="create_relations",
         title="Create Relations",
         description=(
-            "Create multiple new relations between entities in the knowledge graph. "
+            "Create or add multiple new relations between entities in the knowledge graph. "
             "Relations should be in active voice"
         ),
         effect=Effect.ADDS,

@@ -117,7 +117,8 @@ TOOLS = (
         name="add_document",
         title="Add a document",
         description=(
-            "Keep a text as a document, whose passages recall finds. The same text is kept once."
+            "Add, import or keep a file, page, article or other long text as a document that recall "
+            "finds and quotes. The same text is kept once."
         ),
         effect=Effect.ADDS,
         arguments={

@@ -162,16 +162,17 @@ TOOLS = (
         name="remember",
         title="Remember",
         description=(
-            "Keep one fact, preference or decision, with names rather than 'he' or 'that'. The same "
-            "text again updates the one that is there."
+            "Remember, note or save one fact, preference or decision to keep in mind; also if the "
+            "user says don't forget. Write names rather than 'he' or 'that'. The same text again "
+            "updates the stored memory."
         ),
         effect=Effect.ADDS,
         arguments={
-            "text": text("What to remember.", minLength=1, maxLength=100_000, pattern=VISIBLE),
+            "text": text("The sentence.", minLength=1, maxLength=100_000, pattern=VISIBLE),
             "session_id": text("The conversation it is from.", minLength=1),
             "metadata": _METADATA,
-            "expires_in_days": whole("", minimum=1, maximum=36_500),
-            "expires_at": text("Or a moment (ISO 8601)."),
+            "expires_in_days": whole("Days to keep it for.", minimum=1, maximum=36_500),
+            "expires_at": text("Or keep it until this moment (ISO 8601)."),
             "branch": BRANCH,
         },
         required=("text",),
@@ -183,7 +184,10 @@ TOOLS = (
     Tool(
         name="get",
         title="Get",
-        description="Read all of a memory, message, fact, document or entity.",
+        description=(
+            "Read, open or show the full text of a memory, message, fact, document or entity by its "
+            "id; read on after a cut."
+        ),
         effect=Effect.READS,
         arguments={
             "id": _ID,
@@ -198,7 +202,10 @@ TOOLS = (
     Tool(
         name="update",
         title="Update",
-        description="Correct a memory, fact or document; its id stays.",
+        description=(
+            "Correct, fix, replace or change a memory, fact or document that is wrong or has changed; "
+            "its id stays."
+        ),
         effect=Effect.REMOVES,
         arguments={
             "id": _ID,
@@ -213,7 +220,10 @@ TOOLS = (
     Tool(
         name="forget",
         title="Forget",
-        description="Forget memories, messages, facts or documents. No search finds them any more.",
+        description=(
+            "Forget, delete, remove or erase memories, messages, facts or documents: recall no longer "
+            "finds them."
+        ),
         effect=Effect.REMOVES,
         arguments={
             "ids": each(
