@@ -3,6 +3,7 @@
 #   make check    three minutes to a verdict: lint, types, rules and the tests that need nothing
 #   make test     runs every check that CI runs
 #   make proofs   runs what takes long: properties at length, kills, the soak
+#   make site     makes the site of the documentation, in build/site, and checks it
 #   make mutants  breaks 200 lines of the storage, one at a time, and prints what no test noticed
 
 PYTHON ?= python3
@@ -18,7 +19,7 @@ WORKERS = $$(($(PROCESSORS) + 1))
 # Where tests note what they took.
 NOTES := $(CURDIR)/.slowest.jsonl
 
-.PHONY: demo check test proofs mutants slow rules imported lint reference types unit environments adapters matrix wheel interpreters soak bench clean
+.PHONY: demo check test proofs mutants slow rules imported lint reference types unit environments adapters matrix wheel interpreters soak bench site clean
 
 demo: $(VENV)/demo
 	$(RUN) examples/quickstart.py --store memory
@@ -105,6 +106,18 @@ bench: $(VENV)/ready
 	$(RUN) -m benchmarks $(ARGS)
 	$(if $(ARGS),,$(RUN) -m benchmarks.field --output docs/evidence/field.md)
 	$(if $(ARGS),,$(RUN) -m benchmarks.scale)
+
+# A link or an anchor that leads nowhere is a warning, and each warning fails it.
+site: .venvs/site/ready
+	rm -rf build/site
+	.venvs/site/bin/python -m sphinx --builder html --fail-on-warning --keep-going --nitpicky --quiet --doctree-dir build/doctrees --conf-dir docs/site . build/site
+	.venvs/site/bin/python docs/site/check.py build/site
+
+.venvs/site/ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv --clear .venvs/site
+	.venvs/site/bin/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
+	.venvs/site/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --group site
+	touch $@
 
 $(VENV)/demo: $(VENV)/made
 	$(INSTALL) -e ".[local,images,documents]" -e apps/cli -e apps/inspector --group demo
