@@ -313,7 +313,7 @@ def _of_numbers(sign: str, work: Callable[[Any, Any], Any]) -> Callable[[Any, An
             )
         try:
             return work(one, other)
-        except (ZeroDivisionError, OverflowError) as error:
+        except (ZeroDivisionError, OverflowError, ValueError) as error:
             raise InvalidRequestError(
                 f"query has {shown(one)} {sign} {shown(other)}: {error}"
             ) from error
