@@ -236,6 +236,11 @@ def _compared(holds: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool | 
                 return bool(holds(one, other))
         if _is_number(one) and _is_number(other):
             return bool(holds(one, other))
+        if isinstance(one, list) and isinstance(other, list):
+            raise InvalidRequestError(
+                f"query orders {shown(one)} and {shown(other)}, which is not supported: "
+                "compare lists with = or IN"
+            )
         return None
 
     return of

@@ -288,6 +288,7 @@ REFUSED = {
     "MATCH (a) RETURN a.name * 2": "give numbers",
     "MATCH (a) RETURN 1 / 0": "division",
     "MATCH (a) RETURN 5.0 % 0.0": "5.0 % 0.0",
+    "MATCH (a) WHERE [1, 2] < [1, 3] RETURN a": "compare lists with = or IN",
     "MATCH (a) RETURN a.name[0]": r"\[…\]",
     "MATCH (a) WHERE a.recorded_at > '2020-01-01' RETURN a": "compare a time",
     "MATCH (a) RETURN a.name ^ 2": r"\^",
