@@ -82,7 +82,7 @@ class CommitWrites:
     # Each row for itself
 
     async def _merge(self, batch: WriteBatch) -> BatchResult:
-        """Put rows and delete others, each as far as nobody has changed it since it was read."""
+        """Put rows and delete others: each of them that is still as it was read."""
         n_rows, how = batch.n_rows - len(batch.deletes), _merging(batch)
         if not n_rows and how["removes"] is None:
             return BatchResult()
@@ -100,7 +100,7 @@ class CommitWrites:
     async def _commit_for_store(self, write: Work) -> BatchResult:
         """Commit to a table that serves the store, which has no log and no upkeep.
 
-        Its versions go by their age alone: nobody is kept from removing some meanwhile.
+        Its versions are removed by their age alone, also while this commit is made.
         """
         access = self._access
         handle = await access.opened()
@@ -148,13 +148,15 @@ class CommitWrites:
         async def write(handle: Any) -> BatchResult:
             if isinstance(bulk, SpooledBatch) and batch.mode is Mode.APPEND:
                 (key,) = expect
-                return _if_done(await preconditions.append(handle, at, bulk, key=key))
+                return BatchResult(await preconditions.append(handle, at, bulk, key=key))
             data = await self._data(handle, batch)
             if batch.tail is not None:
-                return _if_done(await preconditions.exchange(handle, at, data, expect, batch.tail))
+                return BatchResult(
+                    await preconditions.exchange(handle, at, data, expect, batch.tail)
+                )
             if not expect.keys() >= {*batch.keys}:
                 return await self._claim(handle, batch, data, expect)
-            return _if_done(await preconditions.write(handle, at, data, batch.deletes, expect))
+            return BatchResult(await preconditions.write(handle, at, data, batch.deletes, expect))
 
         try:
             return await self._access.write("write to", write)
@@ -264,9 +266,8 @@ class CommitWrites:
             there = None if is_all else await writes.there(handle, whole)
             results: list[BatchResult | Exception] = []
             for batch, refusal in zip(batches, refusals, strict=True):
-                lost = frozenset(row[KEY] for row in batch if there is not None).difference(
-                    there or ()
-                )
+                keys = frozenset(row[KEY] for row in batch)
+                lost = frozenset() if there is None else keys - there
                 results.append(refusal or BatchResult(not lost, lost, version=done.version))
             return results
 
@@ -286,8 +287,7 @@ def _merging(batch: WriteBatch) -> dict[str, Any]:
     over = SUCCEEDS if mode in (Mode.UPSERT, Mode.REPLACE) else None
     removes: Clause | None = in_list(KEY, batch.deletes) if batch.deletes else None
     if expect is not None:
-        seen = [expect[key] for key in batch.keys if expect.get(key) is not None]
-        replaced = [revision for revision in seen if revision is not None]
+        replaced = [one for key in batch.keys if (one := expect.get(key)) is not None]
         if mode is not Mode.APPEND:
             over = writes.has_revision(replaced) if replaced else None
         gone = [(key, one) for key in batch.deletes if (one := expect[key]) is not None]
@@ -299,7 +299,3 @@ def _merging(batch: WriteBatch) -> dict[str, Any]:
 
 def _n_put(done: Merged) -> int:
     return done.n_added + done.n_replaced
-
-
-def _if_done(is_done: bool) -> BatchResult:  # noqa: FBT001 - what a commit answers
-    return BatchResult() if is_done else NOT_AS_EXPECTED

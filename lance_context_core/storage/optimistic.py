@@ -265,7 +265,7 @@ def _later(view: View, before: View, where: Clause) -> list[str]:
 
 
 def _until(batch: WriteBatch) -> Clause | None:
-    """The condition of the rows that nobody may add meanwhile, or that go if somebody does."""
+    """The condition of rows that refuse the batch if they are added meanwhile, or that are removed then."""
     return batch.where if batch.tail is None else batch.tail.where
 
 

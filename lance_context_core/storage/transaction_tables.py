@@ -198,7 +198,7 @@ def _told(batch: WriteBatch, done: BatchResult) -> object:
     """What of an answer a caller may go on from."""
     if batch.where is not None and batch.expect is None:
         return done.n_replaced, done.n_removed
-    # Of what is put whatever is there nobody is told.
+    # A put answers nothing about what was there.
     pairs = zip(batch.rows, done.existed, strict=False)
     existed = [one for row, one in pairs if row[put_if.HOW] in (put_if.ADD, put_if.REMOVE)]
     return done.is_done, done.lost, existed

@@ -37,11 +37,11 @@ _LOOK_HOW_FULL_EVERY = 64
 
 _DECIDED_FOLDS = 4
 """How many times as much is folded at once of a table whose writers do not look at its entries: a fold
-costs by the commit, and what waits is laid over nobody's look."""
+costs by the commit, and what waits costs no read."""
 
 
 class WalWrites:
-    """The small writes of one table; those that are none are left to whoever asks."""
+    """The small writes of one table; None is the answer for those that are not small."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class WalWrites:
         self._overtaken = FairLock()
         """Those who were overtaken by others, one after the other."""
         self._policy: JournalPolicy | None = None
-        """What the journal takes; None if nobody has asked, or it takes nothing."""
+        """What the journal takes; None if it was not asked for yet, or it takes nothing."""
 
     async def write(self, batch: WriteBatch) -> BatchResult | None:
         """As `Table.write`; None if it is to be a commit of its own."""
@@ -137,7 +137,7 @@ class WalWrites:
         return merge_on_read.in_order(rows, ids)
 
     def relieve(self, view: View, policy: JournalPolicy) -> None:
-        """Have the journal folded if it is full, or once nobody writes; waits for nothing."""
+        """Have the log flushed if it is full, or once no write comes; waits for nothing."""
         self._folding.relieve_later(view, policy)
 
     # Helpers

@@ -93,7 +93,7 @@ class WriteBatch:
     bulk: SpooledBatch | pa.Table | None = None
     """Rows that are laid aside on disk, or come from another table, instead of `rows`: a commit of its own."""
     keeps_states: bool = True
-    """Whether a version that was told of shows what is replaced here; nobody was told if not."""
+    """Whether some caller knows a version that shows what is replaced here, so that it has to be kept."""
     decide: Decide | None = None
     """What is written is decided in the log's transaction, of what is kept beside its entries."""
 

@@ -342,7 +342,7 @@ class WriteAheadLog(Protocol):
         """Have the store take any log or none for its own; the one that is there is kept elsewhere."""
 
     def faults(self) -> list[str]:
-        """What is wrong with what is kept, in the words of whoever keeps it; empty if nothing is."""
+        """What is wrong with what is kept, in the words of what keeps the log; empty if nothing is."""
 
     def copy_to(self, directory: Path) -> None:
         """Write all of it into a store that is copied to that directory."""

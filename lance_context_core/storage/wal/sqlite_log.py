@@ -24,7 +24,7 @@ LOCK = "journal.lock"
 
 
 _PATIENCE_SECONDS = 600
-"""How long a commit to a table waits for somebody else's, which may bring a million rows."""
+"""How long a commit to a table waits for another one, which may bring a million rows."""
 
 
 @asynccontextmanager

@@ -14,7 +14,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _SHORT_PAUSES_SECONDS = (0.00005, 0.0001, 0.0002)
-"""How long who meets somebody else's write waits at first, in his thread: a small one is over by then,
+"""How long a write waits for another one at first, in its own thread: a small one is over by then,
 and a turn of the loop costs as much."""
 
 _PAUSE_SECONDS = 0.0005
@@ -23,18 +23,18 @@ _LONGEST_PAUSE_OF_A_THREAD_SECONDS = 0.006
 """Longer than on a loop, where others go on meanwhile: many who look often keep the one from working."""
 
 _PATIENCE_SECONDS = 60
-"""How long a write waits for somebody else's."""
+"""How long a write waits for another one."""
 
 
 class Waiting:
-    """Does what somebody else may be at, as soon as he is done."""
+    """Does what only one may do at a time, as soon as the other one is done."""
 
     def __init__(self, path: Path) -> None:
         """Where the journal at `path` is what is waited for."""
         self._path = path
 
     async def insist(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Do `work`, as soon as nobody else is at it; without a wait that would hold up the loop."""
+        """Do `work`, as soon as no other is at it; without a wait that would hold up the loop."""
         # Nothing else here gives way: a caller without a pause, or a hundred, would hold up the loop.
         await steps.may_take(1)
         until, pause = time.monotonic() + _PATIENCE_SECONDS, 0.0
@@ -53,7 +53,7 @@ class Waiting:
 
     @property
     def patience_seconds(self) -> float:
-        """How long a write waits for somebody else's."""
+        """How long a write waits for another one."""
         return _PATIENCE_SECONDS
 
     def at_first(self, work: Callable[[], T]) -> T:
@@ -86,7 +86,7 @@ class Waiting:
 
 
 def retry_busy(work: Callable[[], T], seconds: float) -> T:
-    """Do `work`, in a thread of one's own; raises BusyError if somebody is at it for so long."""
+    """Do `work`, in a thread of one's own; raises BusyError if another one is at it for so long."""
     until, pause = time.monotonic() + seconds, _PAUSE_SECONDS
     while True:
         try:
