@@ -150,11 +150,12 @@ def replace_tail(random, rows):
     status = random.choice(STATUSES)
     matching = [key for key, row in rows.held.items() if row["status"] == status]
     tail = matching[-random.randint(1, 3) :]
-    said = tail[1:] if tail and random.random() < 0.2 else tail
+    # One that lacks the last row is not the end, and one that lacks the first is not all.
+    said = random.choice([matching, tail, tail[:-1], tail[1:]])
     seen = {key: rows.revision(key) for key in said}
-    is_all = random.random() < 0.3
-    is_done = said == (matching[-len(said) :] if said else [])
-    is_done = is_done and (not is_all or len(said) == len(matching))
+    is_all = random.random() < 0.5
+    is_end = matching[len(matching) - len(said) :] == said
+    is_done = is_end and (not is_all or len(said) == len(matching))
     free = [key for key in KEYS if key not in rows.held]
     new = [row_of(random, key) for key in some(random, [*free, *said], least=1)]
     if is_done:
@@ -177,6 +178,7 @@ BATCHES = [
     write_if,
     delete_where,
     update_where,
+    replace_tail,
     replace_tail,
 ]
 
