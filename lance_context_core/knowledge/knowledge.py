@@ -447,7 +447,7 @@ class AsyncKnowledge:
         - `user_id`, `agent_id`: of whom; both narrow the scope.
         - `stale_after`: what was said last so long ago is stale.
 
-        Nothing is written, and no model is called: `REVIEW_RULES` are the rules. Each finding has the
+        Nothing is removed, and no model is called: `REVIEW_RULES` are the rules. Each finding has the
         command that removes it, and each job that brought findings in the one that undoes it. Raises
         InvalidRequestError for a `stale_after` that is no positive timedelta.
         """

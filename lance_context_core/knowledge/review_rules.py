@@ -83,11 +83,6 @@ REVIEW_RULES: tuple[ReviewRule, ...] = (
         finds="Shown, though the end that it states itself has passed.",
     ),
     ReviewRule(
-        name="awaits_maintain",
-        kind="stale",
-        finds="True again since what took its place has expired: `maintain` shows it.",
-    ),
-    ReviewRule(
         name="day_has_passed",
         kind="stale",
         finds="Names a day by the day on which it was said, a week ago or more.",

@@ -18,6 +18,7 @@ from lance_context_core.jobs.types import KIND as JOB
 from lance_context_core.jobs.types import Job, from_record
 from lance_context_core.knowledge import mem0, params, turns
 from lance_context_core.knowledge.evidence_text import Place, quotes, said
+from lance_context_core.knowledge.lapsing import settle
 from lance_context_core.knowledge.review_rules import (
     RULES,
     FindingKind,
@@ -101,8 +102,9 @@ class Review:
 
 
 async def review(spoken: Records, made: Records, stale_after: timedelta) -> Review:
-    """What is wrong with the facts and memories of a view. Nothing is written."""
+    """What is wrong with the facts and memories of a view."""
     check_stale_after(stale_after)
+    await settle(spoken, made)
     facts = await made.read(made.where(_FACTS), columns=WITHOUT_BLOB)
     memories = await spoken.read(spoken.where(_MEMORIES), columns=WITHOUT_BLOB)
     there = {
@@ -110,10 +112,9 @@ async def review(spoken: Records, made: Records, stale_after: timedelta) -> Revi
         for place, one in (await said(spoken, facts)).items()
         if one.retired_at is None or one.retired_reason == turns.ARCHIVED
     }
-    awaiting = await _awaiting(made)
     jobs = await _jobs(made)
     reviewer = _Reviewer(made.now(), stale_after, there, jobs)
-    return await asyncio.to_thread(reviewer.reviewed, facts, memories, awaiting)
+    return await asyncio.to_thread(reviewer.reviewed, facts, memories)
 
 
 def review_export(
@@ -149,28 +150,13 @@ def review_export(
         for (user, agent, run), some in mem0.turns(mem0.read(source)).items()
         for one in some
     ]
-    return _Reviewer(moment, stale_after, {}, {}, is_export=True).reviewed([], memories, [])
+    return _Reviewer(moment, stale_after, {}, {}, is_export=True).reviewed([], memories)
 
 
 def check_stale_after(value: object) -> None:
     """Raise InvalidRequestError unless it is a positive timedelta."""
     if not isinstance(value, timedelta) or value <= timedelta(0):
         raise InvalidRequestError(f"stale_after={shown(value)}: give a timedelta above 0")
-
-
-async def _awaiting(made: Records) -> list[ContextRecord]:
-    """The facts whose successors have expired since the fold."""
-    past = made.own(_FACTS, sql.at_or_before("expires_at", made.now()), sql.is_absent("retired_at"))
-    gone = {one.id for one in await made.read(past, columns=WITHOUT_BLOB)}
-    if not gone:
-        return []
-    replaced = made.where(
-        _FACTS,
-        sql.in_list("superseded_by_id", sorted(gone)),
-        sql.is_absent("retired_at"),
-        include_retired=True,
-    )
-    return await made.read(replaced, columns=WITHOUT_BLOB)
 
 
 async def _jobs(made: Records) -> dict[str, Job]:
@@ -195,12 +181,7 @@ class _Reviewer:
     is_export: bool = False
     found: list[ReviewFinding] = field(default_factory=list)
 
-    def reviewed(
-        self,
-        facts: Sequence[ContextRecord],
-        memories: Sequence[ContextRecord],
-        awaiting: Sequence[ContextRecord],
-    ) -> Review:
+    def reviewed(self, facts: Sequence[ContextRecord], memories: Sequence[ContextRecord]) -> Review:
         """All findings, each record with one of each kind at most."""
         for one in facts:
             self._unproven(one)
@@ -208,9 +189,6 @@ class _Reviewer:
         for one in ordered:
             self._alone(one)
         self._compare(ordered)
-        for one in awaiting:
-            told = ("lance-ctx maintain", "store.maintain()")
-            self._add("awaits_maintain", [one], told=told)
         self.found.sort(key=lambda one: _KINDS.index(one.kind))
         return Review(
             findings=tuple(self.found),
@@ -306,11 +284,9 @@ class _Reviewer:
 
     # What is told
 
-    def _add(
-        self, rule: str, records: Sequence[ContextRecord], *, told: tuple[str, str] | None = None
-    ) -> None:
+    def _add(self, rule: str, records: Sequence[ContextRecord]) -> None:
         first = records[0]
-        command, call = told or self._removing(first)
+        command, call = self._removing(first)
         finding = ReviewFinding(
             kind=RULES[rule].kind,
             rule=rule,
