@@ -132,15 +132,6 @@ def claimed(tasks: Sequence[Task], where: str) -> Sequence[Task]:
     return tasks
 
 
-def _waiting(wait: timedelta) -> float:
-    """How long a claim waits, in seconds."""
-    if not isinstance(wait, timedelta) or not timedelta() <= wait <= _LONGEST:
-        raise InvalidRequestError(
-            f"wait={shown(wait)}: give a timedelta from 0 to {_LONGEST.days} days, or None"
-        )
-    return wait.total_seconds()
-
-
 def status_of(status: str) -> TaskStatus:
     """A status by its word."""
     return check_word(status, TaskStatus, "status")
@@ -153,11 +144,16 @@ def attempt_of(attempt: int | None) -> int | None:
 
 def lease_of(lease: timedelta) -> timedelta:
     """For how long a task is claimed."""
-    if not isinstance(lease, timedelta) or not _SHORTEST <= lease <= _LONGEST:
+    return _duration(lease, "lease", least=_SHORTEST)
+
+
+def _duration(value: timedelta, where: str, *, least: timedelta = timedelta()) -> timedelta:
+    if not isinstance(value, timedelta) or not least <= value <= _LONGEST:
         raise InvalidRequestError(
-            f"lease={shown(lease)}: give a timedelta of 0.1 seconds to 30 days"
+            f"{where}={shown(value)}: give a timedelta of {least.total_seconds():g} seconds to "
+            f"{_LONGEST.days} days"
         )
-    return lease
+    return value
 
 
 T = TypeVar("T")
@@ -283,8 +279,9 @@ class AsyncTaskBoard:
         """Add a task, as a subtask of `parent_id` if that is given.
 
         It is blocked while a task of `depends_on`, or something that its parents depend on, is not
-        done, and until it is `due`. The `payload` is for its worker, as JSON. Raises InvalidRequestError for a blank title, an id that is taken, and a circle, which
-        it names; NotFoundError for a task that is not there.
+        done, and until it is `due`. The `payload` is for its worker, as JSON. Raises InvalidRequestError
+        for a blank title, an id that is taken, and a circle, which it names; NotFoundError for a task
+        that is not there.
         """
         one = checked_task(
             title,
@@ -327,7 +324,7 @@ class AsyncTaskBoard:
         progress whose process has ended, or whose worker was not heard of for its `lease`, is ready
         again. See `heartbeat`.
         """
-        until = None if wait is None else time.monotonic() + _waiting(wait)
+        until = None if wait is None else time.monotonic() + _duration(wait, "wait").total_seconds()
         pause = _SHORTEST_PAUSE_SECONDS
         while True:
             tasks = await self.claim_many(worker, limit=1, lease=lease)

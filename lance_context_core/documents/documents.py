@@ -2,7 +2,8 @@
 
 import asyncio
 import builtins
-from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence, Sized
 from pathlib import Path
 from typing import Any, Literal, Unpack
 
@@ -14,7 +15,7 @@ from lance_context_core._util.checks import check_count, check_json_object, chec
 from lance_context_core.blobs.blobs import AsyncBlobs
 from lance_context_core.codecs import sources
 from lance_context_core.codecs.sources import CHUNK
-from lance_context_core.documents import loading, paging
+from lance_context_core.documents import loading
 from lance_context_core.documents.adding import Adding, owner_of
 from lance_context_core.documents.loading import DEFAULTS, DocumentSource, ReadingArguments
 from lance_context_core.documents.scoped import (
@@ -38,7 +39,7 @@ from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import CHUNK_FIELDS, FilterLike
 from lance_context_core.scope import SCOPE_PARTS
 from lance_context_core.search import query as searching
-from lance_context_core.search.options import SearchArguments
+from lance_context_core.search.options import AS_USUAL, SearchArguments
 from lance_context_core.storage import sql
 from lance_context_core.storage.database import DOCUMENTS_TABLE
 from lance_context_core.types import (
@@ -56,6 +57,9 @@ from lance_context_core.types import (
 from lance_context_core.versioning.locations import Whole
 
 _NO_MORE: Any = object()
+
+_FURTHER = 4
+"""By how much more is asked for where a document has taken too much of an answer."""
 
 
 @handle
@@ -256,7 +260,7 @@ class AsyncDocuments:
             asked: SearchArguments = {**arguments, "limit": limit}
             return await searching.search(searched, query, **asked)
 
-        return await paging.page(best, arguments, offset=offset, per_document=per_document)
+        return await _page(best, arguments, offset=offset, per_document=per_document)
 
     async def around(
         self,
@@ -411,3 +415,44 @@ def _called(source: object) -> str:
     if isinstance(source, bytes | bytearray | memoryview):
         return "untitled"
     return str(getattr(source, "name", source))
+
+
+# Pages of an answer, and a share of it for each document
+
+
+async def _page(
+    best: Callable[[int], Awaitable[builtins.list[SearchHit[DocumentChunk]]]],
+    arguments: Mapping[str, Any],
+    *,
+    offset: int,
+    per_document: int | None,
+) -> builtins.list[SearchHit[DocumentChunk]]:
+    """`limit` of the `best` behind the first `offset`, no more than so many of one document."""
+    limit = arguments.get("limit", searching.DEFAULTS["limit"])
+    check_count(offset, "offset", least=0)
+    if per_document is not None:
+        check_count(per_document, "per_document")
+    if not offset and per_document is None:
+        return await best(limit)
+    end = offset + check_count(limit, "limit", least=0)
+    if per_document is None or not limit:
+        return (await best(end if limit else 0))[offset:]
+    wanted = max(end, AS_USUAL.n_candidates)
+    while True:
+        hits = await best(wanted)
+        kept = _first_of_each(hits, per_document)
+        if len(kept) >= end or len(hits) < wanted:
+            return kept[offset:end]
+        wanted *= _FURTHER
+
+
+def _first_of_each(
+    hits: Sequence[SearchHit[DocumentChunk]], n: int
+) -> builtins.list[SearchHit[DocumentChunk]]:
+    """The hits in their order, the first `n` of each document."""
+    seen, kept = Counter[str](), builtins.list[SearchHit[DocumentChunk]]()
+    for one in hits:
+        if seen[one.record.document_id] < n:
+            seen[one.record.document_id] += 1
+            kept.append(one)
+    return kept

@@ -33,7 +33,10 @@ def forget(call: Call, id: str, yes: bool) -> None:
     confirm("Forget it?", is_sure=yes)
     if record is None:
         store.knowledge.delete(id)
-    call.output.fields({"forgotten": record is None or context.forget(id=id)})
+        is_forgotten = True
+    else:
+        is_forgotten = context.forget(id=id)
+    call.output.fields({"forgotten": is_forgotten})
 
 
 @click.command
