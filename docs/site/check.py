@@ -34,6 +34,11 @@ SEARCHES = {
     "token budget": "docs/window",
     "knowledge graph": "docs/graph",
     "audit log": "docs/audit",
+    "checkpointer lancedb": "docs/langchain",
+    "langgraph store semantic search": "docs/langchain",
+    "llamaindex memory persist": "docs/llama_index",
+    "agentscope session service redis alternative": "docs/agentscope",
+    "erase user data vector store": "docs/erasure",
 }
 """What a reader types, and the page that is meant."""
 
