@@ -122,6 +122,10 @@ FACTS = {
         "MATCH (a:q) WHERE NOT (a.age = 1 AND false) RETURN a.id",
         [["lone"]],
     ),
+    "lists that may be equal": (
+        "MATCH (a:q) RETURN [1, null] = [1, null] AS a, [1, null] = [2, null] AS b",
+        [[None, False]],
+    ),
     "in a list with null": (
         "MATCH (a:q) RETURN 1 IN [1, null] AS a, 2 IN [1, null] AS b",
         [[True, None]],
