@@ -98,14 +98,17 @@ class Walk:
         return {"out": _ENDS[:1], "in": _ENDS[1:], "both": _ENDS}[self.direction]
 
     def onward(
-        self, row: Row, seen: Collection[int] | Mapping[int, Any]
+        self, source: int, target: int, seen: Collection[int] | Mapping[int, Any]
     ) -> Iterator[tuple[int, int]]:
-        """From which of the seen nodes a relation leads to which other one."""
-        source, target = row["source_node"], row["target_node"]
+        """From which of the seen nodes a relation of these two leads to which other one."""
         if self.direction != "in" and source in seen:
             yield source, target
         if self.direction != "out" and target in seen:
             yield target, source
+
+
+def _ends_of(row: Row) -> tuple[int, int]:
+    return row["source_node"], row["target_node"]
 
 
 async def neighbours(
@@ -114,53 +117,25 @@ async def neighbours(
     """What is reached from these nodes in so many steps, the nearest first; `near` is the graph in memory."""
     check_count(depth, "depth", least=0)
     check_count(limit, "limit")
-    if near is not None:
-        return await _neighbours_in(near, walk, starts, depth=depth, limit=limit)
     known = dict.fromkeys([*starts][:limit])
-    kept: dict[int, Row] = {}
-    is_cut = len(starts) > limit
-    frontier, n_left = list(known), limit * RELATIONS_AN_ENTITY
-    while frontier and depth > 0:
-        depth -= 1
-        found = await walk.step(frontier, columns=COLUMNS, limit=n_left + 1)
-        is_cut = is_cut or len(found) > n_left
-        behind, frontier = set(known), []
-        for row in found[:n_left]:
-            kept.setdefault(row["_rowid"], row)
-            for _, node in walk.onward(row, behind):
-                if node in known:
-                    continue
-                if len(known) == limit:
-                    is_cut = True
-                    continue
-                known[node] = None
-                frontier.append(node)
-        n_left = limit * RELATIONS_AN_ENTITY - len(kept)
-    entities = await walk.graph.entities(known, walk.moment)
-    return await between(entities, known, kept.values(), is_cut=is_cut)
-
-
-async def _neighbours_in(
-    near: Adjacency, walk: Walk, starts: Collection[int], *, depth: int, limit: int
-) -> SubGraph:
-    known = dict.fromkeys([*starts][:limit])
-    is_cut, is_forth, is_back = len(starts) > limit, walk.direction != "in", walk.direction != "out"
-    kept: dict[int, Link] = {}
-    most = limit * RELATIONS_AN_ENTITY
+    is_cut, most = len(starts) > limit, limit * RELATIONS_AN_ENTITY
+    kept, rows = dict[int, Link](), dict[int, Row]()
     frontier = list(known)
     while frontier and depth > 0:
         depth -= 1
         n_left = most - len(kept)
-        found = near.step(frontier, walk.direction, walk.types, walk.moment, n_left + 1)
+        if near is not None:
+            found = near.step(frontier, walk.direction, walk.types, walk.moment, n_left + 1)
+        else:
+            read = await walk.step(frontier, columns=COLUMNS, limit=n_left + 1)
+            found = [(*_ends_of(row), row["_rowid"]) for row in read]
+            rows |= {row["_rowid"]: row for row in read}
         is_cut = is_cut or len(found) > n_left
         behind, frontier = set(known), []
         for link in found[:n_left]:
             source, target, number = link
             kept.setdefault(number, link)
-            onward = [target] if is_forth and source in behind else []
-            if is_back and target in behind:
-                onward.append(source)
-            for node in onward:
+            for _, node in walk.onward(source, target, behind):
                 if node in known:
                     continue
                 if len(known) == limit:
@@ -168,6 +143,9 @@ async def _neighbours_in(
                     continue
                 known[node] = None
                 frontier.append(node)
+    if near is None:
+        there = await walk.graph.entities(known, walk.moment)
+        return await between(there, known, [rows[number] for number in kept], is_cut=is_cut)
     await steps.may_take(1)
     entities = near.entities_of(known, walk.moment)
     inner = [link for link in kept.values() if link[0] in entities and link[1] in entities]
@@ -216,7 +194,7 @@ class _Side:
         found = await self.walk.every(self.frontier, columns=[KEY], limit=limit)
         behind, self.frontier = set(self.frontier), []
         for row in found:
-            for source, node in self.walk.onward(row, behind):
+            for source, node in self.walk.onward(*_ends_of(row), behind):
                 if node not in self.before:
                     self.before[node] = source, row[KEY]
                     self.frontier.append(node)
@@ -310,7 +288,7 @@ class _Adjacent:
             self.known |= {one: [] for one in asked}
             for row in await self.walk.every(asked, columns=[KEY, "weight"], limit=self.limit):
                 weight = 1.0 if row["weight"] is None else row["weight"]
-                for source, target in self.walk.onward(row, asked):
+                for source, target in self.walk.onward(*_ends_of(row), asked):
                     self.known[source].append((target, weight, row[KEY]))
         return self.known[node]
 
@@ -342,7 +320,7 @@ async def impact(
             relation = relation_of(row)
             weight = 1.0 if relation.weight is None else min(relation.weight, 1.0)
             share = passes.get(relation.type, 1.0) * weight
-            for source, node in walk.onward(row, behind):
+            for source, node in walk.onward(*_ends_of(row), behind):
                 score = behind[source] * share
                 if score >= least and score > scores.get(node, 0.0):
                     scores[node], through[node] = score, (relation, n_steps)
