@@ -10,12 +10,11 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
-from contextlib import suppress
 from contextvars import Context
 from enum import Enum
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from lance_context_core._util.workers import Workers, wait_for_all
 from lance_context_core.errors import BlockingCallError, StoreClosedError
@@ -55,24 +54,8 @@ class StoreLoop:
         self._is_over = False
         self._ended: list[asyncio.AbstractEventLoop] = []
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """As `block_on`."""
-        try:
-            future = self._begun(work)
-        except BaseException:
-            with suppress(ValueError):  # Interrupted when it had begun: it goes on.
-                work.close()
-            raise
-        try:
-            return future.result()
-        except BaseException as error:
-            if isinstance(error, CancelledError) and self._is_to_end():
-                raise SystemExit from None
-            if future.cancel():
-                _await_end(work)
-            raise
-
-    def _begun(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
+    def run(self, ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """What the coroutine that `ask` makes returns, or raises; else as `block_on`."""
         if self.is_here():
             raise BlockingCallError(
                 "a blocking call on the store's own event loop would wait for itself: "
@@ -80,19 +63,30 @@ class StoreLoop:
             )
         if self._is_to_end():
             raise SystemExit
-        return self.spawn(work)
+        call = _Call(ask)
+        try:
+            self._begin(call)
+        except BaseException:
+            if call.future.cancel() and call.has_begun:
+                call.await_end()
+            raise
+        try:
+            return call.future.result()
+        except BaseException as error:
+            if isinstance(error, CancelledError) and self._is_to_end():
+                raise SystemExit from None
+            if call.future.cancel():
+                call.await_end()
+            raise
 
     def spawn(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
         """Start `work` on the store's loop, from any thread, without waiting for it.
 
         Raises StoreClosedError while the interpreter is taken apart: nothing runs then any more.
         """
-        if sys.is_finalizing():
-            raise StoreClosedError(
-                "the interpreter is at its end, and takes no work any more: use the store before, "
-                "at the latest in a function that is registered with atexit"
-            )
-        return asyncio.run_coroutine_threadsafe(work, self._running_loop())
+        call = _Call(lambda: work)
+        self._begin(call)
+        return call.future
 
     def spawn_apart(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
         """As `spawn`, of what is no part of what the caller does, and sees nothing of its context.
@@ -135,6 +129,15 @@ class StoreLoop:
     def _is_to_end(self) -> bool:
         """Whether this thread ends with the interpreter, which is about to: it does so quietly."""
         return self._is_over and threading.current_thread().daemon
+
+    def _begin(self, call: "_Call[T]") -> None:
+        if sys.is_finalizing():
+            raise StoreClosedError(
+                "the interpreter is at its end, and takes no work any more: use the store before, "
+                "at the latest in a function that is registered with atexit"
+            )
+        loop = self._running_loop()
+        loop.call_soon_threadsafe(call.begin, loop)
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         # What a stop cancels may begin something more: that ends with the loop that it is on.
@@ -179,21 +182,74 @@ class StoreLoop:
                 loop.close()
 
 
-def _await_end(work: Coroutine[Any, Any, object]) -> None:
-    """Wait for what is cancelled: a commit that is begun is done before the store may be closed.
+class _Call(Generic[T]):
+    """Work for the loop, and the future for its end in the thread that asks for it.
 
-    Interrupted once more, it waits no longer.
+    Its coroutine is made on the loop's thread. An interrupt arrives in the main thread, between any two
+    steps there: it could take away a coroutine that is made and not yet awaited, which Python warns of.
     """
-    while inspect.getcoroutinestate(work) != inspect.CORO_CLOSED:
-        time.sleep(_PAUSE_SECONDS)
+
+    def __init__(self, ask: Callable[[], Coroutine[Any, Any, T]]) -> None:
+        self.future: Future[T] = Future()
+        self.has_begun = False
+        self._ask = ask
+        self._has_ended = False
+
+    def begin(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Start it, on the loop; if it is cancelled by now, it does nothing."""
+        self.has_begun = True
+        try:
+            work = self._ask()
+        except Exception as error:  # noqa: BLE001 - the caller's, as of a call with wrong arguments
+            self._end_with(error)
+            return
+        if self.future.cancelled():
+            work.close()
+            self._has_ended = True
+            return
+        task = loop.create_task(work)
+        task.add_done_callback(self._end)
+
+        def cancel(future: "Future[T]") -> None:
+            if future.cancelled() and not task.done():
+                loop.call_soon_threadsafe(task.cancel)
+
+        self.future.add_done_callback(cancel)
+
+    def await_end(self) -> None:
+        """Wait for what is cancelled: a commit that is begun is done before the store may be closed.
+
+        Interrupted once more, it waits no longer.
+        """
+        while not self._has_ended:
+            time.sleep(_PAUSE_SECONDS)
+
+    def _end(self, task: "asyncio.Task[T]") -> None:
+        if task.cancelled():
+            self._has_ended = True
+            self.future.cancel()
+            self.future.set_running_or_notify_cancel()
+        elif (error := task.exception()) is not None:
+            self._end_with(error)
+        else:
+            self._has_ended = True
+            if self.future.set_running_or_notify_cancel():
+                self.future.set_result(task.result())
+
+    def _end_with(self, error: BaseException) -> None:
+        self._has_ended = True
+        if self.future.set_running_or_notify_cancel():
+            self.future.set_exception(error)
 
 
 store_loop = StoreLoop()
 """The one loop of the process; it serves any number of stores."""
 
 
-def block_on(work: Coroutine[Any, Any, T]) -> T:
+def block_on(work: Coroutine[Any, Any, T] | Callable[[], Coroutine[Any, Any, T]]) -> T:
     """What `work` returns, or raises: it runs on the store's event loop, and this thread waits.
+
+    `work` is a coroutine, or what makes one: that is called on the loop, where no interrupt arrives.
 
     For any thread, also for one that runs an event loop, which stands still meanwhile. `work` sees
     the context variables of the caller. An interrupt such as Ctrl-C cancels it, and is raised once it
@@ -201,7 +257,14 @@ def block_on(work: Coroutine[Any, Any, T]) -> T:
     not begun, and BlockingCallError is raised. A daemon thread that calls at the exit of the interpreter
     ends there; after it, while the interpreter is taken apart, StoreClosedError is raised.
     """
-    return store_loop.run(work)
+    if callable(work):
+        return store_loop.run(work)
+    try:
+        return store_loop.run(lambda: work)
+    except BaseException:
+        if inspect.getcoroutinestate(work) == inspect.CORO_CREATED:  # It is cancelled, or refused.
+            work.close()
+        raise
 
 
 def nothing_is_left() -> WouldBlock | None:

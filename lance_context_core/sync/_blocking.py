@@ -4,7 +4,7 @@ import inspect
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from copy import copy
 from dataclasses import dataclass
-from functools import wraps
+from functools import partial, wraps
 from types import FunctionType, MemberDescriptorType
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast
 
@@ -75,7 +75,7 @@ def blocking(
             done = at_once(self._aio, *args, **kwargs)
             if done is not WOULD_BLOCK:
                 return done
-        return block_on(ask(self, *args, **kwargs))
+        return block_on(partial(ask, self, *args, **kwargs))
 
     return _named(call, method)
 
@@ -190,5 +190,5 @@ def _fetched(items: AsyncIterator[T], *, at_once: int) -> Iterator[T]:
                 break
         return found
 
-    while found := block_on(some()):
+    while found := block_on(some):
         yield from found

@@ -64,7 +64,7 @@ class Context(Named[AsyncContext]):
 
     def __init__(self, uri: str | Path, **options: Unpack[ContextOptions]) -> None:
         """The same as `create`."""
-        super().__init__(block_on(AsyncContext.create(uri, **options)))
+        super().__init__(block_on(lambda: AsyncContext.create(uri, **options)))
 
     @classmethod
     def create(cls, uri: str | Path, **options: Unpack[ContextOptions]) -> Self:
@@ -74,7 +74,7 @@ class Context(Named[AsyncContext]):
     @classmethod
     def open(cls, uri: str | Path, **options: Unpack[ContextOptions]) -> Self:
         """As `create`, for a store that must exist, else NotFoundError. See `AsyncContext.open`."""
-        return blocking_over(block_on(AsyncContext.open(uri, **options)), cls)
+        return blocking_over(block_on(lambda: AsyncContext.open(uri, **options)), cls)
 
     close = blocking(AsyncContext.close, at_once=lambda _: nothing_is_left())
 
@@ -104,7 +104,8 @@ class Context(Named[AsyncContext]):
     ) -> WriteResult:
         """Add records in one commit, all or none. See `AsyncContext.add_many`."""
         # Taken out here: an iterable that itself asks the store could not do so on its loop.
-        return block_on(self._aio.add_many([*records], progress=progress))
+        taken = [*records]
+        return block_on(lambda: self._aio.add_many(taken, progress=progress))
 
     upsert = blocking(AsyncContext.upsert)
 
@@ -116,7 +117,8 @@ class Context(Named[AsyncContext]):
         progress: Callable[[Progress], object] | None = None,
     ) -> builtins.list[dict[str, Any]]:
         """Add or replace records in one commit. See `AsyncContext.upsert_many`."""
-        return block_on(self._aio.upsert_many([*records], key=key, progress=progress))
+        taken = [*records]
+        return block_on(lambda: self._aio.upsert_many(taken, key=key, progress=progress))
 
     update = blocking(AsyncContext.update)
     delete = blocking(AsyncContext.delete)
@@ -142,12 +144,12 @@ class Context(Named[AsyncContext]):
 
     def checkout(self, version: Ref) -> Self:
         """Turn this handle to an earlier moment, and return it. See `AsyncContext.checkout`."""
-        block_on(self._aio.checkout(version))
+        block_on(lambda: self._aio.checkout(version))
         return self
 
     def checkout_latest(self) -> Self:
         """Turn this handle back to the present. See `AsyncContext.checkout_latest`."""
-        block_on(self._aio.checkout_latest())
+        block_on(self._aio.checkout_latest)
         return self
 
     tag = blocking(AsyncContext.tag)
@@ -176,14 +178,14 @@ class Transaction(Blocking[AsyncTransaction]):
     """
 
     def __enter__(self) -> Self:
-        block_on(self._aio._begin()).enter(None)  # noqa: SLF001 - in the caller's context
+        block_on(self._aio._begin).enter(None)  # noqa: SLF001 - in the caller's context
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
         written = self._aio._of_block()  # noqa: SLF001
         try:
             if kind is None:
-                block_on(written.commit())
+                block_on(written.commit)
         finally:
             written.leave()
 

@@ -262,11 +262,11 @@ class JobWorker(Blocking[AsyncJobWorker]):
         return self._aio.error
 
     def __enter__(self) -> Self:
-        block_on(self._aio.__aenter__())
+        block_on(self._aio.__aenter__)
         return self
 
     def __exit__(self, *_: object) -> None:
-        block_on(self._aio.__aexit__())
+        block_on(self._aio.__aexit__)
 
 
 class Jobs(Blocking[AsyncJobs]):
@@ -369,7 +369,7 @@ class Locks(Blocking[AsyncLocks]):
             held = self._aio._acquire_at_once(resource, **asked)  # noqa: SLF001
             if held is not WOULD_BLOCK:
                 return Lock(held)
-        return Lock(block_on(_got(self._aio.acquire(resource, **asked))))
+        return Lock(block_on(lambda: _got(self._aio.acquire(resource, **asked))))
 
     def try_acquire(
         self,
@@ -381,7 +381,9 @@ class Locks(Blocking[AsyncLocks]):
     ) -> Lock | None:
         """The lock on `resource` if it is free; else None. See `AsyncLocks.try_acquire`."""
         owner = current_owner() if owner is None else owner
-        held = block_on(self._aio.try_acquire(resource, mode=mode, lease=lease, owner=owner))
+        held = block_on(
+            lambda: self._aio.try_acquire(resource, mode=mode, lease=lease, owner=owner)
+        )
         return None if held is None else Lock(held)
 
     list = blocking(AsyncLocks.list)

@@ -1,6 +1,7 @@
 """The loop behind the blocking calls, and what exits, interrupts and forks do to it."""
 
 import asyncio
+import gc
 import subprocess
 import sys
 import textwrap
@@ -8,7 +9,9 @@ from concurrent.futures import CancelledError
 
 import pytest
 
+from lance_context_core import ContextStore
 from lance_context_core._loop import StoreLoop
+from lance_context_core.messages import Message
 
 
 def test_a_stopped_loop_cancels_what_runs_and_starts_again_when_it_is_needed():
@@ -17,7 +20,7 @@ def test_a_stopped_loop_cancels_what_runs_and_starts_again_when_it_is_needed():
     own.stop()
     with pytest.raises(CancelledError):
         running.result(timeout=300)
-    assert own.run(asyncio.sleep(0, "again")) == "again"
+    assert own.run(lambda: asyncio.sleep(0, "again")) == "again"
     own.stop()
     own.stop()
 
@@ -83,7 +86,7 @@ def test_an_interpreter_exits_in_silence_with_a_store_left_open(tmp_path):
 def test_an_exit_ends_background_work_in_good_order():
     script = """
         import asyncio
-        from lance_context_core._loop import store_loop
+        from lance_context_core._loop import block_on, store_loop
 
         async def work():
             try:
@@ -92,7 +95,7 @@ def test_an_exit_ends_background_work_in_good_order():
                 print("ended")
 
         store_loop.spawn(work())
-        store_loop.run(asyncio.sleep(0))
+        block_on(asyncio.sleep(0))
     """
     assert run(script, "-W", "error") == "ended\n"
 
@@ -100,7 +103,7 @@ def test_an_exit_ends_background_work_in_good_order():
 def test_ctrl_c_ends_the_wait_and_cancels_the_work():
     script = """
         import asyncio, signal, sys, threading
-        from lance_context_core._loop import store_loop
+        from lance_context_core._loop import block_on
 
         # Where the tests run in the background, the shell has it ignored.
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -117,17 +120,67 @@ def test_ctrl_c_ends_the_wait_and_cancels_the_work():
                 cancelled.set()
 
         try:
-            store_loop.run(work())
+            block_on(work())
         except KeyboardInterrupt:
             print("interrupted", cancelled.wait(300))
     """
     assert run(script, "-W", "error") == "interrupted True\n"
 
 
+def interrupted_at(step, call):
+    """Whether `call` was interrupted at the n-th beginning or end of a function of ours in this thread.
+
+    Not before a function in C: Python looks for signals after it.
+    """
+    n = 0
+
+    def count(frame, event, argument):
+        nonlocal n
+        n += event != "c_call" and "lance_context_core" in frame.f_code.co_filename
+        if n == step:
+            sys.setprofile(None)
+            raise KeyboardInterrupt
+
+    sys.setprofile(count)
+    try:
+        call()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.setprofile(None)
+    return False
+
+
+@pytest.mark.filterwarnings(
+    "error"
+)  # Also of what pytest cannot raise, such as a coroutine that is lost.
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda store: store.history.append_many("ada", [Message.user("tea")] * 2, session_id="s"),
+        lambda store: [*store.context().scan(batch_size=2)],
+        lambda store: store.locks.try_acquire("kitchen"),
+    ],
+    ids=["write", "scan", "lock"],
+)
+def test_an_interrupt_between_any_two_steps_of_a_call_leaves_nothing_behind(tmp_path, call):
+    """As Ctrl-C does, which the main thread sees between any two of its steps."""
+    with ContextStore.open(tmp_path) as store:
+        call(store)  # What the first call of all sets up is not in question.
+        step = 1
+        while interrupted_at(step, lambda: call(store)):
+            step += 1
+        gc.collect()
+        assert step > 20
+        count = store.history.count("ada", session_id="s")
+        store.history.append("ada", Message.user("tea"), session_id="s")
+        assert store.history.count("ada", session_id="s") == count + 1
+
+
 def test_an_interrupt_is_raised_when_what_cannot_be_cancelled_has_ended_and_a_second_at_once():
     script = """
         import asyncio, signal, threading
-        from lance_context_core._loop import store_loop
+        from lance_context_core._loop import block_on
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
         main, may_end, done = threading.main_thread().ident, threading.Event(), []
@@ -147,7 +200,7 @@ def test_an_interrupt_is_raised_when_what_cannot_be_cancelled_has_ended_and_a_se
 
         for is_stubborn in (False, True):
             try:
-                store_loop.run(work(is_stubborn))
+                block_on(work(is_stubborn))
             except KeyboardInterrupt:
                 print(is_stubborn in done)
         may_end.set()

@@ -13,7 +13,7 @@ import pytest
 
 import lance_context_core.sync.store as context_module
 import lance_context_core.sync.store as store_module
-from lance_context_core._loop import store_loop
+from lance_context_core._loop import block_on
 from lance_context_core.audit.audit import AsyncAudit
 from lance_context_core.blobs.blobs import AsyncBlobs
 from lance_context_core.coordination.checkpoints import AsyncCheckpoints
@@ -497,7 +497,7 @@ def test_a_blocking_call_on_the_store_s_own_loop_is_refused_instead_of_hanging(s
         store.history.count("ada", session_id="s")
 
     with pytest.raises(BlockingCallError, match=r"store\.aio"):
-        store_loop.run(on_the_store_loop())
+        block_on(on_the_store_loop())
     assert store.history.count("ada", session_id="s") == 0
 
 
@@ -561,7 +561,7 @@ def tasks_of_the_store_loop():
     async def all_tasks():
         return asyncio.all_tasks() - {asyncio.current_task()}
 
-    return store_loop.run(all_tasks())
+    return block_on(all_tasks())
 
 
 def wait_until(condition):

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lancedb.index import Bitmap, BTree, LabelList
 
-from lance_context_core._loop import store_loop
+from lance_context_core._loop import block_on
 from lance_context_core.codecs import records
 from lance_context_core.codecs.items import encoded
 from lance_context_core.filters import Columns, ColumnType, Field, parse
@@ -119,7 +119,7 @@ def table(request, tmp_path_factory):
                 await table.create_index("tags", config=LabelList())
         return table
 
-    return store_loop.run(filled())
+    return block_on(filled())
 
 
 def agree(table, clause):
@@ -130,7 +130,7 @@ def agree(table, clause):
         return found[KEY].to_pylist(), await table.count_rows(clause or "true")
 
     assert clause.holds is not None, clause
-    expected, count = store_loop.run(asked())
+    expected, count = block_on(asked())
     assert [row[KEY] for row in ROWS if clause.holds(row)] == sorted(expected), clause
     assert len(expected) == count
     assert clause.keys is None or clause.keys >= set(expected), clause
