@@ -37,11 +37,11 @@ _MOST_BYTES = 1024 * 1024
 _IDLE_SECONDS = 5.0
 """How long a process leads that appends nothing itself."""
 
-_HELLO_SECONDS = 2.0
-"""How long a leader may take to greet; a process that is stopped does not."""
+_READY_SECONDS = 3.0
+"""How long a leader may take to say that it is ready; a process that is stopped does not."""
 
-_ALONE_SECONDS = 10.0
-"""How long a process commits for itself after no leader greeted it."""
+_ALONE_SECONDS = 30.0
+"""How long a process commits for itself after no leader was ready."""
 
 _ELECTIONS = 20
 """How often it looks for a leader before that."""
@@ -53,7 +53,7 @@ _PATIENCE_SECONDS = 60.0
 """How long it may show nothing."""
 
 # What a leader sends.
-_HELLO, _SIGN, _DONE, _REFUSED, _FAILED = (bytes([one]) for one in b"hsdrf")
+_READY, _REFUSED, _SIGN, _DONE, _FAILED = (bytes([one]) for one in b"rnsdf")
 
 _NUMBER, _VERSION = struct.Struct("<I"), struct.Struct("<Q")
 
@@ -117,13 +117,13 @@ class SharedCommits:
         frame = _packed(batches)
         if frame is None:
             return Outcome.HERE
+        request = await self._columns(False) + _NUMBER.pack(len(frame))
         try:
-            if not await self._has_leader():
-                return Outcome.HERE
+            is_ready = await self._is_taken(request)
         except OSError:  # There is no directory to meet in, or its name is too long.
-            self._alone_until = time.monotonic() + _ALONE_SECONDS
-            return Outcome.HERE
-        return await self._asked(await self._columns(False) + frame)
+            is_ready = False
+            self._commit_alone()
+        return await self._sent(frame) if is_ready else Outcome.HERE
 
     async def leave(self) -> None:
         """Lead no more, once what others have sent is written; ask no leader any more."""
@@ -144,44 +144,41 @@ class SharedCommits:
 
     # Asking the leader
 
-    async def _has_leader(self) -> bool:
-        """Whether there is a connection to a leader; else this process leads, or nobody greets."""
-        if self._link is not None and not self._link[0].at_eof():
-            return True
-        self._hang_up()
+    async def _is_taken(self, request: bytes) -> bool:
+        """Whether a leader waits for the rows of which it was asked; this one may lead from now on."""
         for _ in range(_ELECTIONS):
-            if await self._leads():
+            if self._link is None and await self._leads():
                 return False
             # One that begins to lead has no socket yet, and one that ends has none any more.
             with suppress(FileNotFoundError, ConnectionError, asyncio.IncompleteReadError):
                 try:
-                    async with asyncio.timeout(_HELLO_SECONDS):
-                        self._link = await asyncio.open_unix_connection(self._socket)
-                        if await self._link[0].readexactly(1) == _HELLO:
-                            return True
+                    async with asyncio.timeout(_READY_SECONDS):
+                        if self._link is None:
+                            self._link = await asyncio.open_unix_connection(self._socket)
+                        self._link[1].write(request)
+                        return await self._link[0].readexactly(1) == _READY
                 except TimeoutError:
                     break
             self._hang_up()
             await asyncio.sleep(_ELECTION_SECONDS)
-        self._hang_up()
-        self._alone_until = time.monotonic() + _ALONE_SECONDS
+        self._commit_alone()
         return False
 
-    async def _asked(self, frame: bytes) -> int | Outcome:
+    async def _sent(self, frame: bytes) -> int | Outcome:
         assert self._link is not None
         reader, writer = self._link
         try:
-            writer.write(_NUMBER.pack(len(frame)) + frame)
+            writer.write(frame)
             await writer.drain()
             while True:
                 async with asyncio.timeout(_PATIENCE_SECONDS):
                     answer = await reader.readexactly(1)
                     if answer == _DONE:
                         return int(_VERSION.unpack(await reader.readexactly(_VERSION.size))[0])
-                if answer != _SIGN:
-                    return Outcome.HERE if answer == _REFUSED else Outcome.IN_DOUBT
+                if answer == _FAILED:
+                    return Outcome.IN_DOUBT
         except TimeoutError:
-            self._hang_up()
+            self._commit_alone()
             raise StorageError(
                 f"append to {self._label}: the process that commits for all of this machine shows no "
                 f"sign of life for {_PATIENCE_SECONDS:.0f} seconds, and may or may not have written the "
@@ -190,6 +187,11 @@ class SharedCommits:
         except (OSError, asyncio.IncompleteReadError):
             self._hang_up()
             return Outcome.IN_DOUBT
+
+    def _commit_alone(self) -> None:
+        """Ask no leader for a while."""
+        self._hang_up()
+        self._alone_until = time.monotonic() + _ALONE_SECONDS
 
     def _hang_up(self) -> None:
         if self._link is not None:
@@ -247,9 +249,13 @@ class SharedCommits:
         assert task is not None
         answering.add(task)
         try:
-            writer.write(_HELLO)
             while True:
+                columns = await reader.readexactly(_DIGEST().digest_size)
                 (size,) = _NUMBER.unpack(await reader.readexactly(_NUMBER.size))
+                if not await self._fits(columns):
+                    writer.write(_REFUSED)
+                    continue
+                writer.write(_READY)
                 appending = asyncio.ensure_future(self._appended(await reader.readexactly(size)))
                 try:
                     while not (await asyncio.wait([appending], timeout=_SIGN_SECONDS))[0]:
@@ -262,11 +268,12 @@ class SharedCommits:
             writer.close()
             answering.discard(task)
 
+    async def _fits(self, columns: bytes) -> bool:
+        """Whether the rows of a process that sees these columns fit into the table."""
+        return columns == await self._columns(False) or columns == await self._columns(True)
+
     async def _appended(self, frame: bytes) -> bytes:
-        columns, frame = frame[: _DIGEST().digest_size], frame[_DIGEST().digest_size :]
         try:
-            if columns != await self._columns(False) and columns != await self._columns(True):
-                return _REFUSED
             versions = await asyncio.gather(*map(self._append, _unpacked(frame)))
         except Exception:  # noqa: BLE001 - the other process tries it, and raises what that raises
             return _FAILED
