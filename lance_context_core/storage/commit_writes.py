@@ -12,7 +12,7 @@ from lance_context_core.storage import preconditions, put_if
 from lance_context_core.storage.group_commit import Group, Incoming
 from lance_context_core.storage.lance import writes
 from lance_context_core.storage.lance.arrow import Row
-from lance_context_core.storage.lance.errors import asked, is_division_by_zero
+from lance_context_core.storage.lance.errors import is_division_by_zero
 from lance_context_core.storage.lance.schema import ACKNOWLEDGED, KEY
 from lance_context_core.storage.lance.writes import Merged, Written
 from lance_context_core.storage.locks import fencing
@@ -59,7 +59,11 @@ class CommitWrites:
             place := meeting_place(access.connection, access.name, access.ref)
         ):
             self.shared = SharedCommits(
-                place, self.label, append=self._append_for_others, columns=self._columns
+                place,
+                self.label,
+                append=self._append_for_others,
+                columns=self._columns,
+                refresh=self._refresh,
             )
 
     async def write(self, batch: WriteBatch) -> BatchResult:
@@ -258,13 +262,15 @@ class CommitWrites:
         """Append the rows of another process; returns the version that shows them."""
         return (await self._appends.write(rows)).version
 
-    async def _columns(self, is_newest: bool) -> bytes:
-        """What two processes have in common whose rows fit into the table, as it was last seen or is now."""
+    async def _columns(self) -> bytes:
+        """What two processes have in common whose rows fit into the table, as it was last seen."""
         handle = self._access.handle or await self._access.opened()
-        if is_newest:
-            await asked(f"read {self.label}", handle.checkout_latest())
         vectors = (await self._incoming.look_at(handle)).vectors
         return digest(f"{vectors} {vectors and vectors.metadata}")
+
+    async def _refresh(self) -> None:
+        self._access.expect_newer()
+        await self._access.opened()
 
     async def _append_absent(
         self, batches: Sequence[Sequence[Row]]

@@ -24,11 +24,10 @@ from importlib.metadata import version
 from pathlib import Path
 
 from lance_context_core._loop import store_loop
-from lance_context_core.errors import StorageError
+from lance_context_core.errors import ContextStoreError, StorageError
 from lance_context_core.storage.file_locks import locked
 from lance_context_core.storage.lance.arrow import Row
 from lance_context_core.storage.lance.connection import Connection
-from lance_context_core.storage.names import shown_name
 from lance_context_core.storage.wal.entries import decoded, encoded
 
 _MOST_BYTES = 1024 * 1024
@@ -86,17 +85,20 @@ class SharedCommits:
         label: str,
         *,
         append: Callable[[Sequence[Row]], Awaitable[int]],
-        columns: Callable[[bool], Awaitable[bytes]],
+        columns: Callable[[], Awaitable[bytes]],
+        refresh: Callable[[], Awaitable[None]],
     ) -> None:
         """Meet the others at `place`, a path without its ending; `label` is what errors call the table.
 
         `append` writes the rows of another process, and returns the version. `columns` tells which columns
-        a table has, as this process sees it, or as it is now; rows are exchanged between those who agree.
+        the table has, as this process has seen it last: rows are sent to who has seen the same. `refresh`
+        has it see the newest version.
         """
         self._socket, self._lock = place.with_suffix(".sock"), place.with_suffix(".lock")
         self._label = label
         self._append = append
         self._columns = columns
+        self._refresh = refresh
         self._leading: asyncio.Task[None] | None = None
         self._stopping: asyncio.Future[None] | None = None
         self._link: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
@@ -117,7 +119,7 @@ class SharedCommits:
         frame = _packed(batches)
         if frame is None:
             return Outcome.HERE
-        request = await self._columns(False) + _NUMBER.pack(len(frame))
+        request = await self._columns() + _NUMBER.pack(len(frame))
         try:
             is_ready = await self._is_taken(request)
         except OSError:  # There is no directory to meet in, or its name is too long.
@@ -262,15 +264,23 @@ class SharedCommits:
                         writer.write(_SIGN)
                 finally:
                     writer.write(await appending)
-        except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            pass
+        except (
+            OSError,
+            asyncio.IncompleteReadError,
+            asyncio.CancelledError,
+            ContextStoreError,
+        ):
+            pass  # The other process sees the connection end.
         finally:
             writer.close()
             answering.discard(task)
 
     async def _fits(self, columns: bytes) -> bool:
         """Whether the rows of a process that sees these columns fit into the table."""
-        return columns == await self._columns(False) or columns == await self._columns(True)
+        if columns == await self._columns():
+            return True
+        await self._refresh()
+        return columns == await self._columns()
 
     async def _appended(self, frame: bytes) -> bytes:
         try:

@@ -31,7 +31,13 @@ from lance_context_core.storage.lance import (
 from lance_context_core.storage.lance.branches import At, Pin
 from lance_context_core.storage.lance.committer import Committer
 from lance_context_core.storage.lance.connection import Connection
-from lance_context_core.storage.lance.errors import asked, is_missing_file, meaning, meant, translated
+from lance_context_core.storage.lance.errors import (
+    asked,
+    is_missing_file,
+    meaning,
+    meant,
+    translated,
+)
 from lance_context_core.storage.lance.open_table import Beside, Opening
 from lance_context_core.storage.lance.schema import TableSpec, check_columns, check_format
 from lance_context_core.storage.names import shown_name

@@ -6,12 +6,14 @@ import os
 import signal
 import tempfile
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from core.reliability.crew import PATIENCE_SECONDS, SHARED, join, read
 
 from lance_context_core import Message, StorageError
 from lance_context_core.storage import shared_commits
+from lance_context_core.storage.lance.connection import Connection
 from lance_context_core.storage.shared_commits import SharedCommits
 
 
@@ -19,7 +21,7 @@ from lance_context_core.storage.shared_commits import SharedCommits
 def folder(tmp_path, monkeypatch):
     """Where processes meet: those of this test alone."""
     # The path of a socket may have about 100 bytes.
-    with tempfile.TemporaryDirectory(prefix="lc-", dir="/tmp") as short:  # noqa: S108
+    with tempfile.TemporaryDirectory(prefix="lc-", dir="/tmp") as short:
         monkeypatch.setenv("TMPDIR", short)
         monkeypatch.setattr(tempfile, "tempdir", None)
         yield short
@@ -155,17 +157,15 @@ async def test_who_takes_rows_and_shows_no_sign_of_life_is_named_in_an_error(pai
     _, other = pair
     await say(other, "to be connected")
     monkeypatch.setattr(shared_commits, "_PATIENCE_SECONDS", 0.2)
-    is_over = asyncio.Event()
 
     async def never(self, frame):
-        await asyncio.to_thread(lambda: asyncio.run(asyncio.sleep(1)))
+        await asyncio.sleep(1)
         return shared_commits._FAILED
 
     with monkeypatch.context() as patch:
         patch.setattr(SharedCommits, "_appended", never)
-        with pytest.raises(StorageError, match="no sign of life for .* may or may not .* End it"):
+        with pytest.raises(StorageError, match=r"no sign of life for .* may or may not .* End it"):
             await say(other, "in doubt")
-    is_over.set()
 
 
 # Rows
@@ -195,8 +195,6 @@ async def test_all_that_a_message_has_is_sent(pair, sent):
 
 def places(**options):
     """Where the processes meet that open a store so."""
-    from lance_context_core.storage.lance.connection import Connection  # noqa: PLC0415
-
     connection = Connection(options.pop("uri", "s3://b/st"), storage_options={"aws_region": "r"})
     name, ref = options.pop("name", "records"), options.pop("ref", None)
     connection.storage_options.update(options)
@@ -234,18 +232,18 @@ async def test_a_branch_and_main_are_committed_apart(pair, sent):
 async def test_without_a_folder_to_meet_in_each_commits_for_itself(
     folder, s3_backend, sent, monkeypatch, hindrance
 ):
-    if hindrance == "absent":
-        monkeypatch.setattr(tempfile, "tempdir", f"{folder}/absent")
-    elif hindrance == "too long":
-        os.mkdir(long := f"{folder}/{'x' * 100}")  # noqa: PTH102
-        monkeypatch.setattr(tempfile, "tempdir", long)
+    folder = Path(folder, "x" * 100) if hindrance == "too long" else Path(folder)
+    ours = folder / f"lance-context-{os.getuid()}"
+    if hindrance != "absent":
+        folder.mkdir(exist_ok=True)
     else:
-        ours = f"{folder}/lance-context-{os.getuid()}"
-        if hindrance == "a file":
-            open(ours, "w").close()  # noqa: PTH123, SIM115
-        else:
-            os.mkdir(ours)  # noqa: PTH102
-            os.chmod(ours, 0o777)  # noqa: PTH101, S103
+        folder /= "absent"
+    if hindrance == "a file":
+        ours.touch()
+    elif hindrance == "another's":
+        ours.mkdir()
+        ours.chmod(0o777)
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
     stores = [s3_backend.open() for _ in range(2)]
     for store, number in itertools.product(stores, range(2)):
         await say(store, f"{number}")
