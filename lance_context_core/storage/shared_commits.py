@@ -39,6 +39,9 @@ _IDLE_SECONDS = 5.0
 _READY_SECONDS = 3.0
 """How long a leader may take to say that it is ready; a process that is stopped does not."""
 
+_ANSWERED_SECONDS = 1.0
+"""How long one that answered is taken to be ready: who appends without a pause is not to wait twice."""
+
 _ALONE_SECONDS = 30.0
 """How long a process commits for itself after no leader was ready."""
 
@@ -103,7 +106,7 @@ class SharedCommits:
         self._stopping: asyncio.Future[None] | None = None
         self._link: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
         self._wrote_at = 0.0
-        self._alone_until = 0.0
+        self._alone_until = self._answered_at = 0.0
 
     def keep_leading(self) -> None:
         """Lead on, if this process does: it appends something itself."""
@@ -120,6 +123,8 @@ class SharedCommits:
         if frame is None:
             return Outcome.HERE
         request = await self._columns() + _NUMBER.pack(len(frame))
+        if self._link is not None and time.monotonic() < self._answered_at + _ANSWERED_SECONDS:
+            return await self._sent(request + frame)
         try:
             is_ready = await self._is_taken(request)
         except OSError:  # There is no directory to meet in, or its name is too long.
@@ -158,9 +163,12 @@ class SharedCommits:
                         if self._link is None:
                             self._link = await asyncio.open_unix_connection(self._socket)
                         self._link[1].write(request)
-                        return await self._link[0].readexactly(1) == _READY
+                        is_ready = await self._link[0].readexactly(1) == _READY
                 except TimeoutError:
                     break
+                if not is_ready:
+                    self._hang_up()
+                return is_ready
             self._hang_up()
             await asyncio.sleep(_ELECTION_SECONDS)
         self._commit_alone()
@@ -176,9 +184,11 @@ class SharedCommits:
                 async with asyncio.timeout(_PATIENCE_SECONDS):
                     answer = await reader.readexactly(1)
                     if answer == _DONE:
+                        self._answered_at = time.monotonic()
                         return int(_VERSION.unpack(await reader.readexactly(_VERSION.size))[0])
-                if answer == _FAILED:
-                    return Outcome.IN_DOUBT
+                if answer in (_FAILED, _REFUSED):
+                    self._hang_up()
+                    return Outcome.HERE if answer == _REFUSED else Outcome.IN_DOUBT
         except TimeoutError:
             self._commit_alone()
             raise StorageError(
@@ -256,7 +266,7 @@ class SharedCommits:
                 (size,) = _NUMBER.unpack(await reader.readexactly(_NUMBER.size))
                 if not await self._fits(columns):
                     writer.write(_REFUSED)
-                    continue
+                    return
                 writer.write(_READY)
                 appending = asyncio.ensure_future(self._appended(await reader.readexactly(size)))
                 try:
