@@ -36,8 +36,9 @@ _MOST_BYTES = 1024 * 1024
 _IDLE_SECONDS = 5.0
 """How long a process leads that appends nothing itself."""
 
-_READY_SECONDS = 3.0
-"""How long a leader may take to say that it is ready; a process that is stopped does not."""
+_READY_SECONDS = 10.0
+"""How long a leader is looked for, and may take to say that it is ready: a process that is stopped does
+not, and on a busy machine one that is not stopped takes long."""
 
 _ANSWERED_SECONDS = 1.0
 """How long one that answered is taken to be ready: who appends without a pause is not to wait twice."""
@@ -45,9 +46,8 @@ _ANSWERED_SECONDS = 1.0
 _ALONE_SECONDS = 30.0
 """How long a process commits for itself after no leader was ready."""
 
-_ELECTIONS = 20
-"""How often it looks for a leader before that."""
-_ELECTION_SECONDS = 0.01
+_LOOK_SECONDS = 0.01
+"""How often a leader is looked for."""
 
 _SIGN_SECONDS = 5.0
 """How often a leader shows that it is still at work."""
@@ -153,7 +153,8 @@ class SharedCommits:
 
     async def _is_taken(self, request: bytes) -> bool:
         """Whether a leader waits for the rows of which it was asked; this one may lead from now on."""
-        for _ in range(_ELECTIONS):
+        until = time.monotonic() + _READY_SECONDS
+        while time.monotonic() < until:
             if self._link is None and await self._leads():
                 return False
             # One that begins to lead has no socket yet, and one that ends has none any more.
@@ -170,7 +171,7 @@ class SharedCommits:
                     self._hang_up()
                 return is_ready
             self._hang_up()
-            await asyncio.sleep(_ELECTION_SECONDS)
+            await asyncio.sleep(_LOOK_SECONDS)
         self._commit_alone()
         return False
 
