@@ -19,7 +19,9 @@ from lance_context_core.storage.shared_commits import SharedCommits
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
-    """Where processes meet: those of this test alone."""
+    """Where processes meet: those of this test alone, on however busy a machine."""
+    monkeypatch.setattr(shared_commits, "_IDLE_SECONDS", 1000)
+    monkeypatch.setattr(shared_commits, "_READY_SECONDS", 300)
     # The path of a socket may have about 100 bytes.
     with tempfile.TemporaryDirectory(prefix="lc-", dir="/tmp") as short:
         monkeypatch.setenv("TMPDIR", short)
