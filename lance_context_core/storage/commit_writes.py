@@ -17,6 +17,12 @@ from lance_context_core.storage.lance.schema import ACKNOWLEDGED, KEY
 from lance_context_core.storage.lance.writes import Merged, Written
 from lance_context_core.storage.locks import fencing
 from lance_context_core.storage.names import SUCCEEDS
+from lance_context_core.storage.shared_commits import (
+    Outcome,
+    SharedCommits,
+    digest,
+    meeting_place,
+)
 from lance_context_core.storage.spooled_batch import SpooledBatch
 from lance_context_core.storage.sql.predicates import Clause, all_of, in_list, literal
 from lance_context_core.storage.table_reads import TableReads
@@ -46,6 +52,19 @@ class CommitWrites:
         self._appends = Group(self._append_all)
         self._inserts = Group(self._insert_all)
         self._items = Group(partial(put_if.write_all, self))
+        self.shared: SharedCommits | None = None
+        """The appends of all processes of this machine; None where each commits for itself."""
+        access = table.access
+        if not access.is_pinned and (
+            place := meeting_place(access.connection, access.name, access.ref)
+        ):
+            self.shared = SharedCommits(
+                place,
+                self.label,
+                append=self._append_for_others,
+                columns=self._columns,
+                refresh=self._refresh,
+            )
 
     async def write(self, batch: WriteBatch) -> BatchResult:
         """As `Table.write`."""
@@ -61,6 +80,8 @@ class CommitWrites:
             return await self._write_if(batch, batch.expect)
         if not batch.deletes and batch.bulk is None:
             if batch.mode is Mode.APPEND:
+                if self.shared is not None:
+                    self.shared.keep_leading()
                 return await self._appends.write(rows)
             if batch.mode is Mode.INSERT:
                 return await self._inserts.write(rows)
@@ -222,6 +243,52 @@ class CommitWrites:
     # Those of several callers in one commit
 
     async def _append_all(
+        self, batches: Sequence[Sequence[Row]]
+    ) -> Sequence[BatchResult | Exception]:
+        # Others' rows do not depend on the locks of this caller.
+        if self.shared is not None and not fencing.are_any():
+            version = await self.shared.write(batches)
+            if version is Outcome.IN_DOUBT:
+                return await self._append_absent(batches)
+            if isinstance(version, int):
+                self._access.expect_newer()
+                self._written.rows += sum(map(len, batches))
+                self._access.commits.tell()
+                done = BatchResult(version=version, token=version, grows_since=version)
+                return [done] * len(batches)
+        return await self._append_here(batches)
+
+    async def _append_for_others(self, rows: Sequence[Row]) -> int:
+        """Append the rows of another process; returns the version that shows them."""
+        return (await self._appends.write(rows)).version
+
+    async def _columns(self) -> bytes:
+        """What two processes have in common whose rows fit into the table, as it was last seen."""
+        handle = self._access.handle or await self._access.opened()
+        vectors = (await self._incoming.look_at(handle)).vectors
+        return digest(f"{vectors} {vectors and vectors.metadata}")
+
+    async def _refresh(self) -> None:
+        self._access.expect_newer()
+        await self._access.opened()
+
+    async def _append_absent(
+        self, batches: Sequence[Sequence[Row]]
+    ) -> Sequence[BatchResult | Exception]:
+        """Append those of the rows that another process, which had them, has not appended."""
+
+        async def write(handle: Any) -> list[BatchResult | Exception]:
+            rows, refusals = await self._incoming.prepared(handle, batches)
+            if rows is None:
+                return [refusal for refusal in refusals if refusal]
+            self._written.note(rows)
+            version = (await writes.merge(handle, rows)).version
+            done = BatchResult(version=version, token=version, grows_since=version)
+            return [refusal or done for refusal in refusals]
+
+        return await self._access.write("append to", write)
+
+    async def _append_here(
         self, batches: Sequence[Sequence[Row]]
     ) -> Sequence[BatchResult | Exception]:
         async def write(handle: Any) -> list[BatchResult | Exception]:

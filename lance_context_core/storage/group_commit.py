@@ -45,7 +45,7 @@ class Group(Generic[R]):
 
     A batch that arrives while nothing is written is written at once, and what arrives meanwhile is
     the next commit. This waits a moment for those whose rows were just written: who writes one thing
-    after the other would always be a commit too late. Batches keep their order and are never mixed.
+    after the other would always be a commit too late, or in every second one. Batches keep their order and are never mixed.
     """
 
     def __init__(
@@ -98,9 +98,9 @@ class Group(Generic[R]):
             await self._let_come(len(batches), _PATIENCE * (time.monotonic() - began))
 
     async def _let_come(self, n_told: int, seconds: float) -> None:
-        """If there is somebody waiting, let as many come as were told, but not for longer."""
+        """If somebody waits, or several were told, let as many come as were told, but not for longer."""
         n_waiting = len(self._waiting)
-        for _ in range(_PATIENCE_STEPS if n_waiting else 0):
+        for _ in range(_PATIENCE_STEPS if n_waiting or n_told > 1 else 0):
             if len(self._waiting) >= n_waiting + n_told:
                 break
             await asyncio.sleep(seconds / _PATIENCE_STEPS)

@@ -31,6 +31,8 @@ class Table(TableReads):
             access.commits.committed = self._committed
         self.written = Written()
         self._commits = CommitWrites(self, self._incoming, self.written)
+        if (shared := self._commits.shared) is not None:
+            access.finishing, access.closing = shared.leave, shared.stop
         if access.ledger is not None:
             folding = Flushing(
                 access,

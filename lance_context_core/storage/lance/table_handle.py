@@ -31,7 +31,13 @@ from lance_context_core.storage.lance import (
 from lance_context_core.storage.lance.branches import At, Pin
 from lance_context_core.storage.lance.committer import Committer
 from lance_context_core.storage.lance.connection import Connection
-from lance_context_core.storage.lance.errors import is_missing_file, meaning, meant, translated
+from lance_context_core.storage.lance.errors import (
+    asked,
+    is_missing_file,
+    meaning,
+    meant,
+    translated,
+)
 from lance_context_core.storage.lance.open_table import Beside, Opening
 from lance_context_core.storage.lance.schema import TableSpec, check_columns, check_format
 from lance_context_core.storage.names import shown_name
@@ -94,6 +100,8 @@ class TableHandle:
         """Is called when this is closed."""
         self._creating = FairLock()
         self._refreshed_at = -float("inf")
+        self._is_outrun = False
+        """Whether another process has written for this one what the handle does not show."""
         self._table: int | None = None
         """Which one the journal knew when it was last asked whether the handle is behind."""
         self._mark: object = None
@@ -159,10 +167,14 @@ class TableHandle:
             if view is None:
                 self._note_move(known)
             return handle
-        elif self._pin is None and (self._is_stale() or await _is_behind(handle, view)):
+        elif self._pin is None and (
+            self._is_outrun or self._is_stale() or await _is_behind(handle, view)
+        ):
+            self._is_outrun = False
             try:
                 await handle.checkout_latest()
             except Exception as error:
+                self._is_outrun = True
                 if not isinstance(failure := meaning(error, f"read {self.label}"), StorageError):
                     raise failure from error
                 # Another process may have dropped the table; if it did not, this raises again.
@@ -330,9 +342,20 @@ class TableHandle:
         elif self.ref is not None and self.ref not in await branches.listed(self.handle, self.name):
             # The engine would write on, to where nobody reads.
             self.handle = await self._opening.open() or await self._create()
+        elif self._is_outrun:
+            self._is_outrun = False
+            try:
+                await asked(f"read {self.label}", self.handle.checkout_latest())
+            except BaseException:
+                self._is_outrun = True
+                raise
         if self._opening.is_incomplete:
             await self._opening.complete(self.handle)
         return self.handle
+
+    def expect_newer(self) -> None:
+        """Have the next read or write look for what another process has written for this one."""
+        self._is_outrun = True
 
     async def write(
         self,

@@ -1,0 +1,374 @@
+"""Group commit across processes: one process of a machine commits what all of them append to a table.
+
+On an object store each append is a commit of its own, and only one commit at a time can be made. So the
+processes of one user on one machine elect a leader for each table, by a lock that the system takes from a
+process that ends. The others send their rows to the leader through a socket, and what arrives while it
+commits is its next commit.
+
+Nothing depends on it: each process may commit at any time, as the processes of other machines do. Whose
+leader ends without an answer does not know whether its rows were written, and inserts those that are absent.
+"""
+
+import asyncio
+import hashlib
+import os
+import stat
+import struct
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from enum import Enum
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+
+from lance_context_core._loop import store_loop
+from lance_context_core.errors import ContextStoreError, StorageError
+from lance_context_core.storage.file_locks import locked
+from lance_context_core.storage.lance.arrow import Row
+from lance_context_core.storage.lance.connection import Connection
+from lance_context_core.storage.wal.entries import decoded, encoded
+
+_MOST_BYTES = 1024 * 1024
+"""What is sent to a leader at most: a larger batch is worth a commit of its own."""
+
+_IDLE_SECONDS = 5.0
+"""How long a process leads that appends nothing itself."""
+
+_READY_SECONDS = 10.0
+"""How long a leader is looked for, and may take to say that it is ready: a process that is stopped does
+not, and on a busy machine one that is not stopped takes long."""
+
+_ANSWERED_SECONDS = 1.0
+"""How long one that answered is taken to be ready: who appends without a pause is not to wait twice."""
+
+_ALONE_SECONDS = 30.0
+"""How long a process commits for itself after no leader was ready."""
+
+_LOOK_SECONDS = 0.01
+"""How often a leader is looked for."""
+
+_SIGN_SECONDS = 5.0
+"""How often a leader shows that it is still at work."""
+_PATIENCE_SECONDS = 60.0
+"""How long it may show nothing."""
+
+# What a leader sends.
+_READY, _REFUSED, _SIGN, _DONE, _FAILED = (bytes([one]) for one in b"rnsdf")
+
+_NUMBER, _VERSION = struct.Struct("<I"), struct.Struct("<Q")
+
+_ENVIRONMENT = ("AWS_", "GOOGLE_", "AZURE_")
+"""What the engine reads of it: two processes that differ there may be at two stores of one name."""
+
+
+class Outcome(Enum):
+    """What became of rows that were not written for sure."""
+
+    HERE = "here"
+    """Nothing: this process is to write them."""
+    IN_DOUBT = "in doubt"
+    """They were sent to another process, which may have written them, and does not any more."""
+
+
+class _TakenError(Exception):
+    """Another process leads."""
+
+
+class SharedCommits:
+    """The appends of this process to one table, sent to the process that leads, or led by this one.
+
+    Its methods run on the store's own loop, except for `leave` and `stop`.
+    """
+
+    def __init__(
+        self,
+        place: Path,
+        label: str,
+        *,
+        append: Callable[[Sequence[Row]], Awaitable[int]],
+        columns: Callable[[], Awaitable[bytes]],
+        refresh: Callable[[], Awaitable[None]],
+    ) -> None:
+        """Meet the others at `place`, a path without its ending; `label` is what errors call the table.
+
+        `append` writes the rows of another process, and returns the version. `columns` tells which columns
+        the table has, as this process has seen it last: rows are sent to who has seen the same. `refresh`
+        has it see the newest version.
+        """
+        self._socket, self._lock = place.with_suffix(".sock"), place.with_suffix(".lock")
+        self._label = label
+        self._append = append
+        self._columns = columns
+        self._refresh = refresh
+        self._leading: asyncio.Task[None] | None = None
+        self._stopping: asyncio.Future[None] | None = None
+        self._link: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self._wrote_at = 0.0
+        self._alone_until = self._answered_at = 0.0
+
+    def keep_leading(self) -> None:
+        """Lead on, if this process does: it appends something itself."""
+        self._wrote_at = time.monotonic()
+
+    async def write(self, batches: Sequence[Sequence[Row]]) -> int | Outcome:
+        """Have another process append the rows: the version that shows them, or what is to be done.
+
+        Raises StorageError if that process took them and then shows no sign of life.
+        """
+        if self._leading is not None or time.monotonic() < self._alone_until:
+            return Outcome.HERE
+        frame = _packed(batches)
+        if frame is None:
+            return Outcome.HERE
+        request = await self._columns() + _NUMBER.pack(len(frame))
+        if self._link is not None and time.monotonic() < self._answered_at + _ANSWERED_SECONDS:
+            return await self._sent(request + frame)
+        try:
+            is_ready = await self._is_taken(request)
+        except OSError:  # There is no directory to meet in, or its name is too long.
+            is_ready = False
+            self._commit_alone()
+        return await self._sent(frame) if is_ready else Outcome.HERE
+
+    async def leave(self) -> None:
+        """Lead no more, once what others have sent is written; ask no leader any more."""
+        if self._leading is not None or self._link is not None:
+            await asyncio.wrap_future(store_loop.spawn(self._leave()))
+
+    def stop(self) -> None:
+        """As `leave`, without waiting for it."""
+        if self._leading is not None or self._link is not None:
+            store_loop.spawn_apart(self._leave())
+
+    async def _leave(self) -> None:
+        self._hang_up()
+        if self._stopping is not None and not self._stopping.done():
+            self._stopping.set_result(None)
+        if (leading := self._leading) is not None:
+            await asyncio.wait([leading])
+
+    # Asking the leader
+
+    async def _is_taken(self, request: bytes) -> bool:
+        """Whether a leader waits for the rows of which it was asked; this one may lead from now on."""
+        until = time.monotonic() + _READY_SECONDS
+        while time.monotonic() < until:
+            if self._link is None and await self._leads():
+                return False
+            # One that begins to lead has no socket yet, and one that ends has none any more.
+            with suppress(FileNotFoundError, ConnectionError, asyncio.IncompleteReadError):
+                try:
+                    async with asyncio.timeout(_READY_SECONDS):
+                        if self._link is None:
+                            self._link = await asyncio.open_unix_connection(self._socket)
+                        self._link[1].write(request)
+                        is_ready = await self._link[0].readexactly(1) == _READY
+                except TimeoutError:
+                    break
+                if not is_ready:
+                    self._hang_up()
+                return is_ready
+            self._hang_up()
+            await asyncio.sleep(_LOOK_SECONDS)
+        self._commit_alone()
+        return False
+
+    async def _sent(self, frame: bytes) -> int | Outcome:
+        assert self._link is not None
+        reader, writer = self._link
+        try:
+            writer.write(frame)
+            await writer.drain()
+            while True:
+                async with asyncio.timeout(_PATIENCE_SECONDS):
+                    answer = await reader.readexactly(1)
+                    if answer == _DONE:
+                        self._answered_at = time.monotonic()
+                        return int(_VERSION.unpack(await reader.readexactly(_VERSION.size))[0])
+                if answer in (_FAILED, _REFUSED):
+                    self._hang_up()
+                    return Outcome.HERE if answer == _REFUSED else Outcome.IN_DOUBT
+        except TimeoutError:
+            self._commit_alone()
+            raise StorageError(
+                f"append to {self._label}: the process that commits for all of this machine shows no "
+                f"sign of life for {_PATIENCE_SECONDS:.0f} seconds, and may or may not have written the "
+                f"rows. End it, or let it go on: it has {str(self._lock)!r} open"
+            ) from None
+        except (OSError, asyncio.IncompleteReadError):
+            self._hang_up()
+            return Outcome.IN_DOUBT
+
+    def _commit_alone(self) -> None:
+        """Ask no leader for a while."""
+        self._hang_up()
+        self._alone_until = time.monotonic() + _ALONE_SECONDS
+
+    def _hang_up(self) -> None:
+        if self._link is not None:
+            self._link[1].close()
+        self._link = None
+
+    # Leading
+
+    async def _leads(self) -> bool:
+        """Whether this process leads from now on, as no other one does."""
+        begun = asyncio.get_running_loop().create_future()
+        leading = asyncio.create_task(self._lead(begun))
+        await asyncio.wait([begun, leading], return_when=asyncio.FIRST_COMPLETED)
+        if not begun.done():
+            with suppress(_TakenError):
+                await leading  # raises what prevents it
+            return False
+        return True
+
+    async def _lead(self, begun: "asyncio.Future[None]") -> None:
+        _require_own(self._lock.parent)
+        self._lock.touch(mode=0o600)
+        answering: set[asyncio.Task[None]] = set()
+        async with locked(self._lock, patience_seconds=0, refusal=_TakenError):
+            self._socket.unlink(missing_ok=True)  # of one that was killed
+            server = await asyncio.start_unix_server(
+                partial(self._greet, answering), self._socket, limit=_MOST_BYTES
+            )
+            self._leading = asyncio.current_task()
+            self._stopping = stopping = asyncio.get_running_loop().create_future()
+            begun.set_result(None)
+            try:
+                while (left := self._wrote_at + _IDLE_SECONDS - time.monotonic()) > 0:
+                    if (await asyncio.wait([stopping], timeout=left))[0]:
+                        break
+            finally:
+                # Without the files the next one makes its own: two who lead for a moment do no harm.
+                self._socket.unlink(missing_ok=True)
+                self._lock.unlink(missing_ok=True)
+                self._leading = self._stopping = None
+                server.close()
+                for one in answering:
+                    one.cancel()
+                if answering:
+                    await asyncio.wait(answering)
+
+    async def _greet(
+        self,
+        answering: "set[asyncio.Task[None]]",
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> None:
+        """Answer what one other process sends, until it or this one has had enough."""
+        task = asyncio.current_task()
+        assert task is not None
+        answering.add(task)
+        try:
+            while True:
+                columns = await reader.readexactly(_DIGEST().digest_size)
+                (size,) = _NUMBER.unpack(await reader.readexactly(_NUMBER.size))
+                if not await self._fits(columns):
+                    writer.write(_REFUSED)
+                    return
+                writer.write(_READY)
+                appending = asyncio.ensure_future(self._appended(await reader.readexactly(size)))
+                try:
+                    while not (await asyncio.wait([appending], timeout=_SIGN_SECONDS))[0]:
+                        writer.write(_SIGN)
+                finally:
+                    writer.write(await appending)
+        except (
+            OSError,
+            asyncio.IncompleteReadError,
+            asyncio.CancelledError,
+            ContextStoreError,
+        ):
+            pass  # The other process sees the connection end.
+        finally:
+            writer.close()
+            answering.discard(task)
+
+    async def _fits(self, columns: bytes) -> bool:
+        """Whether the rows of a process that sees these columns fit into the table."""
+        if columns == await self._columns():
+            return True
+        await self._refresh()
+        return columns == await self._columns()
+
+    async def _appended(self, frame: bytes) -> bytes:
+        try:
+            versions = await asyncio.gather(*map(self._append, _unpacked(frame)))
+        except Exception:  # noqa: BLE001 - the other process tries it, and raises what that raises
+            return _FAILED
+        return _DONE + _VERSION.pack(max(versions))
+
+
+_DIGEST = hashlib.sha256
+
+
+def digest(text: str) -> bytes:
+    """What tells whether two processes mean the same."""
+    return _DIGEST(text.encode()).digest()
+
+
+def meeting_place(connection: Connection, name: str, ref: str | None) -> Path | None:
+    """Where the processes that append to a ref of a table meet, without its ending; None if nowhere.
+
+    Those do that have the same user, release and address of the store, and the same credentials: no process
+    is to write by those of another one.
+    """
+    is_object_store = "://" in connection.uri and connection.place is not connection
+    if not is_object_store or not hasattr(asyncio, "open_unix_connection"):
+        return None
+    same = [
+        version("lance-context-core"),
+        connection.uri,
+        name,
+        ref,
+        *sorted(connection.storage_options.items()),
+        *sorted(one for one in os.environ.items() if one[0].startswith(_ENVIRONMENT)),
+    ]
+    folder = Path(tempfile.gettempdir()) / f"lance-context-{os.getuid()}"
+    # The path of a socket may have about 100 bytes.
+    return folder / digest(repr(same)).hex()[:16]
+
+
+def _require_own(folder: Path) -> None:
+    """Make the folder, or raise OSError if others than this user may have something in it."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
+        raise PermissionError(f"{str(folder)!r} is not this user's alone")
+
+
+def _packed(batches: Sequence[Sequence[Row]]) -> bytes | None:
+    """The rows of batches as bytes; None if they are too many, or there is a value that cannot be sent."""
+    parts = [_NUMBER.pack(len(batches))]
+    size = 0
+    for batch in batches:
+        parts.append(_NUMBER.pack(len(batch)))
+        for row in batch:
+            try:
+                payload = encoded({name: one for name, one in row.items() if one is not None})
+            except (TypeError, ValueError):
+                return None
+            parts += [_NUMBER.pack(len(payload)), payload]
+            if (size := size + len(payload)) > _MOST_BYTES:
+                return None
+    return b"".join(parts)
+
+
+def _unpacked(frame: bytes) -> list[list[Row]]:
+    """The batches that `_packed` made this of."""
+    at = 0
+
+    def number() -> int:
+        nonlocal at
+        at += _NUMBER.size
+        return int(_NUMBER.unpack_from(frame, at - _NUMBER.size)[0])
+
+    def row() -> Row:
+        nonlocal at
+        size = number()
+        at += size
+        return decoded(frame[at - size : at])
+
+    return [[row() for _ in range(number())] for _ in range(number())]
