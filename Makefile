@@ -47,6 +47,7 @@ proofs: $(VENV)/ready
 	PYTHONPATH=tests $(RUN) -m proofs.crash.locks
 	PYTHONPATH=tests $(RUN) -m proofs.crash.transactions
 	PYTHONPATH=tests $(RUN) -m proofs.together
+	$(RUN) tests/environments.py --older
 	$(RUN) tests/environments.py sentence-transformers
 	$(MAKE) soak ARGS="--seconds 600 --store all"
 
