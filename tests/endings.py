@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -201,7 +202,7 @@ def problems(python: str, name: str, folder: Path) -> list[str]:
         try:
             if ending.is_interrupted:
                 while not (folder / "said").stat().st_size and running.poll() is None:
-                    pass
+                    time.sleep(0.001)
                 running.send_signal(signal.SIGINT)
             _, complaints = running.communicate(timeout=300)
         except subprocess.TimeoutExpired:

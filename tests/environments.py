@@ -14,7 +14,7 @@ import sys
 import tempfile
 import venv
 from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -223,7 +223,7 @@ def main(arguments: list[str]) -> None:
         sys.exit(f"failed: {', '.join(failed)}")
 
 
-def _usual(options: Set[str]) -> list[str]:
+def _usual(options: Collection[str]) -> list[str]:
     """What is meant where no environment is named."""
     light = {name: one for name, one in ENVIRONMENTS.items() if not one.is_heavy}
     if "--pin" in options:
