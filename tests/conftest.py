@@ -5,7 +5,7 @@ import inspect
 import os
 from collections.abc import Iterator
 
-import in_memory
+import cheaper
 import naming
 import needs
 import pytest
@@ -53,7 +53,9 @@ def pytest_configure(config):
         config.addinivalue_line("markers", marker)
     effort = config.getoption("--effort")
     if effort != "proofs":
-        in_memory.keep_temporary_files()
+        cheaper.keep_temporary_files_in_memory()
+        if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
+            cheaper.start_processes_sooner()
     examples = config.getoption("--examples") or EXAMPLES[effort]
     # A shared machine may be slow at any moment, so that no single example has a deadline. The same
     # examples are drawn of the same code, so that a verdict is about the change; proofs draw anew.
