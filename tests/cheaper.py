@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 
@@ -35,3 +36,4 @@ def start_processes_sooner() -> None:
     as everybody does.
     """
     os.environ[PATH] = os.pathsep.join([SOONER, *filter(None, [os.environ.get(PATH)])])
+    sys.path.insert(0, SOONER)  # which is what many are told to look at

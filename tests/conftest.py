@@ -21,7 +21,7 @@ CONTRACTS = [
 ]
 pytest.register_assert_rewrite(*CONTRACTS, "core.conformance.writers")
 
-EXAMPLES = {"check": 7, "test": 30, "proofs": 200}
+EXAMPLES = {"check": 7, "test": 20, "proofs": 200}
 """By how much is to be proven: the examples of a property that asks for no number of its own."""
 LEFT_OUT = {"check": {"server", "process", "slow", "long"}, "test": {"long"}, "proofs": set()}
 """The marks of tests that are not for that occasion."""

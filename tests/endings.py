@@ -194,7 +194,8 @@ def problems(python: str, name: str, folder: Path) -> list[str]:
     warnings = ["-W", "error", *(["-W", "ignore::ResourceWarning"] if ending.is_left_open else [])]
     with (folder / "said").open("w") as said:
         running = subprocess.Popen(
-            [python, *warnings, "-c", script, str(folder / "store")],
+            # As anybody's script: without what the tests have their processes do, which is in variables.
+            [python, "-E", *warnings, "-c", script, str(folder / "store")],
             stdout=said,
             stderr=subprocess.PIPE,
             text=True,
