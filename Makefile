@@ -47,7 +47,9 @@ proofs: $(VENV)/ready
 	PYTHONPATH=tests $(RUN) -m proofs.crash.locks
 	PYTHONPATH=tests $(RUN) -m proofs.crash.transactions
 	PYTHONPATH=tests $(RUN) -m proofs.together
+	$(RUN) tests/environments.py --older
 	$(RUN) tests/environments.py sentence-transformers
+	$(RUN) tests/interpreters.py --all
 	$(MAKE) soak ARGS="--seconds 600 --store all"
 
 # Takes hours; what is known stands in .mutants.jsonl, so that a second run goes on: make mutants ARGS="--seed 2".
@@ -97,7 +99,7 @@ wheel: $(VENV)/ready
 	$(RUN) tests/install_wheel.py
 
 interpreters: $(VENV)/ready
-	$(RUN) tests/interpreters.py
+	$(RUN) tests/interpreters.py $(ARGS)
 
 soak: $(VENV)/ready
 	PYTHONPATH=tests $(RUN) -m proofs.soak $(ARGS) $(SOAK)

@@ -5,6 +5,7 @@ import inspect
 import os
 from collections.abc import Iterator
 
+import cheaper
 import naming
 import needs
 import pytest
@@ -20,7 +21,7 @@ CONTRACTS = [
 ]
 pytest.register_assert_rewrite(*CONTRACTS, "core.conformance.writers")
 
-EXAMPLES = {"check": 7, "test": 30, "proofs": 200}
+EXAMPLES = {"check": 7, "test": 20, "proofs": 200}
 """By how much is to be proven: the examples of a property that asks for no number of its own."""
 LEFT_OUT = {"check": {"server", "process", "slow", "long"}, "test": {"long"}, "proofs": set()}
 """The marks of tests that are not for that occasion."""
@@ -51,6 +52,10 @@ def pytest_configure(config):
     ):
         config.addinivalue_line("markers", marker)
     effort = config.getoption("--effort")
+    if effort != "proofs":
+        cheaper.keep_temporary_files_in_memory()
+        if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
+            cheaper.start_processes_sooner()
     examples = config.getoption("--examples") or EXAMPLES[effort]
     # A shared machine may be slow at any moment, so that no single example has a deadline. The same
     # examples are drawn of the same code, so that a verdict is about the change; proofs draw anew.

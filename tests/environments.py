@@ -2,7 +2,9 @@
 
 Each is made once under `.venvs`, and again when its pins change: tests/pins/NAME.txt holds every
 version in it, made by `python tests/environments.py --pin [NAME …]`; `--make` makes them and runs
-nothing. As many run at a time as there are processors; what one printed is shown when it is through.
+nothing. Where a framework has a newer and an older release, the newer one is run, and with `--older`
+the older one instead: `make proofs` does that. As many run at a time as there are processors; what
+one printed is shown when it is through.
 """
 
 import os
@@ -12,7 +14,7 @@ import sys
 import tempfile
 import venv
 from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,7 +48,7 @@ class Environment:
     is_heavy: bool = False
     """Whether it is made and run only if it is named, as `make proofs` does: it has gigabytes."""
     is_oldest: bool = False
-    """Whether another one has a newer release: tests that one release is enough for run there."""
+    """Whether another one has a newer release: `make proofs` alone runs it, but for what is `one_release`."""
 
 
 ENVIRONMENTS = {
@@ -199,15 +201,15 @@ ENVIRONMENTS = {
 
 def main(arguments: list[str]) -> None:
     """Says at which step, and ends with an exit code other than 0, if anything fails."""
-    usual = [name for name, one in ENVIRONMENTS.items() if not one.is_heavy]
-    names = [one for one in arguments if one not in {"--pin", "--make"}] or usual
+    options = {"--pin", "--make", "--older"}.intersection(arguments)
+    names = [one for one in arguments if one not in options] or _usual(options)
     if unknown := [name for name in names if name not in ENVIRONMENTS]:
         sys.exit(f"unknown environments {unknown}: there are {', '.join(ENVIRONMENTS)}")
-    if "--pin" in arguments:
+    if "--pin" in options:
         for name in names:
             _pin(name)
         return
-    if "--make" in arguments:
+    if "--make" in options:
         for name in names:
             interpreter(name)
         return
@@ -219,6 +221,14 @@ def main(arguments: list[str]) -> None:
         ]
     if failed:
         sys.exit(f"failed: {', '.join(failed)}")
+
+
+def _usual(options: Collection[str]) -> list[str]:
+    """What is meant where no environment is named."""
+    light = {name: one for name, one in ENVIRONMENTS.items() if not one.is_heavy}
+    if "--pin" in options:
+        return list(light)
+    return [name for name, one in light.items() if one.is_oldest == ("--older" in options)]
 
 
 def _check(name: str) -> bool:

@@ -1,6 +1,8 @@
 """Runs the scripts of tests/endings.py on each Python that is allowed and found on this machine.
 
-Each patch is one: `python tests/interpreters.py [INTERPRETER …]`. Environments are made under `.venvs`.
+Of each minor version the newest patch, but for this Python's own, with which the other tests are run;
+with `--all`, as `make proofs` does it, every patch: `python tests/interpreters.py [--all] [INTERPRETER …]`.
+Environments are made under `.venvs`.
 """
 
 import os
@@ -8,19 +10,29 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 MINORS = range(11, 15)
+_TOGETHER = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
 _VERSION = "import sys; print('.'.join(map(str, sys.version_info[:3])), sys.version_info[3])"
 
 
-def main(given: list[str]) -> None:
+def main(arguments: list[str]) -> None:
     """Says which it ran, and ends with an exit code other than 0 if anything fails."""
+    given = [one for one in arguments if one != "--all"]
     found = {version: python for python in given or _candidates() if (version := _version(python))}
     absent = [f"3.{minor}" for minor in MINORS if not any(_minor(one) == minor for one in found)]
-    print(f"Pythons: {', '.join(found)}; not on this machine: {', '.join(absent) or 'none'}")  # noqa: T201 - a program
-    failed = [version for version, python in found.items() if not _passes(version, python)]
+    run = list(found) if given or "--all" in arguments else _needed(found)
+    left_out = [version for version in found if version not in run]
+    told = {"run": run, "left to `make proofs`": left_out, "not on this machine": absent}
+    for what, versions in told.items():
+        print(f"Pythons {what}: {', '.join(versions) or 'none'}", flush=True)  # noqa: T201 - a program
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        passed = pool.map(_passes, run, [found[version] for version in run])
+        failed = [version for version, is_good in zip(run, passed, strict=True) if not is_good]
     if failed:
         sys.exit(f"failed: {', '.join(failed)}")
 
@@ -48,8 +60,18 @@ def _version(python: str) -> str | None:
     return told[1] if told and _minor(told[1]) in MINORS else None
 
 
+def _needed(found: Iterable[str]) -> list[str]:
+    """The newest patch of each minor version, but for that of this Python."""
+    newest = {_minor(one): one for one in sorted(found, key=_numbers)}
+    return [one for minor, one in newest.items() if minor != sys.version_info.minor]
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(number) for number in version.split(".")]
+
+
 def _minor(version: str) -> int:
-    return int(version.split(".")[1])
+    return _numbers(version)[1]
 
 
 def _passes(version: str, python: str) -> bool:
@@ -62,8 +84,15 @@ def _passes(version: str, python: str) -> bool:
         [*uv, "pip", "install", *here],
         [str(own), "tests/endings.py"],
     ]
-    print(f"== Python {version}", flush=True)  # noqa: T201 - as above
-    return all(not subprocess.run(step, cwd=ROOT, check=False).returncode for step in steps)
+    said, is_good = "", True
+    for step in steps:
+        done = subprocess.run(step, cwd=ROOT, check=False, text=True, **_TOGETHER)
+        said += done.stdout
+        if done.returncode:
+            is_good = False
+            break
+    print(f"== Python {version}\n{said}", flush=True)  # noqa: T201 - as above
+    return is_good
 
 
 if __name__ == "__main__":

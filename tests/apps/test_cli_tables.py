@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 import pytest
+from efforts import in_proofs
 from lance_context_cli.ids import shortened
 from lance_context_cli.output import fitting
 
@@ -53,7 +54,7 @@ def screen(place, columns, *command):
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("columns", [60, 80])
+@pytest.mark.parametrize("columns", [60, *in_proofs(80)])
 @pytest.mark.parametrize(("command", "words"), LISTED, ids=["ls", "search", "facts"])
 def test_on_a_narrow_screen_no_word_is_broken_and_no_text_is_gone(told, columns, command, words):
     printed = screen(told, columns, *command)

@@ -67,8 +67,7 @@ def erase(store):
     store.erase(filter=everything, sole_writer=True)
 
 
-def main(way):
-    place = tempfile.mkdtemp()
+def main(way, place):
     store = ContextStore.open(place, embedder="local", maintenance=None)
     write(store)
     read(store)
@@ -84,4 +83,5 @@ def main(way):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    with tempfile.TemporaryDirectory() as place:
+        main(sys.argv[1], place)

@@ -10,4 +10,4 @@ from endings import ENDINGS, lost, problems
 @pytest.mark.parametrize("name", ENDINGS)
 def test_a_script_ends_in_silence_and_what_was_acknowledged_is_there(name, tmp_path):
     assert problems(sys.executable, name, tmp_path) == []
-    assert lost(sys.executable, [tmp_path]) == []
+    assert lost(tmp_path) == []

@@ -72,3 +72,21 @@ def test_what_is_listed_as_slow_is_there():
         text = (top / path).read_text(encoding="utf-8") if (top / path).is_file() else ""
         gone += [listed] if not re.search(rf"(def|class) {name}\b", text) else []
     assert not gone, "make slow"
+
+
+def test_the_dearest_tests_give_way_until_the_rest_has_room(tmp_path):
+    notes = tmp_path / "notes.jsonl"
+    took = {
+        "a.py::quick": [1] * 100,
+        "a.py::many": [2] * 25,
+        "a.py::dear": [9, 0],
+        "b.py::more": [3],
+    }
+    lines = [
+        f'[{one}, "", "{name}[{n}]", 0, 0]'
+        for name, all_ in took.items()
+        for n, one in enumerate(all_)
+    ]
+    notes.write_text("\n".join(lines), encoding="utf-8")
+    assert slowest.QUICK == 150
+    assert slowest.slow(notes) == "a.py::dear\nb.py::more\n"

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from core.conformance.doubles import ManualClock
+from lance_context_mcp.command import main
 from lance_context_mcp.memory import Memory
 from lance_context_mcp.server import server
 from mcp.client import Client
@@ -73,6 +74,31 @@ async def call(serving, store):
     """Calls the tools of a server of the store."""
     async with serving(store) as told:
         yield told
+
+
+@pytest.fixture
+def ended(monkeypatch, capsys):
+    """What comes of a server that ends at once, in this process: its exit code and what it says."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["lance-context-mcp", *arguments])
+        with pytest.raises(SystemExit) as code:
+            main()
+        return code.value.code, *capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def refused(ended):
+    """The line that says why no server was started."""
+
+    def run(*arguments):
+        code, told, why = ended(*arguments)
+        assert (bool(code), told) == (True, "")
+        return why.splitlines()[-1]
+
+    return run
 
 
 @asynccontextmanager

@@ -307,7 +307,7 @@ async def test_writers_are_never_hurt_and_nothing_is_lost(open_store):
 
     async def write(store, name):
         context = store.context()
-        for n in range(40):
+        for n in range(20):
             key = f"{name}{n}"
             await context.add("user", key, external_id=key)
             expected[key] = key

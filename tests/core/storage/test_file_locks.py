@@ -8,6 +8,7 @@ import sqlite3
 import threading
 
 import pytest
+from efforts import in_proofs
 
 from lance_context_core import AsyncContextStore, Message
 from lance_context_core.storage import file_locks
@@ -112,8 +113,10 @@ def hold(kind, place, is_shared, is_held, is_over):
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("is_shared", [False, True])
-@pytest.mark.parametrize("is_killed", [False, True])
+@pytest.mark.parametrize(
+    ("is_shared", "is_killed"),
+    [(False, True), (True, False), *in_proofs((False, False), (True, True))],
+)
 async def test_another_process_has_it_until_it_ends_however_it_ends(
     kind, tmp_path, is_shared, is_killed
 ):

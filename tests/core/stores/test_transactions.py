@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from core.conformance.doubles import WordVectors
+from efforts import in_proofs
 
 from lance_context_core import (
     AlreadyExistsError,
@@ -412,7 +413,7 @@ def test_a_lock_around_one_call_has_to_be_held_until_the_end(store):
 def run(code, *arguments):
     return subprocess.Popen(
         [sys.executable, "-c", code, *map(str, arguments)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         stdout=subprocess.PIPE,
         text=True,
     )
@@ -450,7 +451,7 @@ with ContextStore.open(sys.argv[1]) as store:
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("nth", [1, 2, 4, 7, 10, 13, 100])
+@pytest.mark.parametrize("nth", [2, 7, 100, *in_proofs(1, 4, 10, 13)])
 def test_a_kill_at_any_statement_leaves_all_or_nothing(tmp_path, nth):
     from proofs.crash.transactions import look
 
@@ -531,7 +532,7 @@ def test_no_kill_leaves_a_transaction_in_part():
     done = subprocess.run(
         [sys.executable, "-m", "proofs.crash.transactions", "--rounds", "10"],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         text=True,
         timeout=1_800,

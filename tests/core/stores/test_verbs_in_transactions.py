@@ -2,6 +2,7 @@
 
 # ruff: noqa: PT012 - which line of the block raises is what these are about
 
+import shutil
 from datetime import UTC, datetime
 
 import pytest
@@ -107,17 +108,25 @@ def shown(store):
     }
 
 
-@pytest.fixture(params=["log", "flushed"])
-def stores(request, tmp_path):
-    vectors = WordVectors(dimension=8)
-    with (
-        ContextStore.open(tmp_path / "one", embedder=vectors) as one,
-        ContextStore.open(tmp_path / "two", embedder=vectors) as two,
-    ):
-        for store in (one, two):
-            fill(store)
-            if request.param == "flushed":
-                store.flush()
+def opened(place):
+    return ContextStore.open(place, embedder=WordVectors(dimension=8))
+
+
+@pytest.fixture(scope="module", params=["log", "flushed"])
+def filled(request, tmp_path_factory):
+    """The directory of a store that is filled once, and copied for each test."""
+    place = tmp_path_factory.mktemp(request.param) / "store"
+    with opened(place) as store:
+        fill(store)
+        if request.param == "flushed":
+            store.flush()
+    return place
+
+
+@pytest.fixture
+def stores(filled, tmp_path):
+    places = [shutil.copytree(filled, tmp_path / name) for name in ("one", "two")]
+    with opened(places[0]) as one, opened(places[1]) as two:
         yield one, two
 
 
