@@ -37,9 +37,9 @@ def paged(command: list[str]) -> Iterator[None]:
     )
     assert process.stdin is not None
     streams = sys.stdout, sys.stderr
-    sys.stdout = process.stdin  # type: ignore[assignment] # it is written to, and asked for its end
+    sys.stdout = process.stdin
     if sys.stderr.isatty():
-        sys.stderr = process.stdin  # type: ignore[assignment]
+        sys.stderr = process.stdin
     try:
         yield
     finally:
