@@ -191,6 +191,6 @@ async def test_what_cannot_be_changed_is_refused_and_stays(browse, used):
         ("/do/note", {"id": "memory-0", "user": "bob", "note": "x"}, 404),
     ):
         assert (await browser.post(path, **fields)).status == status, path
-    answer = await done(browser, "/do/note", id="memory-0", user="tilda", note="x",
-                        back="//evil.example")  # fmt: skip
-    assert not [one for one in answer.links if "evil" in one]
+    for back in ("//evil.example", "/\\evil.example", "/\t/evil.example", "https://evil.example"):
+        answer = await done(browser, "/do/note", id="memory-0", user="tilda", note="x", back=back)
+        assert not [one for one in answer.links if "evil" in one]

@@ -1,5 +1,6 @@
 """What a page may change, where it was started so: each by a form, and none of it for good."""
 
+import re
 import shlex
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
@@ -12,6 +13,9 @@ from lance_context_inspector.pages._reading import KNOWLEDGE
 from lance_context_inspector.pages.records import found
 from lance_context_inspector.pages.versions import policy_of
 from lance_context_inspector.view import View, ref
+
+_PATH = re.compile(r"/(?![/\\])[\x21-\x7e]*")
+"""An address of this page: a browser reads what has tabs or a second slash in it as another one."""
 
 
 async def merge(view: View) -> Page:
@@ -184,7 +188,7 @@ async def _changed(
 def _back(view: View) -> str | None:
     """The page that the form was on; None for what is no path of this page."""
     back = view.params.get("back", "")
-    return back if back.startswith("/") and not back.startswith(("//", "/\\")) else None
+    return back if _PATH.fullmatch(back) else None
 
 
 def _done(words: str, link: str, *, undo: str | None = None, **more: Any) -> Page:

@@ -8,6 +8,7 @@ from lance_context_core import ContextRecord, ToolCallPart, ToolResultPart
 from lance_context_core.errors import NotFoundError
 from lance_context_inspector.page import Page
 from lance_context_inspector.pages.windows import KEPT
+from lance_context_inspector.safe import marked
 from lance_context_inspector.view import View
 
 _STEPS, _KNOWN, _WINDOWS = 200, 50, 1_000
@@ -17,7 +18,11 @@ async def runs(view: View) -> Page:
     """The runs, or sessions, `left` and `right`, with the steps paired in their order."""
     left, right = view.params.get("left") or None, view.params.get("right") or None
     sessions = await view.store.sessions.list(limit=_KNOWN)
-    data: dict[str, Any] = {"left": left, "right": right, "known": [one.id for one in sessions]}
+    data: dict[str, Any] = {
+        "left": left,
+        "right": right,
+        "known": [one.id for one in sessions if _can_be_typed(one.id)],
+    }
     data |= {"sides": None, "pairs": [], "is_cut": False, "most": _STEPS}
     if left is not None and right is not None:
         turns = [await _turns(view, one) for one in (left, right)]
@@ -60,6 +65,11 @@ async def _figures(view: View, name: str, turns: Sequence[ContextRecord]) -> dic
         "n_tokens": sum(one.metadata.get("tokens", 0) for one in windows),
         "seconds": round((turns[-1].created_at - turns[0].created_at).total_seconds()),
     }
+
+
+def _can_be_typed(name: str) -> bool:
+    """Whether nothing is hidden in a name, so that it may be proposed as it is."""
+    return marked(name) == name
 
 
 def _said(turn: ContextRecord) -> tuple[object, ...]:
