@@ -53,6 +53,8 @@
     keys[event.key]();
   });
 
+  document.querySelector(".menu [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+
   const live = document.querySelector("[data-live]");
 
   const follow = async () => {
