@@ -181,8 +181,8 @@ async def _changed(
         "/record", id=one.id, context=context, session=one.session_id, user=one.user_id
     )
     after = await view.store.version()
-    data = {"inverse": inverse, "version": after if view.is_whole and after > before else None}
-    return _done(words, link, before=before, back=_back(view), **data)
+    version = after if view.is_whole and after > before else None
+    return _done(words, link, before=before, back=_back(view), inverse=inverse, version=version)
 
 
 def _back(view: View) -> str | None:

@@ -73,9 +73,8 @@ async def search(view: View) -> Page:
             store = await (await view.now()).checkout(ref(other_at, is_scoped=not view.is_whole))
         others = await store.search(query, **{**arguments, "mode": other_mode or mode})
         asked["compared"] = beside(hits[:end], others[:end])
-    part = Part.of(hits[start:], number, limit)
-    shown = [(one, shares(one)) for one in part.items]
-    data = {**asked, "hits": shown, "found": None, "part": Part((), number, part.has_more)}
+    shown = [(one, shares(one)) for one in hits[start:end]]
+    data = {**asked, "hits": shown, "found": None, "part": Part((), number, len(hits) > end)}
     return Page("search.html", title, data, "/search")
 
 
