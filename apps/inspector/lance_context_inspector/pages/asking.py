@@ -52,12 +52,14 @@ _COMMON = (
 """The views that people ask, in this order; SHOW TABLES has the others, too."""
 
 
+_DESCRIBED = " UNION ALL ".join(
+    f"SELECT '{name}' AS view, column_name, column_type FROM (DESCRIBE {name})" for name in _COMMON
+)
+
+
 async def _views(view: View) -> dict[str, list[tuple[str, str]]]:
     """The columns of each view, with their types."""
-    return {
-        name: [
-            (row["column_name"], row["column_type"])
-            for row in (await view.store.sql(f"DESCRIBE {name}")).to_pylist()
-        ]
-        for name in _COMMON
-    }
+    found: dict[str, list[tuple[str, str]]] = {name: [] for name in _COMMON}
+    for row in (await view.store.sql(_DESCRIBED)).to_pylist():
+        found[row["view"]].append((row["column_name"], row["column_type"]))
+    return found
