@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import sys
 import tempfile
 from pathlib import Path
 
@@ -10,9 +9,6 @@ MEMORY = Path("/dev/shm")  # noqa: S108 - of Linux; elsewhere the disk is used
 MIN_BYTES = 2**31
 """What has to be free there: a container may have been given next to nothing."""
 PLACE = "TMPDIR"
-SOONER = str(Path(__file__).with_name("sooner"))
-"""Where what a new Python imports first has it import the store in half the time."""
-PATH = "PYTHONPATH"
 
 
 def keep_temporary_files_in_memory() -> None:
@@ -27,13 +23,3 @@ def keep_temporary_files_in_memory() -> None:
         os.environ[PLACE] = str(MEMORY)
         # Whoever has asked before, as what captures output does, would be told the same again.
         tempfile.tempdir = None
-
-
-def start_processes_sooner() -> None:
-    """Have the processes that this one starts import the store as the command line does.
-
-    They are hundreds, and most of what each does is to import; this process has imported it already,
-    as everybody does.
-    """
-    os.environ[PATH] = os.pathsep.join([SOONER, *filter(None, [os.environ.get(PATH)])])
-    sys.path.insert(0, SOONER)  # which is what many are told to look at

@@ -54,8 +54,6 @@ def pytest_configure(config):
     effort = config.getoption("--effort")
     if effort != "proofs":
         cheaper.keep_temporary_files_in_memory()
-        if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
-            cheaper.start_processes_sooner()
     examples = config.getoption("--examples") or EXAMPLES[effort]
     # A shared machine may be slow at any moment, so that no single example has a deadline. The same
     # examples are drawn of the same code, so that a verdict is about the change; proofs draw anew.

@@ -185,7 +185,7 @@ def problems(python: str, name: str, folder: Path) -> list[str]:
     with (folder / "said").open("w") as said:
         running = subprocess.Popen(
             # As anybody's script: without what the tests have their processes do, which is in variables.
-            [python, "-E", *warnings, "-c", script, str(folder / "store")],
+            [python, *warnings, "-c", script, str(folder / "store")],
             stdout=said,
             stderr=subprocess.PIPE,
             text=True,

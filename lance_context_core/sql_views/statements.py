@@ -1,6 +1,7 @@
 """What a statement asks for: that it only reads, of which views, and as of when."""
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from datetime import datetime
@@ -22,6 +23,10 @@ FUNCTIONS = frozenset(
 
 _SHOWN_TABLES = ('"tables"', "__show_tables_expanded")
 """What a tree has for SHOW TABLES, SHOW ALL TABLES, and DESCRIBE alone."""
+
+
+_EXPLAIN = re.compile(r"EXPLAIN(\s+ANALYZE)?\s+(?=\w|\()", re.IGNORECASE)
+_PIVOT = re.compile(r"\bPIVOT\b", re.IGNORECASE)
 
 
 @frozen_by_name
@@ -50,12 +55,12 @@ def read(query: str, ask: Callable[[str, str], str], views: frozenset[str]) -> S
     Raises InvalidRequestError for what is not one statement that only reads.
     """
     query = check_text(query, "query").strip()
+    explain = _EXPLAIN.match(query)
+    before = "" if explain is None else explain[0]
+    query = query.removeprefix(before)
     tree = json.loads(ask("SELECT json_serialize_sql(?)", query))
     if tree["error"]:
-        raise InvalidRequestError(
-            f"query={shown(query)}: {tree['error_message']}. There is SELECT, WITH, VALUES and "
-            "DESCRIBE: what is stored is changed by the store's own calls"
-        )
+        raise _refused(query, tree)
     if len(tree["statements"]) != 1:
         raise InvalidRequestError(
             f"query={shown(query)} has {len(tree['statements'])} statements: give one at a time"
@@ -77,7 +82,22 @@ def read(query: str, ask: Callable[[str, str], str], views: frozenset[str]) -> S
                 columns.add(node["column_names"][-1].lower())
     if is_changed:
         query = ask("SELECT json_deserialize_sql(?::JSON)", json.dumps(tree))
-    return Statement(text=query, sources=sources, columns=frozenset(columns))
+    return Statement(text=before + query, sources=sources, columns=frozenset(columns))
+
+
+def _refused(query: str, tree: Mapping[str, Any]) -> InvalidRequestError:
+    """The error for a text that is no SELECT to DuckDB: another statement, or none at all."""
+    if tree["error_type"] != "not implemented":
+        return InvalidRequestError(f"query={shown(query)}: {tree['error_message']}")
+    if _PIVOT.search(query):
+        return InvalidRequestError(
+            f"query={shown(query)}: PIVOT needs the values that become columns. Name them: "
+            "PIVOT messages ON role IN ('user', 'assistant') USING count(*)"
+        )
+    return InvalidRequestError(
+        f"query={shown(query)} is not a statement that only reads. Use SELECT, WITH, VALUES, PIVOT, "
+        "DESCRIBE, SUMMARIZE, SHOW TABLES or EXPLAIN; what is stored is changed by the store's own calls"
+    )
 
 
 def _nodes(tree: Any) -> Iterator[dict[str, Any]]:

@@ -50,6 +50,7 @@ class AsyncWindows:
             "run_id": check_name(run_id, "run_id") if run_id else None,
             "expires_at": expires_at,
             "created_at": at,
+            "metadata": {"tokens": window.tokens, "room": window.room},
         }
         if agent := self._records.whose("agent_id", window.asked.get("agent_id", "")):
             fields["agent_id"] = agent

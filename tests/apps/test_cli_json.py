@@ -2,7 +2,9 @@
 
 import json
 
+import click
 import pytest
+from lance_context_cli import named
 from lance_context_cli.main import cli
 
 from lance_context_core import ContextStore
@@ -21,12 +23,17 @@ SPOKEN = {
     "show nuts": RECORD,
     "show monday": "agent_id author created_at ended_at expires_at id metadata n_messages status tenant title updated_at user_id",
     "history monday": RECORD,
+    "tail monday": RECORD,
+    "store add work /nowhere": "name place",
+    "store": "name place",
+    "store list": "name place",
+    "store remove mine": "removed",
     "search nuts": "channels record score why",
     "ask nuts": "id kind score text why",
     "remember Hm": "id is_new",
     "say monday Hm": "id session",
-    "log": "created_at number tags",
-    "log --stat": "added changed created_at number removed tags",
+    "log": "created_at did number tags",
+    "log --stat": "added changed created_at did number removed tags",
     "diff before-lunch": "change record",
     "tag": "tag version",
     "tag new": "tag version",
@@ -69,13 +76,15 @@ NO_DATA = {"completion", "mcp", "serve", "ui"}
 
 
 @pytest.fixture
-def known(place):
+def known(place, monkeypatch, tmp_path):
     """What may be asked about, in a store in which something is known."""
     with ContextStore.open(place) as store:
         said = store.knowledge.add("I live in Oslo.", user_id="ada", session_id="spring")
         store.tasks.board().add("Call Ada")
     with ContextStore.open(place) as store:
         (fact,) = store.context("knowledge").list(filters={"kind": "fact"})
+    monkeypatch.setattr(click, "get_app_dir", lambda _: str(tmp_path / "config"))
+    named.write({"mine": "/elsewhere"})
     return {"FACT": fact["id"], "JOB": said.job_ids[0]}
 
 

@@ -5,9 +5,10 @@ import os
 import sys
 import warnings
 from contextlib import suppress
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
+from click.core import ParameterSource
 
 from lance_context_cli import __version__, exits
 from lance_context_cli.call import Call
@@ -16,9 +17,11 @@ from lance_context_cli.commands import (
     auditing,
     checking,
     coordinating,
+    following,
     knowing,
     looking,
     moving,
+    naming,
     removing,
     replaying,
     reviewing,
@@ -27,7 +30,9 @@ from lance_context_cli.commands import (
     upkeep,
     versions,
 )
+from lance_context_cli.named import place_of
 from lance_context_cli.output import Format, Output
+from lance_context_cli.pager import paged, pager
 from lance_context_cli.place import Place
 
 _LISTS = (
@@ -45,9 +50,32 @@ _LISTS = (
     "diff",
 )
 """The commands that answer with a list, and change nothing."""
+_PAGED = frozenset(
+    {*_LISTS, "show", "status", "why", "explain", "context", "audit", "branch", "tag", "doctor"}
+)
+"""The commands whose answer goes through the pager on a terminal."""
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+_IS_PAGED = f"{__name__}.is_paged"
+
+
+class _Commands(click.Group):
+    """The commands; a person who leaves the pager early has read enough, which is no error."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """As any group; see the class."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            if _IS_PAGED in ctx.meta:
+                return exits.OK
+            raise
+
+
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.option(
     "-C",
     "--store",
@@ -56,6 +84,7 @@ _LISTS = (
     envvar="LANCE_CONTEXT_STORE",
     help="The store: a directory, or a URI such as s3://bucket/memory.",
 )
+@click.option("-s", "--named", metavar="NAME", help="The store of that name: see lance-ctx store.")
 @click.option("--at", metavar="REF", help="As it was: a version, a tag, or a moment (ISO 8601).")
 @click.option("--branch", metavar="NAME", help="On this branch, rather than on main.")
 @click.option("--tenant", metavar="ID", help="What this tenant may see, and nothing else.")
@@ -87,6 +116,9 @@ _LISTS = (
     "--width", type=click.IntRange(min=20), metavar="N", help="Print lists as tables of N columns."
 )
 @click.option("--whole", "is_whole", is_flag=True, help="Print long texts of lists to their end.")
+@click.option(
+    "--no-pager", "is_unpaged", is_flag=True, help="Print to the terminal, however long it is."
+)
 @click.option("--local", "is_local", is_flag=True, help="Tell times in this machine's time zone.")
 @click.version_option(__version__, prog_name="lance-ctx")
 @click.pass_context
@@ -99,7 +131,9 @@ def cli(
     fields: str | None,
     width: int | None,
     is_whole: bool,
+    is_unpaged: bool,
     read_only: bool,
+    named: str | None,
     **place: str | None,
 ) -> None:
     """Look at an agent's memory, search it, go through its versions, erase from it.
@@ -115,12 +149,23 @@ def cli(
             raise click.UsageError(told)
         format = "arrow"
     names = tuple(filter(None, (one.strip() for one in (fields or "").split(","))))
-    output = Output(format or "people", is_local, arrow, names, width, is_whole)
+    output = Output(
+        format or "people", is_local, arrow, names, width, is_whole, sys.stdout.isatty()
+    )
+    if named is not None:
+        if context.get_parameter_source("uri") is ParameterSource.COMMANDLINE:
+            raise click.UsageError("-C and -s both name the store: give one")
+        place["uri"] = place_of(named)
     context.obj = Call(Place(read_only=read_only, **place), output)
+    if context.invoked_subcommand in _PAGED and not is_unpaged and (command := pager()) is not None:
+        context.color = not os.environ.get("NO_COLOR")
+        context.meta[_IS_PAGED] = True
+        context.with_resource(paged(command))
 
 
 for room in (
     looking,
+    following,
     telling,
     asking,
     knowing,
@@ -133,6 +178,7 @@ for room in (
     replaying,
     auditing,
     reviewing,
+    naming,
     serving,
 ):
     for command in room.COMMANDS:

@@ -40,6 +40,8 @@ class Output:
     """How wide a table is; as wide as the screen, if None."""
     is_whole: bool = False
     """Whether long texts are printed to their end where columns are parted by tabs."""
+    is_screen: bool = False
+    """Whether a person reads it: on a terminal, through a pager or not."""
 
     def rows(self, heading: Sequence[str], lines: Iterable[Line]) -> None:
         """Print a list: a table on a terminal, columns parted by tabs elsewhere."""
@@ -54,7 +56,7 @@ class Output:
                 click.echo(_json(one.plain))
         elif self.format == "csv":
             csv_rows(heading, (one.cells for one in lines))
-        elif sys.stdout.isatty() or self.width is not None:
+        elif self.is_screen or self.width is not None:
             self._table(heading, [one.cells for one in lines])
         else:
             for one in lines:
@@ -100,6 +102,7 @@ class Output:
             [heading[place] for place in places],
             [[row[place] for place in places] for row in cells],
             width,
+            is_screen=self.is_screen,
         )
 
     def _short(self, name: str, cell: object, short: Mapping[str, str]) -> str:
@@ -212,6 +215,7 @@ def csv_rows(heading: Sequence[str], rows: Iterable[Iterable[object]]) -> None:
     writer.writerow([_csv_cell(one) for one in heading])
     for row in rows:
         writer.writerow([_csv_cell(one) for one in row])
+    sys.stdout.flush()
 
 
 def _csv_cell(value: object) -> object:
@@ -264,13 +268,17 @@ def _needed(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
     return needed
 
 
-def _printed(heading: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> None:
-    """A table; where it is longer than the screen, in the user's pager."""
+def _printed(
+    heading: Sequence[str], rows: Sequence[Sequence[str]], width: int, *, is_screen: bool
+) -> None:
+    """A table, with colours where a person reads it."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    console = Console(highlight=False, markup=False, emoji=False, width=width)
+    console = Console(
+        highlight=False, markup=False, emoji=False, width=width, force_terminal=is_screen
+    )
     table = Table(box=None, pad_edge=False, header_style="bold")
     least = [one - _GAP for one in _needed(heading, rows)]
     for place, name in enumerate(heading):
@@ -285,11 +293,9 @@ def _printed(heading: Sequence[str], rows: Sequence[Sequence[str]], width: int) 
         )
     for row in rows:
         table.add_row(*(Text(_begun(cell)) for cell in row))
-    if not sys.stdout.isatty() or len(rows) <= shutil.get_terminal_size().lines - 2:
+    with console.capture() as printed:  # On a pipe that is closed, rich would end the process.
         console.print(table)
-        return
-    with console.pager(styles=not console.no_color):
-        console.print(table)
+    click.echo(printed.get(), nl=False)
 
 
 def _no_such(unknown: Sequence[str], known: Sequence[str]) -> click.UsageError:

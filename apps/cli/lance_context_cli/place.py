@@ -1,5 +1,8 @@
 """Which memory a command is about: where it is, when, on which branch, and whose."""
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -8,7 +11,6 @@ from typing import TYPE_CHECKING
 import click
 
 from lance_context_cli import exits
-from lance_context_cli.lean import importing
 
 if TYPE_CHECKING:
     from lance_context_core import ContextStore
@@ -76,6 +78,19 @@ class Place:
         if self.branch is not None:
             store = store.branch(self.branch)
         return store.scope(tenant=self.tenant, user_id=self.user_id, agent_id=self.agent_id)
+
+
+@contextmanager
+def importing() -> Iterator[None]:
+    """A block that imports the store: what is imported is no garbage, and none is looked for."""
+    is_collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if is_collecting:
+            gc.freeze()
+            gc.enable()
 
 
 def ref(text: str) -> int | str | datetime:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from lance_context_core import ContextRecord
+from lance_context_core.graph import SubGraph
 from lance_context_core.knowledge import Explanation
 from lance_context_core.results import Branch
 from lance_context_inspector.safe import brief
@@ -145,6 +146,44 @@ def evidence_graph(found: Explanation) -> EvidenceGraph | None:
     width = 2 * _ACROSS + NODE_WIDTH
     height = max(heights) * _DOWN - (_DOWN - NODE_HEIGHT)
     return EvidenceGraph(width, height, [*nodes.values()], edges, len(ids) - len(nodes))
+
+
+def entity_graph(near: SubGraph) -> EvidenceGraph:
+    """An entity on the left, and what is reached from it in as many columns as there are steps."""
+    steps = _steps(near)
+    shown = [one for one in near.entities if one.id in steps][:MOST_NODES]
+    heights: dict[int, int] = {}
+    nodes: dict[str, Node] = {}
+    for one in shown:
+        column = steps[one.id or ""]
+        x, y = column * _ACROSS, heights.get(column, 0) * _DOWN
+        heights[column] = heights.get(column, 0) + 1
+        nodes[one.id or ""] = Node(one.id or "", one.type, brief(one.name, 64), x, y, column == 0)
+    edges = [
+        _edge(nodes[one.source_id], nodes[one.target_id], one.type)
+        for one in near.relations
+        if one.source_id in nodes and one.target_id in nodes
+    ]
+    width = max(heights, default=0) * _ACROSS + NODE_WIDTH
+    height = max(heights.values(), default=1) * _DOWN - (_DOWN - NODE_HEIGHT)
+    return EvidenceGraph(width, height, [*nodes.values()], edges, len(near.entities) - len(nodes))
+
+
+def _steps(near: SubGraph) -> dict[str, int]:
+    """How many relations each entity is away from the first one."""
+    found = {near.entities[0].id or "": 0}
+    frontier = list(found)
+    while frontier:
+        ends = [
+            other
+            for one in near.relations
+            for here, other in ((one.source_id, one.target_id), (one.target_id, one.source_id))
+            if here in frontier and other not in found
+        ]
+        step = found[frontier[0]] + 1
+        found |= dict.fromkeys(ends, step)
+        frontier = [*dict.fromkeys(ends)]
+    return found
 
 
 def _ends(links: Iterable[object]) -> list[str]:

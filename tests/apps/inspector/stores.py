@@ -18,6 +18,7 @@ from lance_context_core import (
     ToolCallPart,
     ToolResultPart,
 )
+from lance_context_core.graph import Entity, Mention, Relation
 from lance_context_core.window import HistorySection, ProfileSection, RecallSection, SystemSection
 
 CONVERSATION = Path(__file__).parents[3] / "examples" / "data" / "conversation.json"
@@ -84,6 +85,7 @@ def used(place, *, n_sessions=3):
         store.knowledge.distill(session_id="oats")
         _windows(wren, clock)
         _tasks(wren, clock)
+        _graph(wren)
         wren.memory.add([Message.user("Bob keeps bees", id="bees")], user_id="bob")
         store.flush()
     return place
@@ -190,6 +192,24 @@ def _windows(store, clock):
             sections=sections,
         )
         store.windows.keep(window, run_id="run-1")
+
+
+def _graph(store):
+    """A baker, whom she buys from and sells to, and where these are."""
+    names = ("Tilda", "person"), ("Mill Brook", "company"), ("Bergen", "place"), ("Ana", "person")
+    tilda, mill, bergen, ana = store.graph.add_entities(
+        [Entity(name=name, type=type) for name, type in names]
+    )
+    store.graph.add_relations(
+        [
+            Relation(source_id=tilda.id, target_id=mill.id, type="buys_from", weight=0.8),
+            Relation(source_id=tilda.id, target_id=ana.id, type="sister_of"),
+            Relation(source_id=mill.id, target_id=bergen.id, type="located_in"),
+        ]
+    )
+    store.graph.add_mentions(
+        [Mention(source_id="sister", session_id="market", text="Ana", entity_id=ana.id)]
+    )
 
 
 def _tasks(store, clock):

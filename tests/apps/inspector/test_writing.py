@@ -1,5 +1,6 @@
 """What a page that may write does: as the store does it, once, and with the way back."""
 
+import html
 import json
 import re
 
@@ -124,3 +125,72 @@ async def test_forms_are_there_only_where_they_may_write(browse, used):
     for path, params in (("/timeline", {}), ("/merge", {"source": "what-if"})):
         assert 'action="/do/' not in (await reading.get(path, **params)).text
         assert 'action="/do/' in (await writing.get(path, **params)).text
+
+
+def inverse(answer):
+    """The form that takes back what was done: where it goes, and its fields."""
+    (form,) = re.findall(
+        r'<form method="post" action="([^"]+)">(.*?)<button>Take it back', answer.text, re.DOTALL
+    )
+    fields = re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)">', form[1])
+    return form[0], {name: html.unescape(value) for name, value in fields if name != "form"}
+
+
+async def test_a_memory_is_edited_noted_hidden_and_each_is_taken_back(browse, used):
+    browser = await browse(used, can_write=True)
+    which = {"id": "memory-0", "user": "tilda", "context": "default", "back": "/person?user=tilda"}
+
+    def memory():
+        with ContextStore.open(used) as store:
+            return {one.id: one for one in store.memory.list(user_id="tilda").items}.get("memory-0")
+
+    before = memory()
+    edited = await done(browser, "/do/edit", **which, text="Prefers to be called after noon")
+    assert memory().text == "Prefers to be called after noon"
+    assert "This is version" in edited.text
+    assert "/person?user=tilda" in edited.links
+    path, fields = inverse(edited)
+    await done(browser, path, **fields)
+    assert memory().text == before.text
+
+    noted = await done(browser, "/do/note", **which, note="<b>ask</b> again in June")
+    assert memory().metadata["note"] == "<b>ask</b> again in June"
+    assert "&lt;b&gt;ask" in (await browser.get("/record", id="memory-0", user="tilda")).text
+    path, fields = inverse(noted)
+    await done(browser, path, **fields)
+    assert "note" not in memory().metadata
+
+    hidden = await done(browser, "/do/hide", **which, reason="too old")
+    assert memory() is None
+    path, fields = inverse(hidden)
+    await done(browser, path, **fields)
+    assert memory().text == before.text
+
+
+async def test_a_fact_that_was_hidden_or_corrected_is_taken_back(browse, used):
+    with ContextStore.open(used) as store:
+        fact = next(one for one in store.knowledge.list(user_id="tilda") if "Bergen" in one.text)
+    browser = await browse(used, can_write=True)
+    which = {"id": fact.id, "context": "knowledge", "user": "tilda"}
+    for path, fields in (("/do/correct", {"text": "I moved to Voss."}), ("/do/pin", {}),
+                         ("/do/invalidate", {"reason": "a joke"})):  # fmt: skip
+        back, given = inverse(await done(browser, path, **which, **fields))
+        await done(browser, back, **given)
+        with ContextStore.open(used) as store:
+            now = store.knowledge.get(fact.id)
+        assert now.text == fact.text
+        assert not now.metadata.get("pinned")
+
+
+async def test_what_cannot_be_changed_is_refused_and_stays(browse, used):
+    browser = await browse(used, can_write=True)
+    for path, fields, status in (
+        ("/do/edit", {"id": "ask", "session": "trip", "text": "x"}, 400),
+        ("/do/edit", {"id": "memory-0", "user": "tilda"}, 400),
+        ("/do/hide", {"id": "no-such", "reason": "x"}, 404),
+        ("/do/note", {"id": "memory-0", "user": "bob", "note": "x"}, 404),
+    ):
+        assert (await browser.post(path, **fields)).status == status, path
+    for back in ("//evil.example", "/\\evil.example", "/\t/evil.example", "https://evil.example"):
+        answer = await done(browser, "/do/note", id="memory-0", user="tilda", note="x", back=back)
+        assert not [one for one in answer.links if "evil" in one]

@@ -517,3 +517,36 @@ def test_a_statement_names_queries_of_its_own(lived):
         "SELECT n FROM (WITH Own AS (SELECT 1 AS n) SELECT n FROM oWN) AS x",
     ):
         assert lived.sql(query).to_pylist() == [{"n": 1}]
+
+
+def test_a_plan_is_explained_of_what_only_reads_alone(lived):
+    plan = lived.sql("EXPLAIN SELECT role, count(*) FROM messages GROUP BY role").to_pylist()
+    assert "Group By" in plan[0]["explain_value"]
+    ran = lived.sql("explain analyze SELECT id FROM messages AT (VERSION => 'monday')").to_pylist()
+    assert "Total Time" in ran[0]["explain_value"]
+    for refused in ("EXPLAIN DELETE FROM messages", "EXPLAIN ANALYZE DROP VIEW messages"):
+        with pytest.raises(InvalidRequestError, match="is not a statement that only reads"):
+            lived.sql(refused)
+    with pytest.raises(InvalidRequestError, match="'read_text' is not a source"):
+        lived.sql("EXPLAIN ANALYZE SELECT * FROM read_text('/etc/passwd')")
+    with pytest.raises(InvalidRequestError, match="2 statements"):
+        lived.sql("EXPLAIN SELECT 1; SELECT 2")
+
+
+def test_values_become_columns_if_they_are_named(lived):
+    counts = dict(lived.sql("SELECT role, count(*) FROM messages GROUP BY role").to_pandas().values)
+    pivot = "PIVOT messages ON role IN ('user', 'assistant') USING count(*) GROUP BY context"
+    (row,) = lived.sql(pivot).to_pylist()
+    assert {name: row[name] for name in counts} == counts
+    for query in ("PIVOT messages ON role USING count(*)",
+                  "SELECT * FROM (PIVOT messages ON role USING count(*))"):  # fmt: skip
+        with pytest.raises(InvalidRequestError, match="PIVOT needs the values"):
+            lived.sql(query)
+
+
+@pytest.mark.parametrize("query", ["SET x = 1", "PRAGMA table_info('messages')", "CHECKPOINT"])
+def test_what_is_refused_is_refused_in_words_of_the_store(lived, query):
+    with pytest.raises(
+        InvalidRequestError, match=r"is not a statement that only reads. Use SELECT"
+    ):
+        lived.sql(query)

@@ -68,7 +68,7 @@ def explain(call: Call, id: str) -> None:
         call.output.text(text)
     call.output.text("")
     lines = (Line((one.source_id, one.relation, one.target_id), plain(one)) for one in found.links)
-    call.output.rows(("", "", ""), lines)
+    call.output.rows(("from", "relation", "to"), lines)
 
 
 @click.command
@@ -129,7 +129,7 @@ def context(call: Call, session: str, budget: int, query: str | None) -> None:
         Line((one.section, one.verdict, one.tokens, one.reason, one.ids), None)
         for one in window.report.outcomes
     )
-    call.output.rows(("section", "", "tokens", "why", "ids"), lines)
+    call.output.rows(("section", "verdict", "tokens", "why", "ids"), lines)
     call.output.note(f"{window.tokens} tokens of {window.room}")
 
 

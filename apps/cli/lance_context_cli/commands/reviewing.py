@@ -8,8 +8,8 @@ import click
 
 from lance_context_cli import exits
 from lance_context_cli.call import Call, pass_call
-from lance_context_cli.lean import importing
 from lance_context_cli.output import Line
+from lance_context_cli.place import importing
 from lance_context_cli.safe import shown
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ def maintain(call: Call, only_due: bool) -> None:
     """Merge small files, and build and extend the indexes."""
     done = call.place.whole().maintain(only_due=only_due)
     call.output.rows(
-        ("table", "files merged", "into", "indexes", ""),
+        ("table", "files merged", "into", "indexes", "skipped"),
         (
             Line(
                 (

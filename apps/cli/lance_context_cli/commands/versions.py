@@ -1,6 +1,7 @@
 """The store in time: what was when, what differs, and ways that part and come together."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from itertools import zip_longest
 from typing import Any, Literal
@@ -16,22 +17,26 @@ from lance_context_cli.place import confirm, ref
 
 @click.command
 @click.option("-n", "--limit", type=click.IntRange(min=1), default=20, show_default=True)
-@click.option("--stat", is_flag=True, help="Tell what each version added, changed and removed.")
+@click.option("--stat", is_flag=True, help="Count what each version added, changed and removed.")
 @pass_call
 def log(call: Call, limit: int, stat: bool) -> None:
-    """List the versions, newest first, with their tags."""
+    """List the versions, newest first, with their tags and what each did."""
     store = call.place.reading()
-    newest_first = store.versions(limit=limit + stat)[::-1]
-    before = [one.number for one in newest_first[1:]] if stat else []
+    newest_first = store.versions(limit=limit + 1)[::-1]
+    before = [one.number for one in newest_first[1:]]
 
     def lines() -> Iterator[Line]:
         for one, last in zip_longest(newest_first[:limit], before[:limit]):
-            counts = {} if last is None else _counts(store.diff(last, one.number))
-            told = " ".join(f"{name} {n}" for name, n in counts.items() if n)
+            found = None if last is None else store.diff(last, one.number)
+            counts = {} if found is None or not stat else _counts(found)
+            did = _done(found)
             plain = {"number": one.number, "created_at": one.created_at, "tags": one.tags}
-            yield Line((one.number, one.created_at, one.tags, told), plain | counts)
+            cells = (one.number, one.created_at, one.tags)
+            figures = tuple(counts.get(name) for name in _CHANGES) if stat else ()
+            yield Line((*cells, *figures, did), plain | counts | {"did": did})
 
-    call.output.rows(("version", "created", "tags", ""), lines())
+    figures = _CHANGES if stat else ()
+    call.output.rows(("version", "created", "tags", *figures, "did"), lines())
 
 
 @click.command
@@ -50,7 +55,7 @@ def diff(call: Call, before: str, after: str | None, quiet: bool, by_word: bool)
     lines = [_difference("-", "removed", one) for one in found.removed]
     lines += [_change(one, by_word=by_word) for one in found.changed]
     lines += [_difference("+", "added", one) for one in found.added]
-    call.output.rows(("", "id", "kind", "session", "text", "fields"), lines)
+    call.output.rows(("change", "id", "kind", "session", "text", "fields"), lines)
 
 
 @click.command
@@ -140,9 +145,36 @@ def restore(call: Call, version: str, yes: bool) -> None:
     call.output.fields({"version": store.restore(ref(version))})
 
 
+_CHANGES = ("added", "changed", "removed")
+
+
 def _counts(found: Any) -> dict[str, int]:
-    names = ("added", "changed", "removed")
-    return {name: len(getattr(found, name)) for name in names}
+    return {name: len(getattr(found, name)) for name in _CHANGES}
+
+
+def _done(found: Any) -> str:
+    """What a version did, in words; `found` is what differs from the version before it, if one is kept."""
+    if found is None:
+        return "the first version that is kept"
+    changed = [one.after for one in found.changed]
+    parts = [
+        f"{what} {_kinds(records)}"
+        for what, records in zip(_CHANGES, (found.added, changed, found.removed), strict=True)
+        if records
+    ]
+    return "; ".join(parts) or "changed no record"
+
+
+def _kinds(records: Sequence[Any]) -> str:
+    """How many records there are of each kind, such as `2 messages, 1 memory`."""
+    return ", ".join(
+        f"{n:,} {kind if n == 1 else _plural(kind)}"
+        for kind, n in Counter(one.kind for one in records).items()
+    )
+
+
+def _plural(kind: str) -> str:
+    return f"{kind[:-1]}ies" if kind.endswith("y") else f"{kind}s"
 
 
 def _difference(sign: str, change: str, record: Any, fields: tuple[str, ...] = ()) -> Line:

@@ -78,14 +78,20 @@ def when_said(quoted: Mapping[str, Sequence[Quoted]]) -> Mapping[str, list[datet
 
 
 async def made_of(
-    store: AsyncContextStore, filters: Mapping[str, Any], *, page: int, size: int, hidden: bool
+    store: AsyncContextStore,
+    filters: Mapping[str, Any],
+    *,
+    page: int,
+    size: int,
+    hidden: bool,
+    newest: bool = True,
 ) -> Part[ContextRecord]:
-    """A part of what was made of what was said, the newest first."""
+    """A part of what was made of what was said, the newest first, or the oldest."""
     found = await store.context(KNOWLEDGE).records(
         size + 1,
         (page - 1) * size,
         filters,
-        newest_first=True,
+        newest_first=newest,
         include_retired=hidden,
         include_expired=hidden,
     )

@@ -24,8 +24,10 @@ async def sql(view: View) -> Page:
     """
     query = view.params.get("q", "").strip()
     can = find_spec("duckdb") is not None
+    views = await _views(view) if can else {}
     data = {
         "can": can,
+        "views": views,
         "q": query,
         "examples": EXAMPLES,
         "most": _ROWS,
@@ -41,3 +43,23 @@ async def sql(view: View) -> Page:
         rows = [list(row.values()) for row in found.slice(0, _ROWS).to_pylist()]
         data |= {"columns": found.column_names, "rows": rows, "is_cut": found.num_rows > _ROWS}
     return Page("sql.html", "SQL", data, "/sql")
+
+
+_COMMON = (
+    *("messages", "memories", "facts", "sessions", "documents", "passages", "items", "jobs"),
+    *("entities", "relations", "mentions", "statements", "records", "vectors", "versions"),
+)
+"""The views that people ask, in this order; SHOW TABLES has the others, too."""
+
+
+_DESCRIBED = " UNION ALL ".join(
+    f"SELECT '{name}' AS view, column_name, column_type FROM (DESCRIBE {name})" for name in _COMMON
+)
+
+
+async def _views(view: View) -> dict[str, list[tuple[str, str]]]:
+    """The columns of each view, with their types."""
+    found: dict[str, list[tuple[str, str]]] = {name: [] for name in _COMMON}
+    for row in (await view.store.sql(_DESCRIBED)).to_pylist():
+        found[row["view"]].append((row["column_name"], row["column_type"]))
+    return found

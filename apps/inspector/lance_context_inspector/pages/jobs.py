@@ -3,8 +3,10 @@
 from typing import Any
 
 from lance_context_core.errors import InvalidRequestError, NotFoundError
-from lance_context_inspector.page import Page, Part
-from lance_context_inspector.pages._reading import KNOWLEDGE
+from lance_context_core.knowledge import Job
+from lance_context_inspector.page import Page
+from lance_context_inspector.pages._costs import cost_of
+from lance_context_inspector.pages._listing import Column, listing
 from lance_context_inspector.pages.versions import changed
 from lance_context_inspector.view import View
 
@@ -12,19 +14,37 @@ STATES = ("scheduled", "running", "proposed", "succeeded", "failed", "cancelled"
 _JOBS, _CHANGES = 30, 100
 
 
+def tokens_of(one: Job) -> int:
+    """How many tokens its model read and wrote."""
+    return sum(n for name, n in one.usage.items() if name.endswith("_tokens"))
+
+
+_COLUMNS = (
+    Column("job", lambda one: one.kind, is_filter=True),
+    Column("state", lambda one: one.state),
+    Column("session", lambda one: one.session_id, is_filter=True),
+    Column("made_by", lambda one: one.producer, is_filter=True),
+    Column("inputs", lambda one: len(one.input_ids), is_number=True),
+    Column("attempts", lambda one: one.attempts, is_number=True),
+    Column("tokens", tokens_of, is_number=True),
+    Column("updated", lambda one: one.updated_at),
+)
+
+
 async def jobs(view: View) -> Page:
-    """Jobs, the newest first; those of a `state`."""
-    number = view.number("page", 1, most=100_000)
+    """Jobs, the newest first, or by a column; those of a `state`; with what those shown have cost."""
     state: Any = view.params.get("state") or None
-    start, end = (number - 1) * _JOBS, number * _JOBS + 1
-    if state is None:
-        ids = await view.store.context(KNOWLEDGE).records(
-            end - start, start, {"kind": "job"}, newest_first=True
-        )
-        found = [await view.store.knowledge.jobs.get(one.id) for one in ids]
-    else:
-        found = (await view.store.knowledge.jobs.list(state=state))[::-1][start:end]
-    data = {"part": Part.of(found, number, _JOBS), "state": state, "states": STATES}
+    found = (await view.store.knowledge.jobs.list(state=state))[::-1]
+    listed = listing(view, found, _COLUMNS, sort="-updated", size=_JOBS)
+    usages = [one.usage for one in listed.part.items]
+    sums = [sum(each.get(name, 0) for each in usages) for name in ("input_tokens", "output_tokens")]
+    data = {
+        "listing": listed,
+        "state": state,
+        "states": STATES,
+        "tokens": {one.id: tokens_of(one) for one in listed.part.items},
+        "cost": cost_of(view, *sums),
+    }
     return Page("jobs.html", "Jobs", data, "/jobs")
 
 

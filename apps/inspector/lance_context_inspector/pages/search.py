@@ -8,12 +8,12 @@ from lance_context_core import ContextRecord
 from lance_context_core.protocols import SearchMode
 from lance_context_core.results import SearchHit
 from lance_context_inspector.drawing import strips
-from lance_context_inspector.page import Page
+from lance_context_inspector.page import Page, Part
 from lance_context_inspector.pages._reading import quotes, when_said
 from lance_context_inspector.view import View, ref
 
 KINDS = ("message", "memory", "record")
-_MOST = 100
+_MOST, _PAGES = 100, 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,8 @@ async def search(view: View) -> Page:
     """
     query = view.params.get("q", "").strip()
     mode, kind = view.params.get("mode") or None, view.params.get("kind") or None
-    limit = view.number("limit", 20, most=_MOST)
+    limit, number = view.number("limit", 20, most=_MOST), view.number("page", 1, most=_PAGES)
+    start, end = (number - 1) * limit, number * limit
     other_mode, other_at = view.params.get("other_mode"), view.params.get("other_at")
     asked: dict[str, Any] = {"other_mode": other_mode, "other_at": other_at, "compared": None}
     asked |= {"q": query, "mode": mode, "kind": kind, "limit": limit, "modes": get_args(SearchMode)}
@@ -52,12 +53,15 @@ async def search(view: View) -> Page:
         return Page("search.html", "Search", {**asked, "hits": None, "found": None}, "/search")
     title = f"Search: {query[:60]}"
     if kind == "fact":
-        found = await view.store.knowledge.search(query, top_k=limit, search_type="facts")
+        found = await view.store.knowledge.search(query, top_k=end + 1, search_type="facts")
+        part = Part.of(found[start:], number, limit)
+        found = [*part.items]
         evidence = await quotes(view.store, [one.record for one in found])
         spans = strips([one.record for one in found], when_said(evidence))
         data = {**asked, "hits": None, "found": found, "quotes": evidence, "strips": spans}
+        data["part"] = part
         return Page("search.html", title, data, "/search")
-    arguments: dict[str, Any] = {"limit": limit}
+    arguments: dict[str, Any] = {"limit": end + 1}
     if mode is not None:
         arguments["mode"] = mode
     if kind is not None:
@@ -68,9 +72,10 @@ async def search(view: View) -> Page:
         if other_at:
             store = await (await view.now()).checkout(ref(other_at, is_scoped=not view.is_whole))
         others = await store.search(query, **{**arguments, "mode": other_mode or mode})
-        asked["compared"] = beside(hits, others)
-    shown = [(one, shares(one)) for one in hits]
-    return Page("search.html", title, {**asked, "hits": shown, "found": None}, "/search")
+        asked["compared"] = beside(hits[:end], others[:end])
+    shown = [(one, shares(one)) for one in hits[start:end]]
+    data = {**asked, "hits": shown, "found": None, "part": Part((), number, len(hits) > end)}
+    return Page("search.html", title, data, "/search")
 
 
 def beside(

@@ -7,29 +7,54 @@ from typing import Any
 from lance_context_core import ContextRecord, Session, ToolCallPart, ToolResultPart
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_inspector.page import Page, Part
+from lance_context_inspector.pages._listing import Column, Listing, is_plain, listing
 from lance_context_inspector.pages._reading import KNOWLEDGE
 from lance_context_inspector.view import SCOPE_PARTS, View
 
 _SESSIONS, _TURNS, _FACTS, _WINDOWS = 30, 50, 300, 100
 
 
+_COLUMNS = (
+    Column("session", lambda one: one.title or one.id, is_filter=True),
+    Column("user", lambda one: one.user_id),
+    Column("agent", lambda one: one.agent_id, is_filter=True),
+    Column("messages", lambda one: one.n_messages, is_number=True),
+    Column("begun", lambda one: one.created_at),
+    Column("last", lambda one: one.updated_at),
+)
+
+
 async def sessions(view: View) -> Page:
-    """Conversations, the one that was added to last first; with `user`, those of one user."""
-    number = view.number("page", 1, most=100_000)
+    """Conversations, the one that was added to last first, or by a column; those of a `user`.
+
+    As they usually stand, no more of them is read than is shown; sorted otherwise, all are.
+    """
     user = view.params.get("user") or None
     store = view.store if user is None else view.of_user(user)
-    found = await store.sessions.list(limit=_SESSIONS + 1, offset=(number - 1) * _SESSIONS)
-    data = {"part": Part.of(found, number, _SESSIONS), "user": user}
-    return Page("sessions.html", "Sessions", data, "/sessions")
+    if is_plain(view, _COLUMNS):
+        number = view.number("page", 1, most=100_000)
+        found = await store.sessions.list(limit=_SESSIONS + 1, offset=(number - 1) * _SESSIONS)
+        part = Part.of(found, number, _SESSIONS)
+        listed = Listing(part, _COLUMNS, "-last", {}, len(found))
+    else:
+        listed = listing(view, await store.sessions.list(), _COLUMNS, sort="-last", size=_SESSIONS)
+    return Page("sessions.html", "Sessions", {"listing": listed, "user": user}, "/sessions")
 
 
 async def session(view: View) -> Page:
-    """The turns of one conversation, page by page, each with the facts that were made of it."""
+    """The turns of one conversation, page by page, each with the facts that were made of it.
+
+    With `live` the last turns, which the page's script fetches again while it is open.
+    """
     id = view.one("id")
     number = view.number("page", 1, most=1_000_000)
     owner = await _owner(view, id)
     where = {"kind": "message", "session_id": id, **owner}
-    turns = await view.store.context().records(_TURNS + 1, (number - 1) * _TURNS, filters=where)
+    context, is_live = view.store.context(), bool(view.params.get("live")) and view.at is None
+    if is_live:
+        turns = (await context.records(_TURNS, filters=where, newest_first=True))[::-1]
+    else:
+        turns = await context.records(_TURNS + 1, (number - 1) * _TURNS, filters=where)
     described = await _described(view, id, owner)
     if not turns and (described is None or number > 1):
         raise NotFoundError(f"there is no session {id!r}, or no such page of it")
@@ -46,6 +71,8 @@ async def session(view: View) -> Page:
         "owner": owner,
         "agent": agent,
         "part": part,
+        "is_live": is_live,
+        "start": (number - 1) * _TURNS + 1,
         "facts": by_source(facts),
         "results": results(part.items),
         "n_windows": len(kept),

@@ -2,6 +2,8 @@
 
 from lance_context_core.errors import NotFoundError
 from lance_context_inspector.page import Page, Part
+from lance_context_inspector.pages._costs import cost_of
+from lance_context_inspector.pages._listing import Column, Listing, is_plain, listing
 from lance_context_inspector.view import View
 
 KEPT = "windows"
@@ -9,16 +11,34 @@ KEPT = "windows"
 _WINDOWS, _STEPS = 30, 10_000
 
 
+_COLUMNS = (
+    Column("window", lambda one: one.id),
+    Column("session", lambda one: one.session_id, is_filter=True),
+    Column("agent", lambda one: one.agent_id, is_filter=True),
+    Column("run", lambda one: one.run_id, is_filter=True),
+    Column("tokens", lambda one: one.metadata.get("tokens"), is_number=True),
+    Column("assembled", lambda one: one.created_at),
+)
+
+
 async def windows(view: View) -> Page:
-    """The windows that were kept, the newest first; those of a `session`."""
-    number = view.number("page", 1, most=100_000)
-    filters = {"kind": "window"}
-    if session := view.params.get("session"):
-        filters["session_id"] = session
-    found = await view.store.context(KEPT).records(
-        _WINDOWS + 1, (number - 1) * _WINDOWS, filters, newest_first=True
-    )
-    data = {"part": Part.of(found, number, _WINDOWS), "session": session or None}
+    """The windows that were kept, the newest first, or by a column; with the tokens of those shown.
+
+    As they usually stand, no more of them is read than is shown; otherwise the last 10,000 are.
+    """
+    context, kind = view.store.context(KEPT), {"kind": "window"}
+    if is_plain(view, _COLUMNS):
+        number = view.number("page", 1, most=100_000)
+        found = await context.records(
+            _WINDOWS + 1, (number - 1) * _WINDOWS, kind, newest_first=True
+        )
+        part = Part.of(found, number, _WINDOWS)
+        listed = Listing(part, _COLUMNS, "-assembled", {}, len(found))
+    else:
+        found = await context.records(_STEPS, filters=kind, newest_first=True)
+        listed = listing(view, found, _COLUMNS, sort="-assembled", size=_WINDOWS)
+    n_tokens = sum(one.metadata.get("tokens", 0) for one in listed.part.items)
+    data = {"listing": listed, "cost": cost_of(view, n_tokens, 0)}
     return Page("windows.html", "Windows", data, "/windows")
 
 

@@ -1,6 +1,7 @@
 // The keyboard: / searches, j and k go through what is listed, Enter opens it, p and n turn pages,
 // [ and ] go a version back and forth.
 // The bar of moments: the last versions and all tags are fetched when somebody turns to it.
+// A conversation that is followed live: its page is fetched each second, and new turns are appended.
 // Every page works without this.
 "use strict";
 
@@ -51,6 +52,22 @@
     event.preventDefault();
     keys[event.key]();
   });
+
+  document.querySelector(".menu [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+
+  const live = document.querySelector("[data-live]");
+
+  const follow = async () => {
+    const answer = await fetch(live.dataset.live).catch(() => null);
+    if (!answer?.ok) return;
+    const known = new Set([...live.children].map((one) => one.dataset.key));
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const added = [...page.querySelectorAll("[data-live] > [data-key]")].filter((one) => !known.has(one.dataset.key));
+    live.append(...added);
+    if (added.length) added.at(-1).scrollIntoView({ block: "nearest" });
+  };
+
+  if (live) setInterval(follow, 1000);
 
   let isAsked = false;
 

@@ -61,6 +61,14 @@ def used_page(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def readable(tmp_path_factory):
+    """As `used_page`, with the forms of a page that may write."""
+    place = stores.used(tmp_path_factory.mktemp("readable") / "memory")
+    with served(place, can_write=True) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
 def hostile_page(tmp_path_factory):
     place = stores.hostile(tmp_path_factory.mktemp("hostile") / "memory")
     with served(place, can_write=True) as server:

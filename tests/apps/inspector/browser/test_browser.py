@@ -1,13 +1,21 @@
 """The pages in Chromium: at once, by keyboard, for all eyes and none, and with nothing that acts."""
 
+import os
+import re
 import socket
 import urllib.error
 import urllib.request
+from pathlib import Path
 
 import pytest
 from apps.inspector.browser import pictures
+from apps.inspector.browser.conftest import served
 from axe_playwright_python.sync_playwright import Axe
+from lance_context_inspector.app import PAGES
 from playwright.sync_api import expect
+
+from apps.inspector import stores
+from lance_context_core import ContextStore, Message
 
 PATHS = [
     *("/", "/search?q=oven", "/search?q=oven&kind=fact", "/sessions", "/session?id=trip"),
@@ -16,23 +24,100 @@ PATHS = [
     *("/diff?before=1&after=what-if", "/merge?source=what-if", "/jobs", "/windows", "/tasks"),
     *("/window?session=call-1&agent=wren&step=2", "/board?name=the+fair", "/health"),
     *("/record?id=shows&session=trip", "/facts?at=before-the-fair", "/sql"),
+    *("/sessions?session=call&sort=-messages", "/session?id=trip&live=1", "/graph"),
+    *(
+        "/runs?left=call-1&right=trip",
+        "/jobs?input_price=3&output_price=15",
+        "/windows?sort=tokens",
+    ),
+    *("/search?q=oven&limit=2&page=2", "/sql?q=SELECT+role,+text+FROM+messages+LIMIT+5"),
+    *("/people?q=no-such", "/facts?user=no-such"),
 ]
 VIEWS = [("light", 1280), ("dark", 390)]
 
 
+def read(page, path, folder):
+    """Opens a page, takes its picture, and holds it against what everybody needs to read it."""
+    page.goto(page.base + path)
+    name = re.sub(r"[^a-z0-9]+", "-", path.lower()).strip("-")[:60] or "overview"
+    page.screenshot(path=folder / f"{name}.png", full_page=True)
+    page.locator("details").evaluate_all("all => all.forEach(one => { one.open = true })")
+    found = Axe().run(page)
+    assert found.violations_count == 0, f"{path}\n{found.generate_report()}"
+    assert page.locator("h1").count() == 1
+    assert page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"], (
+        path
+    )
+    return name
+
+
+@pytest.fixture
+def folder(request, tmp_path):
+    """Where pictures are put: in `PICTURES`, to be looked at, or away."""
+    kept = os.environ.get("PICTURES")
+    found = tmp_path if kept is None else Path(kept) / request.node.callspec.id
+    found.mkdir(parents=True, exist_ok=True)
+    return found
+
+
 @pytest.mark.parametrize(("scheme", "width"), VIEWS)
-def test_everybody_can_read_and_use_every_page(visit, used_page, scheme, width):
-    page = visit(used_page, color_scheme=scheme, viewport={"width": width, "height": 800})
+def test_everybody_can_read_and_use_every_page(visit, readable, folder, scheme, width):
+    page = visit(readable, color_scheme=scheme, viewport={"width": width, "height": 800})
     first = page.locator("main a[href^='/record']").first.get_attribute("href")
-    for path in (*PATHS, first):
-        with page.expect_response("**") as answer:
-            page.goto(page.base + path)
-        page.locator("details").evaluate_all("all => all.forEach(one => { one.open = true })")
-        found = Axe().run(page)
-        assert found.violations_count == 0, f"{path}\n{found.generate_report()}"
-        assert page.locator("h1").count() == 1
-        assert page.evaluate("document.documentElement.scrollWidth") <= width, path
-        assert answer.value.status == 200
+    page.goto(page.base + "/graph?name=Tilda")
+    entity = page.locator("main a[href^='/entity']").first.get_attribute("href")
+    page.goto(page.base + "/jobs?state=proposed")
+    job = page.locator("main a[href^='/job?']").first.get_attribute("href")
+    paths = [*PATHS, first, f"{entity}&depth=2", job]
+    taken = {read(page, path, folder) for path in paths}
+    assert {one.stem for one in folder.glob("*.png")} >= taken
+    assert {path.partition("?")[0] for path in paths} >= set(PAGES)
+
+
+@pytest.mark.parametrize(("scheme", "width"), VIEWS)
+def test_everybody_can_read_what_cannot_be_shown(browser, used_page, folder, scheme, width):
+    context = browser.new_context(
+        color_scheme=scheme, viewport={"width": width, "height": 800}, reduced_motion="reduce"
+    )
+    page = context.new_page()
+    page.goto(used_page.link)
+    page.base = used_page.link.partition("/enter")[0]
+    for path in ("/record?id=no-such", "/sql?q=DROP+TABLE+messages", "/sessions?sort=colour"):
+        read(page, path, folder)
+        expect(page.get_by_role("alert")).to_be_visible()
+    context.close()
+
+
+def test_what_a_change_did_can_be_read_and_taken_back_where_one_reads(visit, writable):
+    page = visit(writable)
+    page.goto(page.base + "/person?user=tilda")
+    fact = page.locator(".fact", has_text="I moved to Bergen.")
+    fact.get_by_text("Change it").click()
+    fact.get_by_label("It should say").fill("I moved to Voss.")
+    fact.get_by_role("button", name="Correct it").click()
+    expect(page.get_by_role("status")).to_contain_text("This is version")
+    assert Axe().run(page).violations_count == 0
+    page.get_by_role("link", name="See it").click()
+    expect(page.locator(".card").first).to_contain_text("I moved to Voss.")
+    page.goto(page.base + "/person?user=tilda")
+    fact = page.locator(".fact", has_text="I moved to Voss.")
+    fact.get_by_text("Change it").click()
+    fact.get_by_label("It is wrong, because").fill("a joke")
+    fact.get_by_role("button", name="Hide it").click()
+    page.get_by_role("button", name="Take it back").click()
+    page.get_by_role("link", name="Back to where you were").click()
+    page.wait_for_url("**/person?user=tilda")
+    expect(page.get_by_text("I moved to Voss.").first).to_be_visible()
+
+
+def test_a_conversation_is_followed_live(visit, tmp_path):
+    place = stores.used(tmp_path / "memory")
+    with served(place) as server, ContextStore.open(place, maintenance=None) as store:
+        page = visit(server)
+        page.goto(page.base + "/session?id=oats&live=1")
+        store.history.append("wren", Message.user("Barley it is."), session_id="oats")
+        expect(page.get_by_text("Barley it is.")).to_have_count(1, timeout=30_000)
+        page.goto("about:blank")
 
 
 def test_a_person_gets_everywhere_without_a_mouse(visit, used_page):
