@@ -4,6 +4,7 @@
 #   make test     runs every check that CI runs
 #   make proofs   runs what takes long: properties at length, kills, the soak
 #   make site     makes the site of the documentation, in build/site, and checks it
+#   make release  builds and checks everything that is published, in dist, and publishes nothing
 #   make mutants  breaks 200 lines of the storage, one at a time, and prints what no test noticed
 
 PYTHON ?= python3
@@ -19,7 +20,7 @@ WORKERS = $$(($(PROCESSORS) + 1))
 # Where tests note what they took.
 NOTES := $(CURDIR)/.slowest.jsonl
 
-.PHONY: demo check test proofs mutants slow rules imported lint reference types unit environments adapters matrix wheel interpreters soak bench site clean
+.PHONY: demo check test proofs mutants slow rules imported lint reference types unit environments adapters matrix wheel interpreters soak bench site release clean
 
 demo: $(VENV)/demo
 	$(RUN) examples/quickstart.py --store memory
@@ -119,6 +120,16 @@ site: .venvs/site/ready
 	$(PYTHON) -m venv --clear .venvs/site
 	.venvs/site/bin/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
 	.venvs/site/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --group site
+	touch $@
+
+# Builds, checks and installs everything that is published, and publishes nothing: make release ARGS=--rehearse
+release: $(VENV)/ready .venvs/release/ready
+	$(RUN) tests/release.py $(ARGS)
+
+.venvs/release/ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv --clear .venvs/release
+	.venvs/release/bin/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
+	.venvs/release/bin/python -m pip install --quiet --disable-pip-version-check --group release
 	touch $@
 
 $(VENV)/demo: $(VENV)/made
