@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from logging import getLogger
-from typing import Any
+from typing import Any, TypeVar
 from uuid import uuid4
 
 from agentscope_lance_context._owning import StoreOwner
@@ -20,6 +20,7 @@ from lance_context_core.adapting import Handle, StoreLike, one_at_a_time
 from lance_context_core.arguments import ItemKey
 from lance_context_core.results import AsyncLocks
 
+T = TypeVar("T")
 _log = getLogger(__name__)
 
 _CHANNEL_LIFETIME = timedelta(minutes=1)
@@ -244,13 +245,13 @@ class LanceContextMessageBus(StoreOwner, MessageBus):
     async def _registry(
         self,
         namespace: str,
-        change: Callable[[dict[str, str]], tuple[Any, dict[str, str]]],
+        change: Callable[[dict[str, str]], tuple[T, dict[str, str]]],
         ttl: timedelta | None = None,
-    ) -> Any:
+    ) -> T:
         """Change a registry, and return what `change` says: the outcome, and the fields from then on."""
         key = _registry_key(namespace)
 
-        def decide(found: Mapping[ItemKey, Item | None]) -> Change[Any]:
+        def decide(found: Mapping[ItemKey, Item | None]) -> Change[T]:
             known = found[key]
             before = _fields(known)
             outcome, fields = change(before)
