@@ -48,6 +48,7 @@ proofs: $(VENV)/ready
 	PYTHONPATH=tests $(RUN) -m proofs.crash.transactions
 	PYTHONPATH=tests $(RUN) -m proofs.together
 	$(RUN) tests/environments.py sentence-transformers
+	$(RUN) tests/readme_blocks.py
 	$(MAKE) soak ARGS="--seconds 600 --store all"
 
 # Takes hours; what is known stands in .mutants.jsonl, so that a second run goes on: make mutants ARGS="--seed 2".
