@@ -1,7 +1,7 @@
 """What each cache of the LangGraph checkpointer gains: `python -m benchmarks.saver_caches [ROUNDS]`.
 
-Needs `langchain-lance-context[langgraph]`. Two processes work on 40 threads of one directory: each has
-threads of its own, or both go on with the same ones in turn. Each cache is off in one run of a round,
+Needs `langchain-lance-context[langgraph]`. One process works on 20 threads of a directory, or two do:
+each has threads of its own, or both go on with the same ones in turn. Each cache is off in one run of a round,
 and in one run none is; printed is the processor time of a `get_tuple`, `put` and `put_writes` as a ratio
 to that one, the median of all rounds.
 """
@@ -12,15 +12,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 from unittest.mock import patch
 
-_TURNS, _THREADS, _PROCESSES, _ROUNDS = 5, 20, 2, 5
+_TURNS, _THREADS, _ROUNDS = 5, 20, 5
 _OFF = ("nothing", "windows", "own versions", "value rows", "whole values", "segments", "all")
+_WAYS = {"one process": [0], "two, threads of its own": [0, 1], "two, the same threads": [0, 0]}
 _VERBS = ("get_tuple", "put", "put_writes")
 
 
@@ -33,7 +34,7 @@ def main(rounds: int) -> None:
             stdout=subprocess.PIPE,
             text=True,
         )
-        for _ in range(_PROCESSES)
+        for _ in range(2)
     ]
 
     def ask(worker: Any, asked: Any) -> Any:
@@ -41,32 +42,33 @@ def main(rounds: int) -> None:
         worker.stdin.flush()
         return json.loads(worker.stdout.readline())
 
-    def measured(off: str, *, is_shared: bool) -> dict[str, float]:
+    def measured(off: str, threads: Sequence[int]) -> dict[str, float]:
+        of = [*zip(workers, threads, strict=False)]
         with tempfile.TemporaryDirectory() as folder:
-            for n, worker in enumerate(workers):
-                ask(worker, [off, folder, 0 if is_shared else n])
+            for worker, first in of:
+                ask(worker, [off, folder, first])
             # In turn, so that each process finds what the others have written meanwhile.
             for turn in range(_TURNS):
-                for worker in workers:
+                for worker, _ in of:
                     ask(worker, turn)
-            said = [ask(worker, None) for worker in workers]
+            said = [ask(worker, None) for worker, _ in of]
             n_bytes = sum(one.stat().st_size for one in Path(folder).rglob("*") if one.is_file())
         return {verb: fmean(one[verb] for one in said) for verb in _VERBS} | {"bytes": n_bytes}
 
-    for is_shared in (False, True):
-        measured("nothing", is_shared=is_shared)
+    for what, threads in _WAYS.items():
+        measured("nothing", threads)
         found: list[dict[str, dict[str, float]]] = []
         for n in range(rounds):
             order = random.Random(n).sample(_OFF, len(_OFF))
-            found.append({off: measured(off, is_shared=is_shared) for off in order})
+            found.append({off: measured(off, threads) for off in order})
             print(f"round {n + 1} of {rounds}", file=sys.stderr, flush=True)
-        print("the same threads in turn" if is_shared else "threads of its own")
+        print(what)
         for off in _OFF:
             told = [
                 f"{verb} {median(one[off][verb] / one['nothing'][verb] for one in found):.2f}"
                 for verb in (*_VERBS, "bytes")
             ]
-            print(f"  without {off:14} {'  '.join(told)}")
+            print(f"  without {off:14} {'  '.join(told)}", flush=True)
         spent = {verb: median(one["nothing"][verb] for one in found) for verb in _VERBS}
         print("  milliseconds:", {verb: round(one * 1e3, 2) for verb, one in spent.items()})
     for worker in workers:
