@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
@@ -136,7 +136,7 @@ def _without(off: str) -> Iterator[None]:
     def whole(data: bytes, version: Any, _: Any) -> Any:
         return Rope.whole(data, version), data
 
-    patches = {
+    patches: dict[str, AbstractContextManager[Any]] = {
         "windows": patch.object(CheckpointLog, "known", nothing),
         "own versions": patch.object(known.OwnVersions, "cover", lambda *_, **__: False),
         "value rows": patch.object(known.ValueRows, "get", lambda *_: {}),
