@@ -1,6 +1,7 @@
 """Lists of checkpoints: what is known of them is not read again, and the rest in pages."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice, takewhile
 from typing import Any, NamedTuple
@@ -119,6 +120,10 @@ class CheckpointList:
         return [tuples[key] for key in keys if key in tuples]
 
     async def _found(self, place: Place, ids: Iterable[str]) -> list[Found]:
+        if self.limit is None and self.log.memory[place] is None:
+            # What a long list reads is remembered beside the newest checkpoint.
+            with suppress(ValueLostError):
+                await self.log.read_newest(place, None)
         n_dropped = self.log.memory.n_dropped
         known = await self.log.known(place)
         owned = {one: None if known is None else known.items_of(one) for one in ids}

@@ -182,10 +182,10 @@ class CheckpointLog:
         n_dropped, known = self.memory.n_dropped, await self.known(place)
         if known is None:
             if checkpoint_id is None:
-                return await self._read_newest(place, reader)
+                return await self.read_newest(place, reader)
             # Most often it is the one that is asked for; older ones are remembered beside it.
             with suppress(ValueLostError):
-                await self._read_newest(place, reader)
+                await self.read_newest(place, reader)
             n_dropped, known = self.memory.n_dropped, await self.known(place)
         if known is None:
             found = await self._named(place, str(checkpoint_id))
@@ -198,7 +198,8 @@ class CheckpointLog:
             self.memory.read_older(place, read, known=known, n_dropped=n_dropped)
         return await self._found_tuple(place, found, known, reader)
 
-    async def _read_newest(self, place: Place, reader: str | None) -> CheckpointTuple | None:
+    async def read_newest(self, place: Place, reader: str | None) -> CheckpointTuple | None:
+        """The newest checkpoint of a place, which is remembered."""
         n_dropped, known = self.memory.n_dropped, self.memory[place]
         # In this order: what is written after the version was asked for is not taken for known.
         version = await self.items.version()

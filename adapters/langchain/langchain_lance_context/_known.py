@@ -17,7 +17,9 @@ _MAX_ROW_BYTES = 32 * 1024 * 1024
 """How much of the rows of values, from which those of older checkpoints are put together."""
 _MAX_PLACES = 10_000
 _MAX_CHECKPOINTS = 128
-"""How many of a place are remembered, and so many before them that were read."""
+"""How many of a place are remembered."""
+_MAX_OLDER = 1_024
+"""How many before these, which were read."""
 _MAX_VERSIONS = 4_096
 """How many of the versions that this process wrote are remembered; where a longer time has passed, one must look."""
 _ITEM_BYTES = 1_000
@@ -167,7 +169,7 @@ class Memory:
         further = {id_: own for id_, own in read.items() if own and not known.has(id_)}
         if further:
             there = {**known.older.by_owner, **further}
-            kept = [*there.items()][-_MAX_CHECKPOINTS:]
+            kept = [*there.items()][-_MAX_OLDER:]
             older = replace(known, older=Window.of(dict(kept)))
             self.read(place, older, instead_of=known, n_dropped=n_dropped)
 
