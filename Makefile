@@ -51,6 +51,7 @@ proofs: $(VENV)/ready
 	$(RUN) tests/environments.py --older
 	$(RUN) tests/environments.py sentence-transformers
 	$(RUN) tests/interpreters.py --all
+	$(RUN) tests/readme_blocks.py
 	$(MAKE) soak ARGS="--seconds 600 --store all"
 
 # Takes hours; what is known stands in .mutants.jsonl, so that a second run goes on: make mutants ARGS="--seed 2".

@@ -109,23 +109,23 @@ def main() -> None:
         homes = [directory / str(number) for number in range(len(ENVIRONMENTS))]
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             build = (*UV, "build", "--quiet", "--wheel", "--out-dir", str(wheels))
-            list(pool.map(lambda source: _run(directory, *build, source), sources))
+            list(pool.map(lambda source: run(directory, *build, source), sources))
             for wheel in wheels.glob("*.whl"):
                 _require_license(wheel)
             list(pool.map(_use, ENVIRONMENTS, homes, [wheels] * len(homes)))
 
 
 def _use(environment: Environment, directory: Path, wheels: Path) -> None:
-    python = _empty(directory)
+    python = empty(directory)
     pip = (*UV, "pip")
     here = ("--quiet", "--python", python)
     pins = ("-c", str(ROOT / environment.constraints))
     for requirements, program in environment.steps:
-        built = (_built(one, wheels) for one in requirements)
-        _run(directory, *pip, "install", *here, *pins, *built)
-        _run(directory, *pip, "check", *here)
+        built = (built(one, wheels) for one in requirements)
+        run(directory, *pip, "install", *here, *pins, *built)
+        run(directory, *pip, "check", *here)
         # Isolated, so that neither this process's packages nor the sources here are found.
-        _run(directory, python, "-I", str(USES / program))
+        run(directory, python, "-I", str(USES / program))
         print(f"{requirements[-1]} works alone")  # noqa: T201 - a program, not a test
 
 
@@ -136,21 +136,22 @@ def _require_license(wheel: Path) -> None:
             sys.exit(f"{wheel.name} does not hold the license: {held}")
 
 
-def _empty(directory: Path) -> str:
+def empty(directory: Path) -> str:
     """The interpreter of a new environment, which holds nothing at all."""
     venv.create(directory / "venv", with_pip=False, symlinks=os.name != "nt")
     binaries = directory / "venv" / ("Scripts" if os.name == "nt" else "bin")
     return str(binaries / "python")
 
 
-def _built(requirement: str, wheels: Path) -> str:
+def built(requirement: str, wheels: Path) -> str:
     """The requirement of the wheel that was built here, wherever else there is one of its name."""
     name = requirement.partition("[")[0].replace("-", "_")
     (wheel,) = wheels.glob(f"{name}-*.whl")
     return f"{requirement} @ {wheel.as_uri()}"
 
 
-def _run(directory: Path, *command: str) -> None:
+def run(directory: Path, *command: str) -> None:
+    """Run a command there; ends this process if it fails."""
     done = subprocess.run(command, cwd=directory, check=False)
     if done.returncode:
         sys.exit(f"exit code {done.returncode} from: {' '.join(command)}")

@@ -2,7 +2,8 @@
 
 `Handle` and `HandleOwner` take a store, or open one and close it again. `block_on` gives a class its
 blocking methods without a second implementation, and `begin` does not wait; `beside_the_loop`,
-`in_steps` and `in_thread` do what takes long without holding up an event loop. `JsonCodec` makes JSON
+`in_steps` and `in_thread` do what takes long without holding up an event loop; `one_at_a_time` is a
+lock by name for coroutines of several event loops. `JsonCodec` makes JSON
 of values that JSON cannot hold. `plain` makes JSON of what the store's calls return, and `encodable` replaces
 lone surrogates, which no store can hold. `arguments_of` and `arguments_text` read and write what a
 model calls a tool with, and `says_something` is the rule of what is remembered. `content_of` and `facts_of` say what a record is, and
@@ -18,7 +19,7 @@ from lance_context_core._util.checks import check_name, check_names, listed
 from lance_context_core._util.cooperative import each as in_steps
 from lance_context_core._util.lru import Emptied, emptied_with_stores
 from lance_context_core._util.retry import Attempts, retried
-from lance_context_core.adapting.blocking import beside_the_loop, in_thread
+from lance_context_core.adapting.blocking import beside_the_loop, in_thread, one_at_a_time
 from lance_context_core.adapting.failing import OnError, check_on_error, going_on
 from lance_context_core.adapting.handles import (
     Handle,
@@ -61,6 +62,7 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "beside_the_loop",
     "in_steps",
     "in_thread",
+    "one_at_a_time",
     # Values
     "JsonCodec",
     "TypeCodec",

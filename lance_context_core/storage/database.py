@@ -233,7 +233,8 @@ class Database:
         if not (place := Path(self.uri)).is_absolute():
             return name in await self.table_names()
         self.connection.require_usable()
-        return await asyncio.to_thread(os.path.isdir, place / f"{name}.lance")
+        # One look at the file system takes a hundredth of the time of a thread that is told to look.
+        return os.path.isdir(place / f"{name}.lance")  # noqa: ASYNC240, PTH112
 
     async def drop(self, name: str) -> None:
         """Remove a table with everything in it, all versions included; absent is no error.

@@ -3,7 +3,8 @@
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from typing import Any
+from itertools import takewhile
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -60,8 +61,7 @@ class WalWrites:
         self._folding = folding
         self._remembered = remembered
         self._n_decided = 0
-        self._grows = (0, 0)
-        """Since which token nothing but rows appended here came about, and until which."""
+        self._grown: _Grown | None = None
         self._known: Known | None = None
         self._looks = SharedCall[Known]()
         self._overtaken = FairLock()
@@ -87,9 +87,10 @@ class WalWrites:
 
         def grow(view: View | None) -> None:
             if view is not None:
-                before, (first, until) = view.token - 1, self._grows
-                self._grows = (first if until == before else before, view.token)
-                since.append(self._grows[0])
+                grown, before = self._grown, view.token - 1
+                first = before if grown is None or not grown.has_only_grown(view) else grown.since
+                self._grown = _Grown(first, view.token, view.moment, view.last)
+                since.append(first)
 
         while (
             view := await self._ledger.write(self._if_known(known := self._known, rows, new), grow)
@@ -392,3 +393,23 @@ class WalWrites:
             await access.commits.know(await access.opened())
         schema = await access.schema_at(view.moment)
         return Known(view.moment, schema.field(VECTOR) if VECTOR in schema.names else None)
+
+
+class _Grown(NamedTuple):
+    """Since which token nothing but appended rows came about, and when that was seen."""
+
+    since: int
+    token: int
+    moment: Moment
+    last: int
+    """The last entry."""
+
+    def has_only_grown(self, view: View) -> bool:
+        """Whether that is so until a later view too, which is the one behind a write of this process.
+
+        Others may have appended: a table of the same version has changed by its entries alone.
+        """
+        if view.token - 1 == self.token:
+            return True
+        later = takewhile(lambda one: one.seq > self.last, reversed(view.entries))
+        return view.moment == self.moment and all(one.how is How.APPEND for one in later)

@@ -16,9 +16,14 @@ if TYPE_CHECKING:
     from agentscope_lance_context.agentscope1.vdb_store import LanceContextVDBStore
     from agentscope_lance_context.agentscope1.windows import LanceContextWindowFormatter
     from agentscope_lance_context.agentscope2.app_storage import LanceContextStorage
+    from agentscope_lance_context.agentscope2.blob_store import LanceContextBlobStore
     from agentscope_lance_context.agentscope2.document_knowledge import (
         LanceContextDocumentKnowledgeBase,
     )
+    from agentscope_lance_context.agentscope2.knowledge_base_manager import (
+        LanceContextKnowledgeBaseManager,
+    )
+    from agentscope_lance_context.agentscope2.message_bus import LanceContextMessageBus
     from agentscope_lance_context.agentscope2.middleware import LanceContextMemoryMiddleware
     from agentscope_lance_context.agentscope2.states import LanceContextAgentStateStore
     from agentscope_lance_context.agentscope2.vector_store import LanceContextVectorStore
@@ -34,14 +39,17 @@ if TYPE_CHECKING:
     # At runtime it names what can be imported: see `__getattr__`.
     __all__ = [
         "LanceContextAgentStateStore",
+        "LanceContextBlobStore",
         "LanceContextDocumentKnowledge",
         "LanceContextDocumentKnowledgeBase",
+        "LanceContextKnowledgeBaseManager",
         "LanceContextKnowledgeMemory",
         "LanceContextKnowledgeService",
         "LanceContextLongTermMemory",
         "LanceContextMemory",
         "LanceContextMemoryMiddleware",
         "LanceContextMemoryService",
+        "LanceContextMessageBus",
         "LanceContextRAGService",
         "LanceContextSession",
         "LanceContextSessionHistoryService",
@@ -60,14 +68,17 @@ __version__ = "0.1.0"
 # Importing AgentScope takes seconds, and no environment has all lines of it.
 _LATER = {
     "LanceContextAgentStateStore": "agentscope2.states",
+    "LanceContextBlobStore": "agentscope2.blob_store",
     "LanceContextDocumentKnowledge": "agentscope1.document_knowledge",
     "LanceContextDocumentKnowledgeBase": "agentscope2.document_knowledge",
+    "LanceContextKnowledgeBaseManager": "agentscope2.knowledge_base_manager",
     "LanceContextKnowledgeMemory": "agentscope1.knowledge_memory",
     "LanceContextKnowledgeService": "knowledge",
     "LanceContextLongTermMemory": "agentscope1.long_term_memory",
     "LanceContextMemory": "agentscope1.memory",
     "LanceContextMemoryMiddleware": "agentscope2.middleware",
     "LanceContextMemoryService": "memory",
+    "LanceContextMessageBus": "agentscope2.message_bus",
     "LanceContextRAGService": "rag",
     "LanceContextSession": "agentscope1.session",
     "LanceContextSessionHistoryService": "session_history",

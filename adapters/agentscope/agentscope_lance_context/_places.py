@@ -41,8 +41,12 @@ COLLECTIONS = Place(name="agentscope_collections", segment="collections")
 """Of `LanceContextVectorStore`: which collections there are."""
 APP = Place(name="agentscope_app", segment="app")
 """Of `LanceContextStorage`, by kind."""
+BUS = Place(name="agentscope_bus", segment="bus")
+"""Of `LanceContextMessageBus`, by kind and key."""
+BLOBS = Place(name="agentscope_blobs", segment="blobs")
+"""Of `LanceContextBlobStore`: which blob is under which key."""
 
-PLACES = (SESSIONS, STATES, SESSION_STATES, SUMMARIES, AGENT_STATES, COLLECTIONS, APP)
+PLACES = (SESSIONS, STATES, SESSION_STATES, SUMMARIES, AGENT_STATES, COLLECTIONS, APP, BUS, BLOBS)
 
 TOLD = "agentscope memory/"
 """How the sessions begin in which `LanceContextKnowledgeService` keeps what it was told."""

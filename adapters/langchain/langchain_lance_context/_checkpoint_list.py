@@ -1,6 +1,7 @@
 """Lists of checkpoints: what is known of them is not read again, and the rest in pages."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice, takewhile
 from typing import Any, NamedTuple
@@ -119,18 +120,26 @@ class CheckpointList:
         return [tuples[key] for key in keys if key in tuples]
 
     async def _found(self, place: Place, ids: Iterable[str]) -> list[Found]:
+        if self.limit is None and self.log.memory[place] is None:
+            # What a long list reads is remembered beside the newest checkpoint.
+            with suppress(ValueLostError):
+                await self.log.read_newest(place, None)
+        n_dropped = self.log.memory.n_dropped
         known = await self.log.known(place)
-        window = {} if known is None else known.window.by_owner
-        owned = {one: window[one] for one in ids if one in window}
-        if unknown := [one for one in ids if one not in window]:
+        owned = {one: None if known is None else known.items_of(one) for one in ids}
+        if unknown := [one for one, items in owned.items() if items is None]:
             items = await self.log.items.list(
                 namespace=place.state,
                 after=min(unknown)[:-1],
                 before=f"{max(unknown)}!",
                 filter={"$or": [rows.is_sort(rows.WRITES), rows.is_id(*unknown)]},
             )
-            owned |= by_owner(items)
-        found = [self.log.one(owned.get(one, ()), one) for one in ids]
+            read = by_owner(items)
+            read = {one: read.get(one, ()) for one in unknown}
+            owned |= read
+            if known is not None:
+                self.log.memory.read_older(place, read, known=known, n_dropped=n_dropped)
+        found = [self.log.one(owned[one] or (), one) for one in ids]
         return [one for one in found if one is not None]
 
     def _matches(self, found: Found) -> bool:

@@ -2,6 +2,7 @@
 
 import builtins
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -25,7 +26,7 @@ from langchain_lance_context._checkpoint_removal import Removal, Retention
 from langchain_lance_context._checkpoint_values import ChannelValues, ValueLostError, is_lasting
 from langchain_lance_context._checkpoints import Place, Stored, Value, ValueKey
 from langchain_lance_context._deleted_threads import Ancestor, DeletedThreads
-from langchain_lance_context._known import Known, Memory, Window
+from langchain_lance_context._known import NOTHING, Known, Memory, Window
 from langchain_lance_context._pairs import pairs
 
 _WALKED = 200
@@ -178,18 +179,30 @@ class CheckpointLog:
     async def _looked_up(
         self, place: Place, checkpoint_id: str | None, reader: str | None
     ) -> CheckpointTuple | None:
-        n_dropped, before = self.memory.n_dropped, self.memory[place]
-        known = await self.known(place)
-        if known is not None:
-            wanted = known.checkpoint_id if checkpoint_id is None else checkpoint_id
-            if known.has(wanted):
-                found = self.one(known.window.by_owner.get(wanted, ()), wanted)
-                return await self._found_tuple(place, found, known, reader)
-        # In this order: what is written after the version was asked for is not taken for known.
-        known, version = before, await self.items.version()
-        if checkpoint_id is not None:
-            found = await self._named(place, checkpoint_id)
+        n_dropped, known = self.memory.n_dropped, await self.known(place)
+        if known is None:
+            if checkpoint_id is None:
+                return await self.read_newest(place, reader)
+            # Most often it is the one that is asked for; older ones are remembered beside it.
+            with suppress(ValueLostError):
+                await self.read_newest(place, reader)
+            n_dropped, known = self.memory.n_dropped, await self.known(place)
+        if known is None:
+            found = await self._named(place, str(checkpoint_id))
             return await self._found_tuple(place, found, known, reader)
+        wanted = known.checkpoint_id if checkpoint_id is None else checkpoint_id
+        if (items := known.items_of(wanted)) is not None:
+            return await self._found_tuple(place, self.one(items, wanted), known, reader)
+        if (found := await self._named(place, wanted)) is not None:
+            read = {wanted: tuple(found.items)}
+            self.memory.read_older(place, read, known=known, n_dropped=n_dropped)
+        return await self._found_tuple(place, found, known, reader)
+
+    async def read_newest(self, place: Place, reader: str | None) -> CheckpointTuple | None:
+        """The newest checkpoint of a place, which is remembered."""
+        n_dropped, known = self.memory.n_dropped, self.memory[place]
+        # In this order: what is written after the version was asked for is not taken for known.
+        version = await self.items.version()
         found, later = await self._newest(place)
         values = await self._values_of(place, found, known)
         read = Known(
@@ -221,7 +234,7 @@ class CheckpointLog:
         there = {key for _, key in keys if key >= known.since}
         if there != {one.key for some in known.window.by_owner.values() for one in some}:
             return None
-        confirmed = replace(known, version=version)
+        confirmed = replace(known, older=NOTHING, version=version)
         self.memory.read(place, confirmed, instead_of=known, n_dropped=n_dropped)
         return confirmed
 

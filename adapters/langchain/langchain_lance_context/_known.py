@@ -18,6 +18,8 @@ _MAX_ROW_BYTES = 32 * 1024 * 1024
 _MAX_PLACES = 10_000
 _MAX_CHECKPOINTS = 128
 """How many of a place are remembered."""
+_MAX_OLDER = 1_024
+"""How many before these, which were read."""
 _MAX_VERSIONS = 4_096
 """How many of the versions that this process wrote are remembered; where a longer time has passed, one must look."""
 _ITEM_BYTES = 1_000
@@ -44,6 +46,17 @@ class Window:
         n_more = sum(map(_n_bytes, items)) - sum(map(_n_bytes, before))
         return Window({**self.by_owner, checkpoint_id: items}, self.n_bytes + n_more)
 
+    def without(self, checkpoint_ids: AbstractSet[str]) -> "Window":
+        """Without the items of these checkpoints."""
+        if not checkpoint_ids & self.by_owner.keys():
+            return self
+        return Window.of(
+            {id_: own for id_, own in self.by_owner.items() if id_ not in checkpoint_ids}
+        )
+
+
+NOTHING = Window({}, 0)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
@@ -55,6 +68,8 @@ class Known:
     """By channel; of some channels alone. They are what later values are stored on top of."""
     window: Window
     """Of `since` and all later ones. LangGraph may store writes before their checkpoint."""
+    older: Window = NOTHING
+    """Of some before `since`, as they were at `version`; only what this process writes is known since."""
     since: str
     """Empty if it is all that there is of the place."""
     version: int | None = None
@@ -68,11 +83,18 @@ class Known:
     @property
     def n_bytes(self) -> int:
         """How much memory it takes, about."""
-        return self.window.n_bytes + sum(len(one.rope.data) for one in self.values.values())
+        values = sum(len(one.rope.data) for one in self.values.values())
+        return self.window.n_bytes + self.older.n_bytes + values
 
     def has(self, checkpoint_id: str) -> bool:
         """Whether that checkpoint stands in the window, if it is there at all."""
         return checkpoint_id >= self.since
+
+    def items_of(self, checkpoint_id: str) -> tuple[Item, ...] | None:
+        """The items of a checkpoint, none if it is not there; None if one has to look."""
+        if self.has(checkpoint_id):
+            return self.window.by_owner.get(checkpoint_id, ())
+        return self.older.by_owner.get(checkpoint_id)
 
     def has_rows(self, keys: AbstractSet[ValueKey], done: ItemsAppended) -> bool:
         """Whether these rows of values are there after a commit: nobody can have deleted them."""
@@ -137,6 +159,20 @@ class Memory:
             if self._known.get(place) is instead_of and self._n_dropped == n_dropped:
                 self._keep(place, known)
 
+    def read_older(
+        self, place: Place, read: Mapping[str, tuple[Item, ...]], *, known: Known, n_dropped: int
+    ) -> None:
+        """Know what was read of checkpoints before the window, unless something was written meanwhile.
+
+        `known` was what there is of the place before they were read.
+        """
+        further = {id_: own for id_, own in read.items() if own and not known.has(id_)}
+        if further:
+            there = {**known.older.by_owner, **further}
+            kept = [*there.items()][-_MAX_OLDER:]
+            older = replace(known, older=Window.of(dict(kept)))
+            self.read(place, older, instead_of=known, n_dropped=n_dropped)
+
     def put(
         self,
         place: Place,
@@ -150,18 +186,19 @@ class Memory:
         """Know the checkpoint of an item that was written as one of so many, and values of it."""
         with self._lock:
             self._own.note(done, n_items=n_items)
-            before, version = self._known.get(place), None
+            before, version, older = self._known.get(place), None, NOTHING
             if before is None or before.checkpoint_id >= item.key:
                 window, since = Window.of({item.key: (item,)}), item.key
             else:
                 own = (item, *before.window.by_owner.get(item.key, ()))
                 window, since = _shortened(before.window.plus(item.key, own), before.since)
-                version = before.version
+                version, older = before.version, before.older
             known = Known(
                 checkpoint_id=item.key,
                 values=values,
                 window=window,
                 since=since,
+                older=older,
                 version=version,
                 whole=whole,
                 whole_at=done.version,
@@ -173,7 +210,10 @@ class Memory:
         with self._lock:
             self._own.note(done, n_items=1)
             known = self._known.get(place)
-            if known is None or not known.has(id_ := owner(item)):
+            if known is None:
+                return
+            if not known.has(id_ := owner(item)):
+                self._keep(place, replace(known, older=known.older.without({id_})))
                 return
             own = known.window.by_owner.get(id_, ())
             if item.key not in {one.key for one in own}:
@@ -191,10 +231,11 @@ class Memory:
             if known is None or known.checkpoint_id in checkpoint_ids:
                 self._drop(place)
                 return
-            there = known.window.by_owner
-            kept = {id_: one for id_, one in there.items() if id_ not in checkpoint_ids}
             self._n_dropped += 1
-            self._keep(place, replace(known, window=Window.of(kept)))
+            window = known.window.without(checkpoint_ids)
+            self._keep(
+                place, replace(known, window=window, older=known.older.without(checkpoint_ids))
+            )
 
     def empty(self) -> None:
         """Know nothing of any place; a read that is under way is not kept, either."""

@@ -19,9 +19,8 @@ from llama_index.core.prompts import RichPromptTemplate
 from llama_index.core.storage.chat_store.base_db import MessageStatus
 
 from lance_context_core import InvalidRequestError
-from lance_context_core.adapting import Handle, HandleOwner, StoreLike, uri_of
+from lance_context_core.adapting import Handle, HandleOwner, StoreLike, one_at_a_time, uri_of
 from llama_index_lance_context._chat_log import ChatLog
-from llama_index_lance_context._locks import locked
 from llama_index_lance_context._overflow import overflow
 from llama_index_lance_context._tokens import count_tokens
 from llama_index_lance_context.chat_stores import LanceContextAsyncChatStore
@@ -188,7 +187,7 @@ class LanceContextMemory(HandleOwner, Memory):
 
     def _alone(self) -> Any:
         """The lock of the session, which all memories of this process share that are over it."""
-        return locked("memory", self._handle.aio.uri, self.agent_id, self.session_id)
+        return one_at_a_time("memory", self._handle.aio.uri, self.agent_id, self.session_id)
 
     # Serialisation
 

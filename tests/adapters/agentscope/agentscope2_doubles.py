@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 from types import SimpleNamespace
+from typing import Literal
 
 from agentscope.agent import Agent
 from agentscope.credential import CredentialBase
@@ -146,3 +147,24 @@ def chunk(content, index=0, total=1, source="a.txt", **metadata):
     return Chunk(
         content=block, source=source, chunk_index=index, total_chunks=total, metadata=metadata
     )
+
+
+class WordCredential(CredentialBase):
+    """What `WordModel` asks for."""
+
+    type: Literal["word_credential"] = "word_credential"
+
+    @classmethod
+    def get_embedding_model_class(cls):
+        return WordModel
+
+
+class WordModel(WordEmbedding):
+    """A `WordEmbedding`, as the app makes one of a credential."""
+
+    def __init__(self, **_):
+        super().__init__()
+
+    @classmethod
+    def list_models(cls):
+        return []

@@ -31,14 +31,17 @@ EXTRAS = {
 """What brings each line."""
 OF = {
     "LanceContextAgentStateStore": (AGENTSCOPE_2,),
+    "LanceContextBlobStore": (AGENTSCOPE_2,),
     "LanceContextDocumentKnowledge": (AGENTSCOPE_1,),
     "LanceContextDocumentKnowledgeBase": (AGENTSCOPE_2,),
+    "LanceContextKnowledgeBaseManager": (AGENTSCOPE_2,),
     "LanceContextKnowledgeMemory": (AGENTSCOPE_1,),
     "LanceContextKnowledgeService": (RUNTIME_0, RUNTIME_1),
     "LanceContextLongTermMemory": (AGENTSCOPE_1,),
     "LanceContextMemory": (AGENTSCOPE_1,),
     "LanceContextMemoryMiddleware": (AGENTSCOPE_2,),
     "LanceContextMemoryService": (RUNTIME_0, RUNTIME_1),
+    "LanceContextMessageBus": (AGENTSCOPE_2,),
     "LanceContextRAGService": (RUNTIME_0,),
     "LanceContextSession": (AGENTSCOPE_1,),
     "LanceContextSessionHistoryService": (RUNTIME_0, RUNTIME_1),
@@ -51,7 +54,12 @@ OF = {
     "register_backends": (RUNTIME_1,),
 }
 """The lines that each public name is for."""
-OF_APP = {"LanceContextStorage"}
+OF_APP = {
+    "LanceContextBlobStore",
+    "LanceContextKnowledgeBaseManager",
+    "LanceContextMessageBus",
+    "LanceContextStorage",
+}
 """What needs the app of a line, which has an extra of its own, `EXTRAS` followed by `-app`."""
 OF_ANY = {"language_model"}
 """What takes what any line has, and imports none."""

@@ -174,6 +174,34 @@ def test_what_others_did_elsewhere_costs_a_look_at_the_names_alone(store, monkey
     assert [one.config for one in saver.list(at("t"))] == configs[-1:]
 
 
+def test_an_old_checkpoint_that_a_list_has_shown_is_read_again_once_it_may_be_another(
+    store, monkeypatch
+):
+    writer = LanceContextSaver(store)
+    configs = []
+    for step in range(200):
+        made = checkpoint(writer, step)
+        configs.append(writer.put(at("t"), made, {}, made["channel_versions"]))
+    saver, reads = LanceContextSaver(store), []
+    assert len(list(saver.list(at("t")))) == 200
+    list_items = AsyncKeyValues.list
+
+    async def spied(self, *args, **kwargs):
+        reads.append(kwargs)
+        return await list_items(self, *args, **kwargs)
+
+    monkeypatch.setattr(AsyncKeyValues, "list", spied)
+    for n in (3, 60, 3):
+        assert saver.get_tuple(configs[n]).checkpoint["channel_values"] == {"a": n}
+    assert reads == []
+    saver.put_writes(configs[3], [("a", "mine")], "own")
+    assert saver.get_tuple(configs[3]).pending_writes == [("own", "a", "mine")]
+    writer.put_writes(configs[3], [("a", "theirs")], "other")
+    assert len(saver.get_tuple(configs[3]).pending_writes) == 2
+    writer.delete_thread("t")
+    assert [saver.get_tuple(configs[n]) for n in (3, 60)] == [None, None]
+
+
 def test_of_a_list_no_more_is_read_than_is_asked_for(store, monkeypatch):
     saver = LanceContextSaver(store)
     for step in range(12):
@@ -257,7 +285,7 @@ def held(saver):
     """The bytes that a saver keeps."""
     memory = saver._memory
     for known in memory._known.values():
-        for items in known.window.by_owner.values():
+        for items in [*known.window.by_owner.values(), *known.older.by_owner.values()]:
             yield from (one.data for one in items)
         yield from (one.rope.data for one in known.values.values())
     for rows in memory.rows._rows.values():

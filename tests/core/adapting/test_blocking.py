@@ -9,7 +9,13 @@ import pytest
 
 import lance_context_core.adapting.blocking as page
 from lance_context_core import ContextStore, InvalidRequestError, Message
-from lance_context_core.adapting import begin, beside_the_loop, block_on, in_thread
+from lance_context_core.adapting import (
+    begin,
+    beside_the_loop,
+    block_on,
+    in_thread,
+    one_at_a_time,
+)
 from lance_context_core.errors import BlockingCallError
 
 SMALL, LARGE = 64 * 1024, 64 * 1024 + 1
@@ -122,3 +128,61 @@ def test_the_example_of_the_page_works(store):
     store.history.append("notes", Message.user("a"), session_id="1")
     notes = namespace["Notes"](store.aio.history)
     assert notes.count() == asyncio.run(notes.acount()) == 1
+
+
+async def noted(order, name, *, pauses=3):
+    async with one_at_a_time("notes", name):
+        order.append(("begins", name))
+        for _ in range(pauses):
+            await asyncio.sleep(0)
+        order.append(("ends", name))
+
+
+async def test_blocks_of_one_name_do_not_overlap_and_begin_in_the_order_of_asking():
+    order = []
+
+    async def numbered(n):
+        async with one_at_a_time("numbered"):
+            order.append(n)
+            await asyncio.sleep(0)
+            order.append(n)
+
+    await asyncio.gather(*(numbered(n) for n in range(20)))
+    assert order == [n for n in range(20) for _ in range(2)]
+
+
+async def test_blocks_of_other_names_overlap():
+    order = []
+    await asyncio.gather(noted(order, "a"), noted(order, "b"))
+    assert order[:2] == [("begins", "a"), ("begins", "b")]
+
+
+def test_blocks_of_several_event_loops_do_not_overlap():
+    order = []
+    threads = [
+        threading.Thread(target=lambda: asyncio.run(noted(order, "c", pauses=200)))
+        for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert order == [("begins", "c"), ("ends", "c")] * 8
+
+
+async def test_one_that_is_cancelled_while_it_waits_lets_the_next_begin():
+    order = []
+    tasks = [asyncio.create_task(noted(order, "d")) for _ in range(3)]
+    await asyncio.sleep(0)
+    tasks[1].cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert tasks[1].cancelled()
+    assert order == [("begins", "d"), ("ends", "d")] * 2
+
+
+async def test_a_block_that_fails_lets_the_next_begin():
+    with pytest.raises(ValueError, match="no"):
+        async with one_at_a_time("e"):
+            raise ValueError("no")
+    async with asyncio.timeout(5), one_at_a_time("e"):
+        pass

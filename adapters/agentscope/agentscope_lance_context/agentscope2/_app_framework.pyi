@@ -1,9 +1,33 @@
 from datetime import datetime
 from typing import Any
 
-from agentscope_lance_context.agentscope2._framework import AgentState, _Model
+from agentscope_lance_context.agentscope2._framework import (
+    AgentState,
+    KnowledgeBase,
+    VectorStoreBase,
+    _Model,
+)
 
 class StorageBase: ...
+class MessageBus: ...
+class BlobStoreBase: ...
+
+class KnowledgeBaseManagerBase:
+    _storage: StorageBase
+    def __init__(self, storage: StorageBase, vector_store: VectorStoreBase) -> None: ...
+
+class CollectionPerKbManager(KnowledgeBaseManagerBase):
+    async def get_dimension_policy(self) -> Any: ...
+    async def create_knowledge_base(
+        self,
+        user_id: str,
+        name: str,
+        description: str,
+        embedding_model_config: Any,
+        chunker_config: Any,
+    ) -> KnowledgeBaseRecord: ...
+    async def delete_knowledge_base(self, user_id: str, knowledge_base_id: str) -> bool: ...
+    async def get_knowledge(self, user_id: str, knowledge_base_id: str) -> KnowledgeBase: ...
 
 class _Record(_Model):
     id: str
