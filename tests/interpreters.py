@@ -23,7 +23,7 @@ _VERSION = "import sys; print('.'.join(map(str, sys.version_info[:3])), sys.vers
 def main(arguments: list[str]) -> None:
     """Says which it ran, and ends with an exit code other than 0 if anything fails."""
     given = [one for one in arguments if one != "--all"]
-    found = {version: python for python in given or _candidates() if (version := _version(python))}
+    found = interpreters(given)
     absent = [f"3.{minor}" for minor in MINORS if not any(_minor(one) == minor for one in found)]
     run = list(found) if given or "--all" in arguments else _needed(found)
     left_out = [version for version in found if version not in run]
@@ -35,6 +35,11 @@ def main(arguments: list[str]) -> None:
         failed = [version for version, is_good in zip(run, passed, strict=True) if not is_good]
     if failed:
         sys.exit(f"failed: {', '.join(failed)}")
+
+
+def interpreters(given: list[str] | None = None) -> dict[str, str]:
+    """Those that are allowed, by their version: of the given ones, or of all that are found."""
+    return {version: python for python in given or _candidates() if (version := _version(python))}
 
 
 def _candidates() -> list[str]:
@@ -62,8 +67,13 @@ def _version(python: str) -> str | None:
 
 def _needed(found: Iterable[str]) -> list[str]:
     """The newest patch of each minor version, but for that of this Python."""
-    newest = {_minor(one): one for one in sorted(found, key=_numbers)}
+    newest = newest_of_each_minor(found)
     return [one for minor, one in newest.items() if minor != sys.version_info.minor]
+
+
+def newest_of_each_minor(found: Iterable[str]) -> dict[int, str]:
+    """The newest version of each minor one, by its number."""
+    return {_minor(one): one for one in sorted(found, key=_numbers)}
 
 
 def _numbers(version: str) -> list[int]:

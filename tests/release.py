@@ -14,9 +14,9 @@ import sys
 import tempfile
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import install_wheel
+from interpreters import interpreters, newest_of_each_minor
 
 ROOT = Path(__file__).parents[1]
 DIST = ROOT / "dist"
@@ -42,9 +42,10 @@ def main(arguments: list[str]) -> None:
     build()
     run(TOOLS / "bin" / "twine", "--no-color", "check", "--strict", *sorted(DIST.glob("*-*")))
     with tempfile.TemporaryDirectory(prefix="release-") as scratch:
-        for name, python in interpreters().items():
+        found = interpreters()
+        for name in newest_of_each_minor(found).values():
             for resolution in RESOLUTIONS:
-                install(python, resolution, Path(scratch, f"{name}-{resolution}"))
+                install(found[name], resolution, Path(scratch, f"{name}-{resolution}"))
                 say(f"Python {name}, {resolution}: installs, checks and works")
         write_what_it_brings(Path(scratch, f"{name}-highest"))
     say(f"{DIST} is ready: `twine upload dist/*.whl dist/*.tar.gz`, and tag the commit v{version}")
@@ -91,23 +92,6 @@ def install(python: str, resolution: str, home: Path) -> None:
         run(*UV, "pip", "check", *here)
         if names == (CORE,):
             run(own, "-I", ROOT / "tests" / "wheels" / "core.py", folder=home)
-
-
-def interpreters() -> dict[str, str]:
-    """The newest patch of each minor version of Python that is allowed and on this machine."""
-    listing = [*UV, "python", "list", "--only-installed", "--output-format", "json"]
-    done = subprocess.run(listing, capture_output=True, text=True, check=True)
-    newest: dict[int, dict[str, Any]] = {}
-    for one in json.loads(done.stdout):
-        parts = one["version_parts"]
-        is_allowed = one["implementation"] == "cpython" and parts["minor"] >= 11
-        is_newer = (
-            parts["patch"]
-            > newest.get(parts["minor"], {"version_parts": {"patch": -1}})["version_parts"]["patch"]
-        )
-        if is_allowed and is_newer and re.fullmatch(r"3\.\d+\.\d+", one["version"]):
-            newest[parts["minor"]] = one
-    return {one["version"]: one["path"] for _, one in sorted(newest.items())}
 
 
 def wheel_of(name: str) -> Path:
