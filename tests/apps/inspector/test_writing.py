@@ -57,7 +57,7 @@ async def test_a_proposal_is_read_and_merged_or_dropped(browse, used):
         (job,) = store.knowledge.jobs.list(state="proposed")
     browser = await browse(used, can_write=True)
     page = await browser.get("/job", id=job.id)
-    assert "What it proposes" in page.text
+    assert "Proposal</h2>" in page.text
     assert "Rye or oats?" in page.text
     for link in page.links:
         if link.startswith("/record"):
