@@ -164,7 +164,7 @@ class Repair:
         """Drop torn versions that no caller knows, if writable; accept newer whole ones.
 
         A table that is not `is_kept` is the store's own, and no loss. Raises StorageError if
-        acknowledged rows are missing. Checks once, unless told to check again.
+        acknowledged rows are missing. Checks once, unless `is_again`.
         """
         part = Part(name, ref or "")
         if not is_again and self._done.get(part, self) == self._journal.identity:

@@ -189,7 +189,7 @@ class LogSession(Protocol):
         """All entries of all tables, in order."""
 
     def last_at(self, table: int) -> int:
-        """When a table's last entry was acknowledged (microseconds since 1970); 0 if it has none."""
+        """When a table's last entry was acknowledged (microseconds since 1970); 0 if none."""
 
     def fullness(self, part: Part) -> tuple[int, int]:
         """The number of entries of a table, and their bytes."""
@@ -319,7 +319,7 @@ class WriteAheadLog(Protocol):
     ) -> AbstractAsyncContextManager[None]:
         """Hold the store's lock, exclusive or shared, across all processes.
 
-        Raises a `refusal` of so many seconds if another holder keeps it longer.
+        Raises `refusal(seconds)` if another holder keeps it for that long.
         """
 
     # Upkeep

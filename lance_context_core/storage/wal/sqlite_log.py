@@ -34,8 +34,8 @@ async def _held(
     """Hold the store lock of that directory, which is created if missing.
 
     Exclusive, or shared. Of the exclusive requests of this process one at a time asks the system,
-    and the others queue behind it. Raises a `refusal` of so many seconds if another holder keeps it
-    longer.
+    and the others queue behind it. Raises `refusal(seconds)` if another holder keeps it for that
+    long.
     """
     lock, seconds = root / LOCK, _PATIENCE_SECONDS
     async with AsyncExitStack() as stack:
@@ -156,7 +156,7 @@ class SqliteLog:
         return await asyncio.to_thread(self._open, is_made=is_made)
 
     def shared(self) -> SqliteSession:
-        """The shared connection; requires the lock. Raises StorageError if the log has just gone."""
+        """The shared connection; requires the lock. Raises StorageError if the log is gone."""
         if self.session is None:
             raise self._gone()
         return self.session

@@ -66,7 +66,7 @@ class Waiting:
         return work()
 
     def longer(self, pause_seconds: float) -> float:
-        """The delay before the next retry on a loop; 0 before the first."""
+        """The delay after another failed try on a loop; pass 0 for the first."""
         return min(pause_seconds * 1.5 or _PAUSE_SECONDS, _LONGEST_PAUSE_OF_A_THREAD_SECONDS)
 
     def until_free(self, work: Callable[[], T]) -> T:
@@ -77,7 +77,7 @@ class Waiting:
             raise self.locked(_PATIENCE_SECONDS) from error
 
     def locked(self, seconds: float) -> StorageError:
-        """The error after so many seconds."""
+        """The error after waiting that many seconds."""
         return StorageError(
             f"the journal {str(self._path)!r} was locked by another process for {seconds} "
             "seconds: nothing was written. A process that is stopped keeps its lock: end it, or let "
