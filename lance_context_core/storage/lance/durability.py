@@ -22,7 +22,7 @@ if sys.platform == "darwin":
     import fcntl
 
 Durability = Literal["process", "fsync"]
-"""The event that an acknowledged record survives: the end of the process, or a power cut too."""
+"""An acknowledged record survives the end of the process, or a power cut too."""
 
 _SLACK_SECONDS = 2
 """File times are coarser than the clock."""

@@ -265,16 +265,16 @@ class Survey:
     """The composition of a table."""
 
     rows: int
-    """Those of the current version."""
+    """The rows of the current version."""
     fragments: int
     """The data files: each read opens all."""
     deleted_rows: int
     """Deleted rows that are still in the table's files."""
     bytes: int
-    """Of the current version's data, without indexes and older versions."""
+    """The size of the current version's data, without indexes and older versions."""
     versions: int
     unindexed_rows: int
-    """Unindexed rows of the index that lacks most: a search reads them one by one."""
+    """Unindexed rows of the index with the most: a search reads them one by one."""
     journal_rows: int
     """Acknowledged small writes that are not yet flushed."""
     journal_bytes: int

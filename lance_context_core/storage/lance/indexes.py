@@ -108,7 +108,7 @@ class IndexPolicy:
     unindexed_share: float = 0.25
     """The same for the other indexes, whose new rows are read at a tenth of the cost."""
     max_unindexed_rows: int = 20_000
-    """The maximum of unindexed rows, in the largest table: they cost a search 100 ms."""
+    """The maximum number of unindexed rows, in any table: they cost a search 100 ms."""
 
     def __post_init__(self) -> None:
         """Raise InvalidRequestError for invalid numbers."""

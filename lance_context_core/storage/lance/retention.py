@@ -19,7 +19,7 @@ from lance_context_core.storage.table import Table
 from lance_context_core.types import Version
 
 Reason = Literal["tag", "branch", "recent", "hourly", "daily", "newest"]
-"""Why a version is kept; if for several reasons, the first in this order."""
+"""The reason to keep a version; of several, the first in this order."""
 
 
 @frozen_by_name

@@ -8,7 +8,7 @@ from lance_context_core.errors import InvalidRequestError
 
 @frozen_by_name
 class JournalPolicy:
-    """The limits of the log of a store in a directory.
+    """The limits of the write-ahead log of a store in a directory.
 
     A flush is one commit to a table, however many rows it brings, and each commit enlarges every
     later manifest: so a flush should bring many rows. Each read merges the waiting rows, at a cost
