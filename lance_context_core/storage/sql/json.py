@@ -1,4 +1,4 @@
-"""Conditions on values in a JSON column, in the engine's JSON functions."""
+"""Conditions on values in a JSON column, by the engine's JSON functions."""
 
 import json
 import re

@@ -119,7 +119,7 @@ stopped."""
 
 
 class Journal:
-    """Safe to share between threads and loops; creates nothing before the first write."""
+    """A store's log; safe for threads and loops; creates nothing before the first write."""
 
     def __init__(
         self,
@@ -173,7 +173,7 @@ class Journal:
 
     @property
     def identity(self) -> object | None:
-        """Changes when the log is removed or replaced; None until the first check."""
+        """A value that changes when the log is removed or replaced; None until checked."""
         return self.log.identity
 
     async def refs(self, name: str) -> list[str]:

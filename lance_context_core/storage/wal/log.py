@@ -280,7 +280,7 @@ class WriteAheadLog(Protocol):
 
     @property
     def identity(self) -> object | None:
-        """Changes when the log is removed or replaced; None until the first check."""
+        """A value that changes when the log is removed or replaced; None until checked."""
 
     def is_open(self) -> bool:
         """Whether the shared session exists and shows new writes."""

@@ -369,7 +369,7 @@ def _read_only(path: Path) -> Way:
 
 
 def stamp(file: Path) -> object:
-    """Changes when a file is written to or replaced; None if it is missing."""
+    """A value that changes when a file is written to or replaced; None if missing."""
     try:
         status = file.stat()
     except OSError:

@@ -245,7 +245,7 @@ class SqliteLog:
     # Helpers
 
     def _found(self) -> object | None:
-        """Changes when the connection no longer leads to the file; None if no log exists."""
+        """A value that changes when the connection leads to no file; None without a log."""
         try:
             status = os.stat(self.path)  # noqa: PTH116 - a `Path` asks in thrice the time, at every look
         except OSError:

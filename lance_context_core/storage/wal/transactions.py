@@ -161,12 +161,12 @@ class _Here(threading.local):
 
 
 class Transactions:
-    """Blocks its thread for a moment per call; raises BusyError while another process writes.
+    """Runs reads and writes of a log; raises BusyError while another process writes.
 
-    Concurrent writes of several threads and tasks share one transaction, in the order of their
-    arrival: each has its own result, and an error of one undoes none of the others. A task that
-    writes alone does so at once. While another process uses the file, one task of each loop asks
-    for it.
+    Each call blocks its thread for a moment. Concurrent writes of several threads and tasks share
+    one transaction, in the order of arrival: each has its own result, and an error of one undoes
+    none of the others. A task that writes alone does so at once. While another process uses the
+    file, one task of each loop asks for it.
 
     `view`, `news` and `write` also raise ManyError if many entries are new: prepare, and call
     again.
