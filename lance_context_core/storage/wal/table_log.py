@@ -235,7 +235,7 @@ class TableLog:
         return view if view is None or last is None else view.until(last)
 
     async def forget(self, last: int, version: int, *, tells_moments: bool = False) -> None:
-        """Delete the entries up to `last`, which that version holds; while committing or folding."""
+        """Delete the entries up to `last`, now in that version; in `committing` or `folding`."""
         if (section := self._closed()) is not None:
             section.forget(self.part, last, version, tells_moments=tells_moments)
         else:
