@@ -1,4 +1,4 @@
-"""A part of a table that is kept in memory: how it is read at first, and what has come about since."""
+"""Changes of a table, for caches: the first read, and the changes since."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -21,57 +21,57 @@ from lance_context_core.storage.write_batch import Observed
 
 
 class Position(NamedTuple):
-    """What a table holds at one moment, told by numbers."""
+    """The content of a table at one moment, as numbers."""
 
     table: int
-    """Which one: if it is made anew under its name, it is another. Below 0 if the journal does not know
-    it: then its versions tell its moments."""
+    """The table's number: a table that is created again under its name has another one. Negative if
+    the log does not know it: then its versions number its moments."""
     token: int
-    """Another one after each change."""
+    """Changes with each change."""
     last: int
-    """The last entry of the journal that is in it."""
+    """The last log entry in it."""
 
     @property
     def is_journaled(self) -> bool:
-        """Whether the journal knows the table, and what was written to it."""
+        """Whether the log knows the table and its writes."""
         return self.table >= 0
 
 
 @frozen
 class Changes:
-    """What has come about in a table since a moment."""
+    """The changes of a table since a position."""
 
     state: Position
-    """What it holds now."""
+    """The current position."""
     entries: Sequence[Entry] | None
-    """What was written since; None if that is not known."""
+    """The entries since then; None if unknown."""
 
 
 @frozen
 class Part:
-    """The rows of a part of a table, in order, at one moment."""
+    """A part of a table's rows, in order, at one position."""
 
     state: Position
     rows: pa.Table | None
-    """None if there are too many."""
+    """None if they are too many."""
     vectors: pa.Field | None = None
-    """The table's column of vectors, if it has one and that was read."""
+    """The table's column of vectors, if it has one and it was read."""
     text_index: TextIndex | None = None
-    """How its texts are cut into words; None if they are not, or otherwise than we would, or if the
-    column of the texts was not read."""
+    """How the engine tokenizes its texts; None if it does not, or differently from our tokenizer,
+    or if the text column was not read."""
 
 
 _ALL_BITS = 2**64 - 1
 
 NEVER = Position(0, 0, 0)
-"""Before all moments."""
+"""Before all positions."""
 
 
 async def since(table: Table, state: Position) -> Changes | None:
-    """What has come about since then; None if only the engine can tell what the table holds now."""
+    """The changes since that position; None if only the engine knows the table's content."""
     access = table.access
     if access.is_pinned:
-        # Of a time: the engine does not see what the journal held then.
+        # A pinned version: the engine does not see the log's entries of that time.
         return None if access.tail is None else Changes(_state(access.tail), ())
     if access.ledger is not None:
         news = await access.ledger.news(state.token, state.last)
@@ -90,10 +90,10 @@ async def since(table: Table, state: Position) -> Changes | None:
 async def read(
     table: Table, where: Clause, *, columns: Sequence[str], most: int, counts: bool = True
 ) -> Part | None:
-    """The matching rows with what the journal holds, unless there are more than `most`.
+    """The matching rows, log merged in, unless they are more than `most`.
 
-    Without `counts` that is seen only as they are read: sooner, where there mostly are not. None if
-    only the engine can tell.
+    Without `counts`, the limit is checked while reading: faster where it is mostly kept. None if
+    only the engine knows the table's content.
     """
     access = table.access
 
@@ -131,7 +131,7 @@ async def read(
 async def tail(
     table: Table, where: Clause, *, columns: Sequence[str], last: int
 ) -> tuple[Position, pa.Table, int] | None:
-    """What `Table.tail` finds, and at which moment; None if only the engine can tell."""
+    """The result of `Table.tail` and its position; None if only the engine knows it."""
     access = table.access
     if access.is_pinned or not merge_on_read.is_askable(where):
         return None
@@ -155,9 +155,9 @@ async def tail(
 async def observed(
     table: Table, where: Clause, *, columns: Sequence[str], last: int | None = None
 ) -> Observed:
-    """The matching rows, in order, or the `last` ones, and at which moment these are all.
+    """The matching rows, in order, or the `last` ones, and the position of the read.
 
-    Those of a condition on keys are in no order, and few of them are remembered.
+    Those of a condition on keys are in no order, and few of them are cached.
     """
     access = table.access
 
@@ -202,36 +202,37 @@ async def _observed(
 
 
 async def _is_passed(access: TableHandle, view: View) -> bool:
-    """Whether a read shows more than the journal knows: what another program wrote into the table."""
+    """Whether a read shows more than the log knows: another program's write to the table."""
     if view.entries:
-        return False  # Then no read does.
+        return False  # then no read does
     if not access.connection.life.is_open:
         access.connection.life.require()
     folder = f"{access.connection.uri}/{access.name}.lance"
     if access.ref is None and manifests.is_newest(folder, view.version):
-        # Two looks at the disk, instead of the engine's, which takes longer than a search.
+        # Two system calls instead of the engine's check, which takes longer than a search.
         return False
     handle = await access.peek()
     return handle is None or int(await handle.version()) > view.version
 
 
 async def _unjournaled(access: TableHandle) -> View | None:
-    """A table of which the journal knows nothing, as it is now; None if there is none.
+    """The current state of a table unknown to the log; None if it is missing.
 
-    None for a branch, too: one that is made anew has the versions and the indexes of the former one.
+    None for a branch, too: one that is created again has the former one's versions and indexes.
     """
     if access.ref is not None or (handle := await access.peek()) is None:
         return None
     version = int(await handle.version())
     if (made := await indexes.text_index_id(handle)) is None:
-        # No index tells it from one that is made anew: its newest manifest does, until the next commit.
+        # No index distinguishes it from a table created again; its newest manifest does, until the
+        # next commit.
         table = _stamped(access, version)
         return None if table is None else View(version, version, (), table)
     return View(version, version, (), -1 - made)
 
 
 def _stamped(access: TableHandle, version: int) -> int | None:
-    """Which table it is, by the manifest of its newest version; None if this is not that."""
+    """The table's identity, by its newest version's manifest; None if this is older."""
     if access.ref is not None:
         return None
     stamp = manifests.stamp(f"{access.connection.uri}/{access.name}.lance", version)

@@ -1,4 +1,4 @@
-"""Batches as commits of a table: those that come at once share one, where they may."""
+"""Batches as commits of a table; concurrent ones share a commit where possible."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -39,10 +39,10 @@ Work = Callable[[Any], Awaitable[BatchResult]]
 
 
 class CommitWrites:
-    """What is written to one table by commits of its own."""
+    """The direct commits to one table."""
 
     def __init__(self, table: TableReads, incoming: Incoming, written: Written) -> None:
-        """Write to `table` what is made ready as `incoming`; `written` is told how much that was."""
+        """Writes to `table` rows that `incoming` has converted; `written` counts them."""
         self.label = table.label
         self.find = table.find
         self._table, self._access = table, table.access
@@ -53,7 +53,7 @@ class CommitWrites:
         self._inserts = Group(self._insert_all)
         self._items = Group(partial(put_if.write_all, self))
         self.shared: SharedCommits | None = None
-        """The appends of all processes of this machine; None where each commits for itself."""
+        """The appends of all processes of this machine; None if each commits for itself."""
         access = table.access
         if not access.is_pinned and (
             place := meeting_place(access.connection, access.name, access.ref)
@@ -90,9 +90,9 @@ class CommitWrites:
         return await self._merge(batch)
 
     async def arrow(self, handle: Any, rows: Sequence[Row]) -> pa.Table:
-        """The rows of one caller as the engine takes them; raises if it cannot."""
+        """One caller's rows in the engine's format; raises if they cannot be converted."""
         if any(ACKNOWLEDGED in row for row in rows):
-            # They were read, and become others with this commit.
+            # They were read, and change with this commit.
             rows = [{**row, ACKNOWLEDGED: None} for row in rows]
         table, (refusal,) = await self._incoming.prepared(handle, [rows])
         if refusal is not None:
@@ -103,7 +103,7 @@ class CommitWrites:
     # Each row for itself
 
     async def _merge(self, batch: WriteBatch) -> BatchResult:
-        """Put rows and delete others: each of them that is still as it was read."""
+        """Put and delete rows, each of them unless it has changed since it was read."""
         n_rows, how = batch.n_rows - len(batch.deletes), _merging(batch)
         if not n_rows and how["removes"] is None:
             return BatchResult()
@@ -119,9 +119,9 @@ class CommitWrites:
         return await self._access.write("write to", write)
 
     async def _commit_for_store(self, write: Work) -> BatchResult:
-        """Commit to a table that serves the store, which has no log and no upkeep.
+        """Commit to a table of the store itself, which has no log and no upkeep.
 
-        Its versions are removed by their age alone, also while this commit is made.
+        Its versions are removed by age alone, even during this commit.
         """
         access = self._access
         handle = await access.opened()
@@ -129,7 +129,7 @@ class CommitWrites:
             await fencing.require(access.connection.place)
 
         async def work(handle: Any) -> BatchResult:
-            # On top of a version whose successors are gone, a commit would take nothing for a conflict.
+            # On top of a version whose successors are gone, a commit would see no conflict.
             await handle.checkout_latest()
             return await write(handle)
 
@@ -138,7 +138,7 @@ class CommitWrites:
         return done
 
     async def _data(self, handle: Any, batch: WriteBatch) -> pa.Table | None:
-        """The rows of a batch as the engine takes them; None if there are none."""
+        """The rows of a batch in the engine's format; None without rows."""
         if (bulk := batch.bulk) is None:
             return await self.arrow(handle, batch.rows) if batch.rows else None
         if isinstance(bulk, SpooledBatch):
@@ -149,7 +149,7 @@ class CommitWrites:
         return await writes.fitted(handle, writes.anew(bulk))
 
     async def _lost(self, handle: Any, batch: WriteBatch) -> frozenset[str]:
-        """The keys of the rows that are not there as they were brought."""
+        """The keys of the rows that were not written as given."""
         rows = batch.rows
         if (bulk := batch.bulk) is not None:
             data = bulk.table() if isinstance(bulk, SpooledBatch) else bulk
@@ -159,10 +159,10 @@ class CommitWrites:
     # All or nothing
 
     async def _write_if(self, batch: WriteBatch, expect: Seen) -> BatchResult:
-        """Put rows and delete others, if what is there is as expected.
+        """Put rows and delete others if the preconditions hold.
 
-        Only where others commit at the same moment what nothing in a commit can be made to depend on, it is
-        taken back by a second one: that a row is gone, or that one came whose key is only looked at.
+        A second commit undoes it only if a concurrent commit made a change that no commit can
+        depend on: a row was deleted, or one was added under a key that is only checked.
         """
         at, bulk = self._access.at, batch.bulk
 
@@ -189,7 +189,7 @@ class CommitWrites:
     async def _claim(
         self, handle: Any, batch: WriteBatch, data: pa.Table | None, claims: Seen
     ) -> BatchResult:
-        """Nothing is written unless the rows that claim their keys are; each of the others counts for itself."""
+        """Write nothing unless all claims succeed; each other row counts for itself."""
         removes = in_list(KEY, batch.deletes) if batch.deletes else None
         over = writes.claiming(claims.keys())
         done = await writes.merge(handle, data, over=over, removes=removes)
@@ -200,7 +200,7 @@ class CommitWrites:
     # By condition
 
     async def _change(self, batch: WriteBatch, where: Clause) -> BatchResult:
-        """Remove the matching rows, or set columns of them; no commit if nothing matches."""
+        """Delete the matching rows, or set columns of them; no commit without matches."""
         self._access.require_writable()
         if await self._table.count(where) == 0:
             return BatchResult()
@@ -220,9 +220,9 @@ class CommitWrites:
         return await self._access.write("update", update)
 
     async def _exchange(self, batch: WriteBatch, where: Clause) -> BatchResult:
-        """Add the rows in the place of all that match, in one commit.
+        """Replace all matching rows with these, in one commit.
 
-        Only what others have added meanwhile, and matches, goes in a second one.
+        Matching rows that others added meanwhile are deleted in a second one.
         """
         gone = {key: seen for key, seen in (batch.expect or {}).items() if seen is not None}
         rows, before = batch.rows, where
@@ -232,7 +232,7 @@ class CommitWrites:
                 mine = in_list(KEY, batch.keys)
                 first = (await self._table.select(mine, columns=[KEY]))["_rowid"]
                 if len(first) == 0:
-                    break  # Another writer has exchanged them in turn.
+                    break  # another writer has replaced them in turn
                 rows, before = (), all_of([where, f"_rowid < {first[0].as_py()}"])
             found = await self._table.select(before, columns=[KEY, "revision"])
             gone = dict(zip(found[KEY].to_pylist(), found["revision"].to_pylist(), strict=True))
@@ -240,12 +240,12 @@ class CommitWrites:
                 break
         return BatchResult()
 
-    # Those of several callers in one commit
+    # Rows of several callers in one commit
 
     async def _append_all(
         self, batches: Sequence[Sequence[Row]]
     ) -> Sequence[BatchResult | Exception]:
-        # Others' rows do not depend on the locks of this caller.
+        # Other callers' rows do not depend on this caller's locks.
         if self.shared is not None and not fencing.are_any():
             version = await self.shared.write(batches)
             if version is Outcome.IN_DOUBT:
@@ -263,7 +263,7 @@ class CommitWrites:
         return (await self._appends.write(rows)).version
 
     async def _columns(self) -> bytes:
-        """What two processes have in common whose rows fit into the table, as it was last seen."""
+        """A digest of the table's columns, as last seen, to compare with other processes."""
         handle = self._access.handle or await self._access.opened()
         vectors = (await self._incoming.look_at(handle)).vectors
         return digest(f"{vectors} {vectors and vectors.metadata}")
@@ -275,7 +275,7 @@ class CommitWrites:
     async def _append_absent(
         self, batches: Sequence[Sequence[Row]]
     ) -> Sequence[BatchResult | Exception]:
-        """Append those of the rows that another process, which had them, has not appended."""
+        """Append the rows that another process, which received them, has not appended."""
 
         async def write(handle: Any) -> list[BatchResult | Exception]:
             rows, refusals = await self._incoming.prepared(handle, batches)
@@ -292,7 +292,7 @@ class CommitWrites:
         self, batches: Sequence[Sequence[Row]]
     ) -> Sequence[BatchResult | Exception]:
         async def write(handle: Any) -> list[BatchResult | Exception]:
-            # What an addition costs grows with its columns, and of a record's most are empty.
+            # The cost of an append grows with its columns, and most of a record's are empty.
             rows, refusals = await self._incoming.prepared(handle, batches, is_sparse=True)
             if rows is None:
                 return [refusal for refusal in refusals if refusal]
@@ -305,7 +305,7 @@ class CommitWrites:
     async def _append(self, handle: Any, rows: pa.Table) -> BatchResult:
         before = self._incoming.seen
         version = int((await handle.add(rows)).version)
-        # The engine tells what is current after it, which may be the commit of another process.
+        # The engine knows the current version afterwards, which may be another process's commit.
         if is_next := before is not None and version == before.version + 1:
             self._incoming.seen = before._replace(version=version)
         since = version if not is_next else version - 1
@@ -342,14 +342,14 @@ class CommitWrites:
 
 
 class _Growth(NamedTuple):
-    """The versions that came about one after the other by appending through a table."""
+    """The consecutive versions that were made by appends through a table."""
 
     since: int
     until: int
 
 
 def _merging(batch: WriteBatch) -> dict[str, Any]:
-    """How the rows of a batch are merged into a table, of which each counts for itself."""
+    """The merge of a batch into a table whose rows each count for themselves."""
     expect, mode = batch.expect, batch.mode
     over = SUCCEEDS if mode in (Mode.UPSERT, Mode.REPLACE) else None
     removes: Clause | None = in_list(KEY, batch.deletes) if batch.deletes else None
@@ -359,7 +359,7 @@ def _merging(batch: WriteBatch) -> dict[str, Any]:
             over = writes.has_revision(replaced) if replaced else None
         gone = [(key, one) for key in batch.deletes if (one := expect[key]) is not None]
         removes = writes.with_revisions(gone) if gone else None
-    # A row that is deleted may come back behind all others: as another one, by its revision.
+    # A deleted row may be appended again: as another one, by its revision.
     on = (KEY, "revision") if mode is Mode.APPEND else (KEY,)
     return {"adds": mode is not Mode.REPLACE, "over": over, "removes": removes, "on": on}
 

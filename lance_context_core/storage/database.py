@@ -1,4 +1,4 @@
-"""A LanceDB database: hands out its tables by name, on a branch, or as they were."""
+"""A LanceDB database: its tables by name, on a branch, or at a version."""
 
 import asyncio
 import os
@@ -39,14 +39,15 @@ from lance_context_core.storage.wal.journal import Journal
 from lance_context_core.storage.wal.log import Part
 from lance_context_core.storage.wal.table_log import TableLog
 
-# What had been acknowledged by a moment, and was in no version of its table yet.
+# Rows that were acknowledged by a moment, but in no version of their table yet.
 #
-# The journal holds small writes until they are folded. So a moment lies between two versions, and what
-# was written by then is in the later one, beside what was written after it: each row tells its moment.
+# The log stores small writes until a flush. So a moment lies between two versions, and the rows
+# that were acknowledged by then are in the later one, among rows that came after it: each row has
+# its own timestamp.
 
 _MOST_VERSIONS = 8
-"""In so many versions after a moment it is looked for what had been acknowledged by then; all but a few
-merges of files bring what the journal held."""
+"""The number of versions after a moment that are searched for rows acknowledged by then; all but a
+few compactions flush the log."""
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
@@ -54,9 +55,9 @@ _EPOCH = datetime.fromtimestamp(0, UTC)
 async def tail(
     journal: Journal, handle: Any, name: str, ref: str | None, version: int, moment: datetime
 ) -> View | None:
-    """What is to be laid over that version, the newest one that was made by the moment.
+    """The changes to merge over that version, the newest one made by the moment.
 
-    None if that is nothing. What was removed is known of the last month.
+    None if there are none. Removals are known for the last month.
     """
     files = await versions.moments_of_ref(handle, ref)
     if files is None:
@@ -67,19 +68,19 @@ async def tail(
     rows: dict[str, dict[str, Any]] = {}
     gone = await journal.removals(Part(name, ref or ""), _number(since), _number(moment))
     begun: dict[str, int] = {}
-    """When each row took its place, which it keeps while it is changed."""
+    """The moment at which each row got its position, which changes of the row keep."""
     later = [number for number in await files.numbers() if number > version]
     for number in later[:_MOST_VERSIONS]:
         one = await branches.opened(handle, name, ref, number)
         for row in await _rows(one, since, moment):
             at = _number(row[ACKNOWLEDGED])
             if at < gone.get(row[KEY], 0):
-                continue  # It was removed by the moment; one that came later under its key counts.
+                continue  # removed by the moment; a later row of its key counts
             rows[row[KEY]] = row
             begun.setdefault(row[KEY], at)
         last = await _last(one)
         if last is not None and last > moment:
-            # They are folded in the order in which they were acknowledged.
+            # A flush keeps the order of acknowledgement.
             break
     return await _laid_over(there, version, rows, gone, begun)
 
@@ -91,7 +92,7 @@ async def _laid_over(
     gone: dict[str, int],
     begun: dict[str, int],
 ) -> View | None:
-    """The rows that the version lacks, and the keys of those that it has too many, as entries."""
+    """The rows that the version lacks, and the keys of surplus rows, as entries."""
     if not rows and not gone:
         return None
     before = {}
@@ -104,7 +105,7 @@ async def _laid_over(
         old = before.get(key)
         if old is not None and _state(old) == _state(row):
             continue
-        # One that changed otherwise since it was acknowledged is another one by now.
+        # A row that changed otherwise since its acknowledgement is another one by now.
         if old is None or old.get(ACKNOWLEDGED) != row[ACKNOWLEDGED]:
             how = How.APPEND if old is None or key in gone else How.PUT
             kept = {name: value for name, value in row.items() if value is not None}
@@ -123,7 +124,7 @@ async def _rows(handle: Any, since: datetime | None, moment: datetime) -> list[d
     schema = await handle.schema()
     if ACKNOWLEDGED not in schema.names:
         return []
-    # Of those of one moment some may have been in the version before.
+    # Some rows of the same moment may have been in the previous version.
     first = [] if since is None else [at_or_after(ACKNOWLEDGED, since)]
     where = all_of([*first, at_or_before(ACKNOWLEDGED, moment)])
     rows = await reads.scan(handle, where, schema.names)
@@ -132,7 +133,7 @@ async def _rows(handle: Any, since: datetime | None, moment: datetime) -> list[d
 
 
 async def _last(handle: Any) -> datetime | None:
-    """The last moment at which one of the rows was acknowledged; None if none was in the journal."""
+    """The last moment of a row's acknowledgement; None if the log had none."""
     if ACKNOWLEDGED not in (await handle.schema()).names:
         return None
     column = (await reads.scan(handle, f"{ACKNOWLEDGED} IS NOT NULL", [ACKNOWLEDGED]))[ACKNOWLEDGED]
@@ -149,7 +150,7 @@ def _number(moment: datetime | None) -> int:
 
 
 RECORDS_TABLE = "records"
-"""The table that tells which branches and tags the store has."""
+"""The table of the store's branches and tags."""
 
 COLD_TABLE = "cold"
 """The records of archived sessions."""
@@ -157,19 +158,19 @@ COLD_TABLE = "cold"
 SESSIONS_TABLE = "sessions"
 
 DOCUMENTS_TABLE = "documents"
-"""Files that were read, and their chunks."""
+"""Source documents and their chunks."""
 
 BLOBS_TABLE = "blobs"
 """Bytes, by their hash."""
 
 GRAPH_TABLE = "graph"
-"""Entities, relations, and what is said of them."""
+"""Entities, relations, and statements about them."""
 
 
 class Database:
     """One database, embedded or on an object store; safe to share between threads and loops.
 
-    Nothing is read or written, and no connection made, before the first call that needs it.
+    Reads, writes and connects only with the first call that needs it.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -187,7 +188,7 @@ class Database:
 
     @property
     def root(self) -> "Database":
-        """The database that this is, or is a view of."""
+        """This database, or the one that it is a view of."""
         return self
 
     def table(self, name: str, spec: TableSpec) -> Table:
@@ -198,7 +199,7 @@ class Database:
             return self._tables[name]
 
     async def locks(self) -> LockRenewer:
-        """Where the locks of the store are; the same on all branches, and at all times."""
+        """The locks of the store; the same on all branches and versions."""
         if self._keeper is None:
             journal = self.connection.journal
             is_there = journal is not None and await journal.is_kept()
@@ -208,15 +209,15 @@ class Database:
         return self._keeper
 
     def locks_now(self) -> LockRenewer | None:
-        """As `locks`, in any thread; None before somebody has asked for one."""
+        """As `locks`, in any thread; None before the first call of `locks`."""
         return self._keeper
 
     def at_ref(self, name: str, spec: TableSpec, ref: str) -> Table:
-        """A table on a ref beside main; a new object at each call."""
+        """A table on a ref other than main; a new object for each call."""
         return self.table(name, spec).on(ref, records=self.records)
 
     async def table_names(self) -> list[str]:
-        """The names of the tables that exist, in alphabetical order."""
+        """The names of the existing tables, in alphabetical order."""
         if (engine := await self.connection.existing()) is None:
             return []
         names: list[str] = []
@@ -229,15 +230,15 @@ class Database:
                 return sorted(names)
 
     async def has(self, name: str) -> bool:
-        """Whether there is a table of that name."""
+        """Whether a table of that name exists."""
         if not (place := Path(self.uri)).is_absolute():
             return name in await self.table_names()
         self.connection.require_usable()
-        # One look at the file system takes a hundredth of the time of a thread that is told to look.
+        # One system call takes a hundredth of the time of a hop to a thread.
         return os.path.isdir(place / f"{name}.lance")  # noqa: ASYNC240, PTH112
 
     async def drop(self, name: str) -> None:
-        """Remove a table with everything in it, all versions included; absent is no error.
+        """Delete a table with all its versions; a missing one is no error.
 
         A table that branches have is emptied instead.
         """
@@ -251,7 +252,7 @@ class Database:
                 return
         async with self._dropping(name):
             if (place := Path(self.uri)).is_absolute():
-                # Who is killed in the midst of it has not lost what the rest of the files had.
+                # A process killed in the middle has not lost the rows of the remaining files.
                 await asyncio.to_thread(manifests.forget_hint, place / f"{name}.lance")
             dropping = engine.drop_table(name, ignore_missing=True)
             await asked(f"drop {shown_name(name)}", dropping)
@@ -261,7 +262,7 @@ class Database:
             self._tables.pop(name, None)
 
     async def settle(self) -> None:
-        """Fold what the journal holds, of all tables; the records last, whose time is the others'."""
+        """Flush all tables; the records last, because their time counts for the others."""
         if (journal := self.connection.journal) is None:
             return
         parts = await journal.parts()
@@ -269,7 +270,7 @@ class Database:
             await self._settle(part)
 
     async def settle_others(self, ref: str) -> None:
-        """As `settle`, of the tables on that ref but the records, whose version is to show them."""
+        """As `settle`, of that ref's tables except the records, whose version shows them."""
         if (journal := self.connection.journal) is not None:
             for part in await journal.parts():
                 if part.ref == ref and part.name != RECORDS_TABLE:
@@ -281,12 +282,12 @@ class Database:
             await self.table(part.name, spec).access.settle()
             return
         with suppress(NotFoundError):
-            # A branch is hidden before it is deleted, and what the journal holds of it goes with it.
+            # A branch is hidden before it is deleted, and the log's entries of it go with it.
             await self.at_ref(part.name, spec, part.ref).access.settle()
 
     @asynccontextmanager
     async def _dropping(self, name: str) -> AsyncIterator[None]:
-        """Drop the table in here, with what the journal holds of it."""
+        """Drop the table in this context, with the log's entries of it."""
         if (journal := self.connection.journal) is None:
             yield
             return
@@ -306,29 +307,29 @@ class Database:
             return self._branches.setdefault(branch, BranchDatabase(self, branch))
 
     def forget(self, branch: str) -> None:
-        """Let go of a branch that is deleted; one of that name may be made anew."""
+        """Release a deleted branch; its name may be used again."""
         with self._lock:
             gone = self._branches.pop(branch, None)
         if gone is not None:
             gone.close_tables()
 
     def at(self, pin: Pin) -> "PinnedDatabase":
-        """This database as it was, for reading only."""
+        """This database at an earlier moment, read-only."""
         return PinnedDatabase(self, pin)
 
     async def finish(self) -> None:
-        """Wait for what was begun beside the callers of its tables."""
+        """Wait for the background work of its tables."""
         for table in [*self._tables.values()]:
             await table.access.finish()
 
     async def close(self) -> None:
-        """Let go of the connection, once what was begun is done; closing twice is no error."""
+        """Close the connection after its background work; closing twice is no error."""
         await self.finish()
         for one in [*self._branches.values()]:
             await one.finish()
         try:
             if (journal := self.connection.journal) is not None:
-                # Whoever is the last to close it moves what is in its log, and syncs that.
+                # The last one to close the log checkpoints SQLite's own log, and syncs that.
                 await asyncio.to_thread(journal.close)
         finally:
             self.connection.close()
@@ -344,7 +345,7 @@ class BranchDatabase:
     """A database on a branch: the same tables, each on the branch's ref."""
 
     def __init__(self, database: Database, branch: str) -> None:
-        """Look at `database` from `branch`, which need not exist."""
+        """Shows `database` on `branch`, which need not exist."""
         self.uri = database.uri
         self.branch = branch
         self._database = database
@@ -361,7 +362,7 @@ class BranchDatabase:
         return self._database
 
     def table(self, name: str, spec: TableSpec) -> Table:
-        """The table of that name, which need not exist yet; the first write makes it."""
+        """The table of that name, which the first write creates."""
         with self._lock:
             if name not in self._tables:
                 ref = str(branches.head(self.branch))
@@ -369,7 +370,7 @@ class BranchDatabase:
             return self._tables[name]
 
     async def table_names(self) -> list[str]:
-        """The names of the tables that the branch has."""
+        """The names of the tables on the branch."""
         names = await self._database.table_names()
         return [name for name in names if await self._has(name)]
 
@@ -400,7 +401,7 @@ class BranchDatabase:
         return self._database.connection
 
     def forget(self, branch: str) -> None:
-        """Let go of a branch that is deleted."""
+        """Release a deleted branch."""
         self._database.forget(branch)
 
     def at(self, pin: Pin) -> "PinnedDatabase":
@@ -408,12 +409,12 @@ class BranchDatabase:
         return PinnedDatabase(self._database, pin, branch=self.branch)
 
     async def finish(self) -> None:
-        """As that of the underlying database, of its own tables."""
+        """As that of the underlying database, for its own tables."""
         for table in [*self._tables.values()]:
             await table.access.finish()
 
     def close_tables(self) -> None:
-        """Let go of the engine's handles."""
+        """Close the engine's handles."""
         with self._lock:
             tables, self._tables = list(self._tables.values()), {}
         for table in tables:
@@ -424,7 +425,7 @@ class BranchDatabase:
         await self._database.settle()
 
     async def close(self) -> None:
-        """Nothing to let go of: the connection belongs to the store."""
+        """Does nothing: the connection belongs to the store."""
 
     async def _has(self, name: str) -> bool:
         handle = await self._database.connection.table(name)
@@ -432,10 +433,10 @@ class BranchDatabase:
 
 
 class PinnedDatabase:
-    """A database as it was at an earlier moment: the same tables, each at its version of then."""
+    """A database at an earlier moment: the same tables, each at its version of then."""
 
     def __init__(self, database: Database, pin: Pin, *, branch: str = branches.MAIN) -> None:
-        """Look at `database` through `pin`, from a handle of that branch."""
+        """Shows `database` through `pin`, from a handle of that branch."""
         self.uri = database.uri
         self.branch = branch
         self._database = database
@@ -450,7 +451,7 @@ class PinnedDatabase:
         return self._database
 
     def table(self, name: str, spec: TableSpec) -> Table:
-        """The table as it was; reads as empty if it did not exist then."""
+        """The table at that moment; reads as empty if it did not exist."""
         if name not in self._tables:
             access = TableHandle(self._database.connection, name, spec, pin=self._pin)
             self._tables[name] = Table(access)
@@ -462,7 +463,7 @@ class PinnedDatabase:
         return [name for name in names if await self._existed(name)]
 
     async def be_exact(self, ref: str | None, moment: datetime) -> None:
-        """Show the records with what the journal held at the moment that this looks at, too."""
+        """Also show the log's records of that moment."""
         access, journal = self.records.access, self._database.connection.journal
         handle = await access.peek()
         # The first version of a branch is its parent's.
@@ -483,7 +484,7 @@ class PinnedDatabase:
         return PinnedDatabase(self._database, pin, branch=self.branch)
 
     async def close(self) -> None:
-        """Nothing to let go of: the connection belongs to the store."""
+        """Does nothing: the connection belongs to the store."""
 
 
 async def _empty(handle: Any) -> None:
@@ -492,7 +493,7 @@ async def _empty(handle: Any) -> None:
 
 
 def spec_of(table: str) -> TableSpec:
-    """What a table of the store of that name looks like."""
+    """The specification of the store's table of that name."""
     if kv_of(table) is not None:
         return KEY_VALUES
     return _SPECS.get(table, VECTORS)

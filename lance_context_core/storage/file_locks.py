@@ -1,7 +1,8 @@
-"""Locks between the processes of one machine on the files and directories of a store.
+"""Locks on the files and directories of a store, between the processes of one machine.
 
-The system takes a lock from a process that ends, however it ends. Object stores have none. Unix locks
-a file or directory itself, by `flock`; other systems, such as Windows, a file of its own, by SQLite.
+The system releases a lock when its process ends, however it ends. Object stores have no locks. Unix
+locks a file or directory itself, by `flock`; other systems, such as Windows, a separate file, by
+SQLite.
 """
 
 import asyncio
@@ -18,14 +19,14 @@ from typing import Protocol
 
 try:
     import fcntl
-except ImportError:  # Windows has other locks.
+except ImportError:  # Windows has other locks
     fcntl = None  # type: ignore[assignment]
 
 _LOOK_SECONDS = 0.001
-"""How soon it is seen that a lock is free; those who have it do so for milliseconds."""
+"""The interval at which a free lock is noticed; holders keep it for milliseconds."""
 
 _LONGEST_LOOK_SECONDS = 0.02
-"""How soon at last, where somebody has it for long: many who look often keep him from his end."""
+"""The longest such interval, for long holders: many frequent polls slow down the holder."""
 
 
 @asynccontextmanager
@@ -36,11 +37,11 @@ async def locked(
     patience_seconds: float = math.inf,
     refusal: Callable[[], Exception] = TimeoutError,
 ) -> AsyncIterator[None]:
-    """Have the locks of those directories, one after the other; alone, or beside others who share them.
+    """Hold the locks of those directories, acquired in order; exclusive or shared.
 
-    With `behind` a moment is waited for in which nobody has the lock of that one alone. Nobody waits,
-    and nothing is held, where there are no such directories, or the file system has no locks. Raises a `refusal`,
-    before anything is done, where somebody else has it for longer than `patience_seconds`.
+    With `behind`, waits for a moment in which no process holds that one exclusively. Neither waits
+    nor locks if such directories do not exist, or the file system has no locks. Raises a `refusal`,
+    before anything is done, if another process holds one for longer than `patience_seconds`.
     """
     if not places[0].is_absolute():
         yield
@@ -66,21 +67,21 @@ async def locked(
 
 @dataclass(slots=True)
 class _Locks:
-    """Locks that are being taken, one after the other."""
+    """Locks that are acquired in order."""
 
     places: list[Path]
     n_gates: int
-    """So many are at the beginning, and are let go of at once."""
+    """The number of locks at the start that are released at once."""
     is_shared: bool
     held: ExitStack = field(default_factory=ExitStack)
-    """Lets go of those that are taken."""
+    """Releases the acquired locks."""
     opened: "list[_Lock]" = field(default_factory=list)
     n_taken: int = 0
 
     def take(self) -> bool:
-        """Take those that are free, in their order; whether that is all.
+        """Acquire the free ones, in order; returns whether that is all.
 
-        They are opened the first time, which is to be in a thread; none is taken unless all are there.
+        The first call opens them, and should run in a thread; acquires none unless all exist.
         """
         try:
             for place in self.places[len(self.opened) :]:
@@ -101,22 +102,22 @@ class _Locks:
 
 
 class _Lock(Protocol):
-    """The lock of one place, as one holder asks for it."""
+    """One holder's lock of one path."""
 
     def __init__(self, place: Path) -> None:
-        """Raises OSError or an error of SQLite if there is no such place, or it cannot be locked."""
+        """Raises OSError or an SQLite error if the path cannot be locked, or is missing."""
 
     def take(self, *, is_shared: bool) -> bool:
-        """Take it if it is free, without waiting; whether it is not another's.
+        """Acquire it if free, without waiting; False if another holder has it.
 
-        True, with nothing taken, on a file system that has no locks.
+        Returns True, and acquires nothing, on a file system without locks.
         """
 
     def release(self) -> None:
-        """Let go of it."""
+        """Release it."""
 
     def close(self) -> None:
-        """Ask for it no more."""
+        """Close it."""
 
 
 class _Flock:
@@ -131,11 +132,11 @@ class _Flock:
         except BlockingIOError:
             return False
         except OSError:
-            pass  # Not every file system has them.
+            pass  # not every file system has locks
         return True
 
     def release(self) -> None:
-        # A child that was forked meanwhile has the file too, and would keep its lock.
+        # A child that was forked meanwhile also has the file, and would keep its lock.
         with suppress(OSError):
             fcntl.flock(self._file, fcntl.LOCK_UN)
 
@@ -144,13 +145,13 @@ class _Flock:
 
 
 class _SQLiteLock:
-    """The lock of a database of its own, in which nothing is ever written; satisfies `_Lock`.
+    """The lock of a separate database, which is never written; satisfies `_Lock`.
 
-    SQLite locks on every system, for one or for several who share it, which `msvcrt` cannot.
+    SQLite has exclusive and shared locks on every system, which `msvcrt` has not.
     """
 
     FOLDER = "_locks"
-    """In the directory of the store: the folders of tables belong to the engine."""
+    """In the directory of the store: the directories of tables belong to the engine."""
 
     def __init__(self, place: Path) -> None:
         place.stat()
@@ -166,7 +167,7 @@ class _SQLiteLock:
         try:
             self._connection.execute("BEGIN" if is_shared else "BEGIN EXCLUSIVE")
             if is_shared:
-                # Only a read takes the lock that others may share.
+                # Only a read acquires the shared lock.
                 self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         except sqlite3.OperationalError as error:
             self.release()
@@ -182,33 +183,33 @@ class _SQLiteLock:
 
 
 _LOCK: type[_Lock] = _SQLiteLock if fcntl is None else _Flock
-"""What this system has; tests choose the other one."""
+"""This system's lock; tests choose the other one."""
 
 
-# Which file system a directory is on: whether other machines have it too.
+# The file system of a directory: whether other machines share it.
 
 _TABLE = Path("/proc/self/mountinfo")
-"""Where Linux tells it; nothing is known of other systems."""
+"""Linux lists the mounts in this file; other systems have none."""
 
 _SHARED = re.compile(
     r"nfs\d?|cifs|smb\d?|smbfs|afs|ceph|lustre|glusterfs|beegfs|gpfs|ocfs2|gfs2"
     r"|fuse\.(sshfs|glusterfs|s3fs|gcsfuse|goofys|rclone|ceph|blobfuse2?|juicefs|mount-s3)"
 )
-"""Those that several machines may have at once. There is no memory that these would share."""
+"""The file systems that several machines may mount at once, without shared memory."""
 
 
 def is_shared(place: Path) -> bool:
-    """Whether other machines may have the directory `place` too, which need not be there yet."""
+    """Whether other machines may share the directory `place`, which need not exist yet."""
     there = os.path.realpath(place)
     points = {point: kind for point, kind in _mounts() if _is_within(there, point)}
-    # What was mounted last on a point hides what is below it.
+    # The last mount on a point hides the earlier ones.
     return bool(points) and _SHARED.fullmatch(points[max(points, key=len)]) is not None
 
 
 def _mounts() -> list[tuple[str, str]]:
-    """Where something is mounted, and what sort of file system it is, in the order of mounting."""
+    """The mount points and their file systems, in the order of mounting."""
     try:
-        # A path may hold all else that ends a line for Python.
+        # A path may contain all other characters that end a line for Python.
         lines = _TABLE.read_text(errors="surrogateescape").split("\n")
     except OSError:
         return []

@@ -1,4 +1,4 @@
-"""The fold: what the journal holds of a table becomes a commit, and the journal forgets it."""
+"""The flush: commits the log's entries to their table, then deletes them from the log."""
 
 import asyncio
 import threading
@@ -27,7 +27,7 @@ from lance_context_core.storage.wal.table_log import TableLog
 _PATIENCE_SECONDS = 10
 
 _PRESSURE = 8
-"""How many times as much as is folded the journal may hold before writers wait for the fold."""
+"""The multiple of a flush's size at which writers wait for the flush."""
 
 
 def _row(entry: Entry) -> Row:
@@ -38,16 +38,16 @@ def _row(entry: Entry) -> Row:
 
 
 _COMMITS = 64
-"""Once the entries are so many commits they are folded: each takes some milliseconds."""
+"""The number of commits in the entries that triggers a flush: each takes some milliseconds."""
 
 
 def is_overfull(view: View, policy: JournalPolicy) -> bool:
-    """Whether writers are to wait until the journal is folded."""
+    """Whether writers should wait for the flush."""
     return _fullness(view, policy) >= _PRESSURE
 
 
 def _fullness(view: View, policy: JournalPolicy) -> float:
-    """From 1 on, the journal is to be folded."""
+    """From 1 on, the log should be flushed."""
     counted = _fullness_counted(len(view.entries), view.size, policy)
     return max(counted, view.n_commits / _COMMITS)
 
@@ -57,7 +57,7 @@ def _fullness_counted(n_entries: int, n_bytes: int, policy: JournalPolicy) -> fl
 
 
 class Flushing:
-    """The folds of one table."""
+    """The flushes of one table."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Flushing:
         written: Written,
         remembered: RowCache,
     ) -> None:
-        """Fold what `ledger` holds into the table of `access`; `written` counts it."""
+        """Flushes `ledger` into the table of `access`; `written` counts it."""
         self._access = access
         self._ledger = ledger
         self._incoming = incoming
@@ -81,13 +81,13 @@ class Flushing:
         self._beside: Future[None] | None = None
 
     async def fold(self, last: int | None = None) -> None:
-        """Bring what the journal holds into the table; only up to the `last` entry.
+        """Flush the log into the table, or only up to the `last` entry.
 
-        One commit; or several, where rows were changed or removed after a write of theirs had returned a
-        version: each of these versions shows its rows. May be repeated after a crash.
+        Makes one commit; or several if rows changed or were removed after their write had returned
+        a version: each of these versions shows its rows. Repeatable after a crash.
         """
         self._remembered.follow()
-        await self._access.peek()  # Somebody may have removed the table: it is then made anew.
+        await self._access.peek()  # the table may have been removed: then create it again
         handle = await self._access.opened()
         async with self._ledger.folding():
             view = await self._ledger.begin(last)
@@ -100,7 +100,7 @@ class Flushing:
         self._access.commits.tell()
 
     async def _fold(self, handle: Any, view: View) -> int:
-        """Bring the entries of a view into the table, in one commit; returns its version."""
+        """Commit the entries of a view to the table in one commit; returns its version."""
         commits, ledger = self._access.commits, self._ledger
         commits.require_sound()
         with translated(f"write to {self._access.label}"):
@@ -112,7 +112,7 @@ class Flushing:
             return await self._commit(handle, view, is_as_known=is_as_known)
 
         version = await commits.insist(f"write to {self._access.label}", handle, work)
-        # It is on the disk before the journal forgets it.
+        # It is durable before the log deletes the entries.
         await commits.sync(handle)
         tells = self._access.spec.tells_versions
         await ledger.forget(view.entries[-1].seq, version, tells_moments=tells)
@@ -122,7 +122,7 @@ class Flushing:
         return version
 
     def watch(self, policy: JournalPolicy) -> None:
-        """Have the journal folded once nobody writes any more."""
+        """Schedule a flush once writes stop."""
         self._written_at = time.monotonic()
         if self._watch is None:
             with self._watching:
@@ -131,14 +131,14 @@ class Flushing:
                     self._watch = store_loop.spawn_apart(self._fold_when_idle(idle))
 
     async def relieve(self, view: View, policy: JournalPolicy) -> None:
-        """Have the journal folded if it is full, or once no write comes any more.
+        """Flush a full log, or schedule a flush once writes stop.
 
-        Waits for that if it is overfull.
+        Waits for the flush if the log is overfull.
         """
         await self._relieve(_fullness(view, policy), policy)
 
     async def relieve_counted(self, n_entries: int, n_bytes: int, policy: JournalPolicy) -> None:
-        """As `relieve`, of a journal with so much in it."""
+        """As `relieve`, for a log of that fullness."""
         await self._relieve(_fullness_counted(n_entries, n_bytes, policy), policy)
 
     async def _relieve(self, fullness: float, policy: JournalPolicy) -> None:
@@ -149,45 +149,45 @@ class Flushing:
             self._begin(policy)
 
     def relieve_later(self, view: View, policy: JournalPolicy) -> None:
-        """As `relieve`, in any thread and without a wait."""
+        """As `relieve`, in any thread, without a wait."""
         self.watch(policy)
         if _fullness(view, policy) >= 1:
             self._begin(policy)
 
     async def finish(self) -> None:
-        """Wait for a fold that was begun beside those who write, but not for ever.
+        """Wait for a flush in the background, with a timeout.
 
-        Else of processes that write a little and are gone again none would ever fold.
+        Otherwise short-lived processes that write a little would never flush.
         """
         if (beside := self._beside) is not None:
             await asyncio.wait([asyncio.wrap_future(beside)], timeout=_PATIENCE_SECONDS)
 
     def stop(self) -> None:
-        """Wait for nothing any more; what the journal holds stays there."""
+        """Stop waiting; the entries stay in the log."""
         watch, self._watch = self._watch, None
         if watch is not None:
             watch.cancel()
 
     async def _fold_when_idle(self, idle_seconds: float) -> None:
-        # There is nothing to wait for but the time, which every write moves on.
+        # Only a deadline remains to wait for, which every write postpones.
         while (left := self._written_at + idle_seconds - time.monotonic()) > 0:  # noqa: ASYNC110
             await asyncio.sleep(left)
         self._watch = None
         with suppress(
             ContextStoreError
-        ):  # It stays in the journal, and whoever writes next is told.
+        ):  # the entries stay in the log, and the next writer gets the error
             await self._access.settle()
 
     def _begin(self, policy: JournalPolicy) -> None:
-        """Fold beside those who write, unless that is being done."""
+        """Start a flush in the background unless one is running."""
         if self._is_at_it.acquire(blocking=False):
             self._beside = store_loop.spawn_apart(self._fold_beside(policy))
 
     async def _fold_beside(self, policy: JournalPolicy) -> None:
         try:
-            with suppress(ContextStoreError):  # It stays in the journal; at last writers are told.
+            with suppress(ContextStoreError):  # the entries stay in the log; writers get the error
                 async with self._ledger.folding():
-                    # Another process has seen it too, and may have folded it by now.
+                    # Another process may have started and finished the same flush by now.
                     view = await self._ledger.view()
                     is_full = view is not None and _fullness(view, policy) >= 1
                 if is_full:
@@ -196,12 +196,12 @@ class Flushing:
             self._is_at_it.release()
 
     async def lay(self, handle: Any, view: View) -> None:
-        """Bring the entries of a view into a table of its version that nobody else has."""
+        """Commit the entries of a view to a private table at its version."""
         rows = await self._prepared(handle, view, is_sparse=not view.replaced)
         await _replace(handle, view, rows)
 
     async def _prepared(self, handle: Any, view: View, *, is_sparse: bool) -> Any | None:
-        """The rows that the entries show, as the table takes them; None if that are none."""
+        """The visible rows of the entries, as the table stores them; None if none."""
         if not view.shown:
             return None
         rows, (refusal,) = await self._incoming.prepared(
@@ -221,7 +221,7 @@ class Flushing:
             return int((await handle.add(rows)).version)
         async with self._access.commits.in_flight.committing():
             if rows is not None and only_adds:
-                # An earlier fold of the same may have come as far as its commit.
+                # An earlier flush of the same entries may have reached its commit.
                 await writes.merge(handle, rows)
             else:
                 await _replace(handle, view, rows)
@@ -229,7 +229,7 @@ class Flushing:
 
 
 async def _replace(handle: Any, view: View, rows: Any | None) -> None:
-    """Put the rows of the entries where the table has those of their keys, and remove what is gone."""
+    """Put the entries' rows in the positions of their keys, and delete removed rows."""
     if rows is not None and not view.replaced:
         await handle.add(rows)
         return

@@ -1,4 +1,4 @@
-"""Rows on their way into a table: what many callers add at the same time is one commit."""
+"""Group commit: one commit for the rows that many callers add at the same time."""
 
 import asyncio
 import threading
@@ -21,20 +21,20 @@ from lance_context_core.storage.lance.schema import KEY, VECTOR, TableSpec, vect
 from lance_context_core.storage.lance.vectors import Vectors, vectors_of
 from lance_context_core.storage.locks import fencing
 
-# Group commit: rows that many callers bring at the same time are written in one commit.
+# Group commit: rows that arrive concurrently are written in one commit.
 
 R = TypeVar("R")
 
 _MAX_ROWS = 10_000
-"""What one commit takes together at most; a single batch may be larger."""
+"""The maximum size of one commit; a single batch may be larger."""
 _PATIENCE = 0.25
-"""For which part of the last commit's time those who wait wait for those who were just told."""
+"""The share of the last commit's time that waiting writers wait for those just answered."""
 _PATIENCE_STEPS = 5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Batch(Generic[R]):
-    """What one caller brought, and what it waits for."""
+    """One caller's rows, and its pending result."""
 
     rows: Sequence[Row]
     outcome: Future[R] = field(default_factory=Future)
@@ -43,17 +43,18 @@ class _Batch(Generic[R]):
 class Group(Generic[R]):
     """The writers of one table, from any number of tasks, loops and threads.
 
-    A batch that arrives while nothing is written is written at once, and what arrives meanwhile is
-    the next commit. This waits a moment for those whose rows were just written: who writes one thing
-    after the other would always be a commit too late, or in every second one. Batches keep their order and are never mixed.
+    A batch that arrives while no write runs is written at once; batches that arrive meanwhile form
+    the next commit. That one waits a moment for the callers just answered: a caller that writes
+    sequentially would otherwise always miss it, or every second one. Batches keep their order and
+    are never mixed.
     """
 
     def __init__(
         self, commit: Callable[[Sequence[Sequence[Row]]], Awaitable[Sequence[R | Exception]]]
     ) -> None:
-        """Write through `commit`, which returns what became of each batch, in order.
+        """Writes through `commit`, which returns the result of each batch, in order.
 
-        What it raises reaches every caller of that commit.
+        Its errors reach every caller of that commit.
         """
         self._commit = commit
         self._lock = threading.Lock()
@@ -63,10 +64,10 @@ class Group(Generic[R]):
     async def write(self, rows: Sequence[Row]) -> R:
         """Write `rows`, whose keys differ, as part of one commit; returns when it is done.
 
-        Cancelling the caller does not take the rows back, nor those of others.
+        Cancellation undoes neither these rows nor those of others.
         """
         if fencing.are_any():
-            # Others' rows do not depend on the locks of this caller.
+            # Other callers' rows do not depend on this caller's locks.
             (outcome,) = await self._commit([rows])
             if isinstance(outcome, Exception):
                 raise outcome
@@ -75,7 +76,8 @@ class Group(Generic[R]):
         with self._lock:
             self._waiting.append(batch)
             if self._drainer is None:
-                # Not on the caller's loop, which may end before the other callers' rows are there.
+                # Not on the caller's loop, which may end before the other callers' rows are
+                # written.
                 self._drainer = store_loop.spawn(self._drain())
         return await asyncio.shield(asyncio.wrap_future(batch.outcome))
 
@@ -98,7 +100,7 @@ class Group(Generic[R]):
             await self._let_come(len(batches), _PATIENCE * (time.monotonic() - began))
 
     async def _let_come(self, n_told: int, seconds: float) -> None:
-        """If somebody waits, or several were told, let as many come as were told, but not for longer."""
+        """If some wait or several were answered, wait briefly for as many."""
         n_waiting = len(self._waiting)
         for _ in range(_PATIENCE_STEPS if n_waiting or n_told > 1 else 0):
             if len(self._waiting) >= n_waiting + n_told:
@@ -106,7 +108,7 @@ class Group(Generic[R]):
             await asyncio.sleep(seconds / _PATIENCE_STEPS)
 
     def _next(self) -> list[_Batch[R]]:
-        """The batches of the next commit, in which no key stands twice; none ends the draining."""
+        """The batches of the next commit, each key once; without any, draining ends."""
         taken: list[_Batch[R]] = []
         keys: set[str] = set()
         with self._lock:
@@ -122,7 +124,7 @@ class Group(Generic[R]):
 
 
 class Seen(NamedTuple):
-    """What a handle showed."""
+    """The state of a handle at the last check."""
 
     handle: Any
     version: int
@@ -130,23 +132,23 @@ class Seen(NamedTuple):
     vectors: pa.Field | None
     """The column of the vectors, if it had one."""
     fields: list[pa.Field]
-    """The columns of rows that are written."""
+    """The columns of written rows."""
 
 
 class Incoming:
-    """What is brought to a table, made to fit its columns as they are."""
+    """Converts rows to the current columns of a table."""
 
     def __init__(self, spec: TableSpec, vectors: Vectors, label: str) -> None:
-        """Rows for a table of that sort, with these vectors; `label` is what messages call it."""
+        """For a table of that kind, with these vectors; `label` names it in messages."""
         self.seen: Seen | None = None
-        """The table, as a write or a search has seen it last."""
+        """The table, as last seen by a write or a search."""
         self.fields = written_as(spec.schema)
-        """The columns of its rows as the engine takes them, but for vectors."""
+        """The columns of its rows in the engine's format, without vectors."""
         self._vectors = vectors
         self._label = label
 
     async def look_at(self, handle: Any) -> Seen:
-        """Where the handle is, and its columns there, which are read again if it has moved."""
+        """The position of the handle, and its columns there, read again if it has moved."""
         version = int(await handle.version())
         if self.seen is None or self.seen[:2] != (handle, version):
             schema = await handle.schema()
@@ -158,10 +160,10 @@ class Incoming:
     async def prepared(
         self, handle: Any, batches: Sequence[Sequence[Row]], *, is_sparse: bool = False
     ) -> tuple[pa.Table | None, list[ContextStoreError | None]]:
-        """The rows as the engine takes them, and for each batch why it is not among them."""
+        """The rows in the engine's format, and each batch's refusal, or None."""
         seen, known = await self.look_at(handle), self._vectors.column
         if known is not None and seen.vectors is None and any(map(vectors_of, batches)):
-            # Restored to a moment before it had any, after the rows were checked.
+            # The table was restored to a moment without vectors after the rows were checked.
             await writes.add_column(handle, known)
             seen = await self.look_at(handle)
         is_as_checked = (
@@ -182,12 +184,12 @@ def _together(
     *,
     action: str,
 ) -> tuple[pa.Table | None, list[ContextStoreError | None]]:
-    """What `convert` makes of the rows of all batches that it takes; None if it takes none.
+    """The rows of all valid batches, converted; None if no batch is valid.
 
-    And for each batch why it was left out, or None; `action` says for it what cannot be done.
+    And for each batch why it was left out, or None; `action` names the failed action in the error.
     """
-    # A conversion costs by the call far more than by the row.
-    with suppress(Exception):  # Whose rows it is that fail is told below.
+    # A conversion costs far more per call than per row.
+    with suppress(Exception):  # the code below finds the rows that fail
         return convert([row for batch in batches for row in batch]), [None] * len(batches)
     tables: list[pa.Table] = []
     refusals: list[ContextStoreError | None] = []
@@ -199,6 +201,6 @@ def _together(
             refusals.append(error)
         else:
             refusals.append(None)
-    # Where one has a column and another has not, its rows have no value there.
+    # If only some have a column, the other rows have null there.
     joined = pa.concat_tables(tables, promote_options="default") if tables else None
     return joined, refusals

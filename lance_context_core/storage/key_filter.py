@@ -1,8 +1,8 @@
-"""Which keys and ids a table surely does not have, told without a look into it.
+"""Key filter: finds keys and ids that a table surely lacks, without disk access.
 
-Most of what is written under a name of its own is new, and to find that out costs the engine a
-millisecond or more. So a process that asks often reads all names once, and keeps a number of 64 bits of
-each. A number that is there says nothing: two names may share one.
+Most named writes are new, and checking that costs the engine a millisecond or more. So a process
+that checks often reads all names once, and stores a 64-bit hash of each. A hash that is present
+proves nothing: two names may share one.
 """
 
 import asyncio
@@ -23,27 +23,27 @@ from lance_context_core.storage.lance.arrow import Row
 from lance_context_core.storage.lance.errors import translated
 from lance_context_core.storage.wal.entries import Moment
 
-# How much of tables is kept in memory, of all tables of the process together.
+# The memory budget, over all tables of the process.
 
 
 class Forgetting(Protocol):
-    """What keeps something of one table."""
+    """A cache of one table."""
 
     def forget(self) -> None:
-        """Keep nothing."""
+        """Clear it."""
 
 
 class Budget:
-    """Bytes that many share; who asked for more first makes room. Safe to share between threads."""
+    """Bytes that many caches share; the oldest are evicted. Safe to share between threads."""
 
     def __init__(self, most_bytes: int) -> None:
-        """Let them keep so many bytes together; one alone may keep more."""
+        """A budget of that size; a single cache may be larger."""
         self._most_bytes = most_bytes
         self._sizes: weakref.WeakKeyDictionary[Forgetting, int] = weakref.WeakKeyDictionary()
         self._lock = threading.Lock()
 
     def make_room(self, newest: Forgetting, n_bytes: int) -> list[Forgetting]:
-        """Those that are to forget what they know, now that one keeps so much."""
+        """The caches to clear, now that this one has this size."""
         with self._lock:
             self._sizes.pop(newest, None)
             sizes = list(self._sizes.items())
@@ -60,21 +60,21 @@ class Budget:
 
 
 _ROWS_PER_LOOK = 25_000
-"""So many names are read in the time that one look takes."""
+"""The number of names that are read in the time of one lookup."""
 
 _MOST_ROWS = 2_000_000
-"""Tables with more are looked into: the numbers would take more than 16 MB a column."""
+"""Larger tables are looked up: their hashes would take more than 16 MB a column."""
 
 _MOST_BYTES = 64 * 1024 * 1024
-"""How much is kept of all tables of the process; those that were read first make room."""
+"""The memory budget of all tables of the process; the oldest are evicted."""
 
 _MOST_INLINE = 2_000
-"""More are read beside those who ask, who look into the table meanwhile: a hundred thousand take
-some fifty times as long as a look."""
+"""More names are read in the background, and lookups go to the table meanwhile: a hundred thousand
+take some fifty times as long as a lookup."""
 
 _MOST_LOOSE = 4096
 _WIDTH = 16
-"""How many bytes tell, from either end."""
+"""The number of bytes that are hashed, from either end."""
 
 _FACTORS = np.array(
     [0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93], np.uint64
@@ -86,20 +86,20 @@ _ALL_BITS = 2**64 - 1
 
 @dataclass(slots=True)
 class _Reading:
-    """The names of a column, while they are read."""
+    """A column that is being read."""
 
     moment: Moment
-    """The version for which they will be all names, with those `since`."""
+    """The version whose names it will contain, together with those `since`."""
     since: list[Row] = field(default_factory=list)
 
 
 class KeyFilter:
-    """What is known of the names in one table, at one version."""
+    """The known names of one table, at one version."""
 
     def __init__(self, snapshot: Callable[[Moment], Awaitable[Any]], label: str) -> None:
-        """Nothing is read before it is asked for often enough to pay.
+        """Reads nothing before enough lookups make it pay.
 
-        `snapshot` gives the engine's handle at a version; `label` is what messages call the table.
+        `snapshot` gives the engine's handle at a version; `label` names the table in messages.
         """
         self._snapshot = snapshot
         self._label = label
@@ -107,12 +107,12 @@ class KeyFilter:
         self._columns: dict[str, _Numbers] = {}
         self._n_looks: dict[str, int] = {}
         self._readings: dict[str, _Reading] = {}
-        """By column, what is read beside those who ask."""
+        """By column, the reads in the background."""
         self._empty: tuple[Moment, bool] | None = None
         self._lock = threading.Lock()
 
     async def lacks(self, moment: Moment, column: str, values: Collection[str]) -> bool:
-        """Whether the table surely has none of these values in that column at that version."""
+        """Whether the table surely has none of these values in that column and version."""
         if not values:
             return True
         with self._lock:
@@ -122,7 +122,7 @@ class KeyFilter:
         return not any(known.may_have(_number(value)) for value in values)
 
     def lacks_now(self, moment: Moment, column: str, values: Collection[str]) -> bool:
-        """As `lacks`, and without a wait: of what is known already, so that False says nothing."""
+        """As `lacks`, without a wait: from known names only, so False proves nothing."""
         if not values or self._empty == (moment, True):
             return True
         with self._lock:
@@ -138,12 +138,12 @@ class KeyFilter:
         return known[1]
 
     def forget(self) -> None:
-        """Know nothing, until it is asked often enough again."""
+        """Clear it, until enough lookups happen again."""
         with self._lock:
             self._moment, self._columns = None, {}
 
     def grow(self, before: Moment, version: int, rows: Iterable[Row]) -> None:
-        """Know that up to this version of the same table nothing came but these."""
+        """Advance to this version of the same table, which adds only these rows."""
         after, rows = before._replace(version=version), list(rows)
         with self._lock:
             if (empty := self._empty) is not None and empty[0] == before:
@@ -155,7 +155,7 @@ class KeyFilter:
             if self._moment != before:
                 return
             self._moment = after
-            # What asks beside this keeps what was true at its version.
+            # Concurrent lookups keep the names of their version.
             self._columns = {name: one.copy() for name, one in self._columns.items()}
             for row in rows:
                 for column, known in self._columns.items():
@@ -165,7 +165,7 @@ class KeyFilter:
     # Helpers
 
     async def _read(self, moment: Moment, column: str) -> "_Numbers | None":
-        """Read a whole column, if that pays by now; None if it does not, or is not done yet."""
+        """Read a whole column if it pays by now; None if not, or not finished."""
         n_looks = self._n_looks[column] = self._n_looks.get(column, 0) + 1
         handle = await self._snapshot(moment)
         with translated(f"read {self._label}"):
@@ -184,12 +184,12 @@ class KeyFilter:
         return None
 
     async def _learn_beside(self, handle: Any, column: str, reading: _Reading) -> None:
-        # The version may be removed meanwhile, or the table closed: then nothing is known of it.
+        # The version may be removed meanwhile, or the table closed: then nothing is known.
         with suppress(ContextStoreError):
             await self._learn(handle, column, reading)
 
     async def _learn(self, handle: Any, column: str, reading: _Reading) -> "_Numbers":
-        """Know all names of a column."""
+        """Store all names of a column."""
         try:
             with translated(f"read {self._label}"):
                 values = (await handle.query().select([column]).to_arrow())[column]
@@ -209,7 +209,7 @@ class KeyFilter:
             self._n_looks[column] = 0
             if self._moment != (moment := reading.moment):
                 if self._moment is not None and self._moment > moment:
-                    return known  # What is known of others is newer.
+                    return known  # other threads know a newer version
                 self._moment, self._columns = moment, {}
             self._columns[column] = known
             n_bytes = sum(one.n_bytes for one in self._columns.values())
@@ -258,7 +258,7 @@ class _Numbers:
 def _number(name: str) -> int:
     data = name.encode()
     ends = data[:_WIDTH].ljust(_WIDTH, b"\0") + data[-_WIDTH:].ljust(_WIDTH, b"\0")
-    # As `_mixed`, which takes several times as long for one name alone.
+    # As `_mixed`, which is several times slower for a single name.
     mixed = 0
     for word, factor in zip(_WORDS.unpack(ends), _FACTORS_AS_INTS, strict=True):
         mixed ^= word * factor
@@ -266,7 +266,7 @@ def _number(name: str) -> int:
 
 
 def _numbers(names: pa.StringArray) -> np.ndarray:
-    """The numbers of names, which are not null; those of one length are made together."""
+    """The hashes of non-null names; names of one length are hashed together."""
     if len(names) == 0:
         return np.empty(0, np.uint64)
     bounds = np.frombuffer(names.buffers()[1], np.int32)[names.offset :][: len(names) + 1]

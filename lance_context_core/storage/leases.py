@@ -1,7 +1,7 @@
-"""Leases: who holds something, until when, and how it stays theirs.
+"""Leases: the holder of a thing, its expiry, and its renewal.
 
-Locks, tasks, jobs and the maintenance of tables are each held under a lease. They are kept in rows of
-different tables; what a lease means, and how it is renewed, is here.
+Locks, tasks, jobs and the maintenance of tables are each held under a lease. The leases are stored
+in rows of different tables; their meaning and renewal is defined here.
 """
 
 import asyncio
@@ -29,33 +29,33 @@ V = TypeVar("V")
 
 @frozen
 class Lease:
-    """The right of one process to one thing, until it runs out."""
+    """The right of one process to one thing, until it expires."""
 
     process: str | None = None
-    """The holder, as `mine` names it. None where it is not kept: then the lease ends by time alone."""
+    """The holder, as named by `mine`. None if not stored: then the lease ends by time alone."""
     until: float | None = None
-    """When it runs out by the clock of the store, in seconds since 1970. None: it does not."""
+    """Its expiry by the clock of the store, in seconds since 1970. None: never."""
     ticks: float | None = None
-    """The same by `ticks` on the machine of the holder; None where that is not known."""
+    """The same by `ticks` on the holder's machine; None if unknown."""
     token: int | None = None
-    """The fencing token: larger than that of each earlier holder. None while the thing is waited for."""
+    """The fencing token: larger than that of each earlier holder. None while waiting."""
 
     def renewed(self, seconds: float, now: float) -> Self:
-        """The same lease, which runs out `seconds` from `now`, the store's time."""
+        """The same lease, which expires `seconds` after `now`, the store's time."""
         is_here = self.process is not None and is_of_this_boot(self.process)
         return replace(self, until=now + seconds, ticks=ticks() + seconds if is_here else None)
 
     def has_lapsed(self, now: float) -> bool:
-        """Whether it has run out by `now`, the store's time.
+        """Whether it has expired by `now`, the store's time.
 
-        On the machine of its holder `ticks` decides, which no clock that is set changes.
+        On the holder's machine `ticks` decides, which does not change when the clock is set.
         """
         if self.ticks is not None and self.process is not None and is_of_this_boot(self.process):
             return ticks() >= self.ticks
         return self.until is not None and now >= self.until
 
     def is_free(self, now: float, *, seen_within_seconds: float = 0.0) -> bool:
-        """Whether another may take it over: it has run out, or its holder is known to be dead.
+        """Whether another may take it over: expired, or its holder is known to be dead.
 
         `seen_within_seconds` is as for `is_dead`.
         """
@@ -64,12 +64,12 @@ class Lease:
         )
 
     def is_held_with(self, token: int | None, now: float) -> bool:
-        """Whether the holder with this token has it still."""
+        """Whether the holder with this token still has it."""
         return self.token == token and not self.has_lapsed(now)
 
 
 def next_token(last: int) -> int:
-    """A fencing token larger than `last`, and than those of a store that a power cut took back."""
+    """A fencing token larger than `last`, and than tokens lost in a power cut."""
     return max(last + 1, time.time_ns() // 1000)
 
 
@@ -80,7 +80,7 @@ _RETRIES_IN_A_LEASE = 15
 _LOOK_SECONDS = 0.001
 
 _LONGEST_PAUSE_SECONDS = 0.2
-"""A shorter lease may be added while the renewal of a longer one is slept for."""
+"""A shorter lease may be added while the loop sleeps until a longer one's renewal."""
 
 
 @dataclass(slots=True)
@@ -91,23 +91,23 @@ class _Held(Generic[V]):
     seconds: float
     every: float
     ends: float
-    """When it has run out, by `ticks`, unless it is renewed."""
+    """When it expires, by `ticks`, unless renewed."""
     due: float
     """When it is renewed next."""
 
 
 class LeaseRenewer(Generic[K, V]):
-    """Renews the leases of this process on the store's event loop; safe to share between threads.
+    """Renews this process's leases on the store's event loop; safe to share between threads.
 
-    A renewal that fails is repeated until the lease has run out: then it is given up, with a warning.
+    Retries a failed renewal until the lease has expired: then drops it, with a warning.
     """
 
     def __init__(
         self, write: Callable[[Mapping[K, V]], Awaitable[Collection[K]]], what: str
     ) -> None:
-        """`write` extends these leases where they are kept, and returns those that were held still.
+        """`write` extends the stored leases, and returns those that were still held.
 
-        `what` names a lease in the log. Nothing runs while nothing is held.
+        `what` names a lease in messages. Nothing runs while no lease is held.
         """
         self._write = write
         self._what = what
@@ -117,36 +117,36 @@ class LeaseRenewer(Generic[K, V]):
         self._is_writing = False
 
     def keep(self, key: K, value: V, seconds: float, *, every: float | None = None) -> None:
-        """Renew a lease of so many seconds from now on; `every` is a third of them by default."""
+        """Renew a lease of that many seconds; `every` is a third of them by default."""
         now = ticks()
         every = seconds / _RENEWALS_IN_A_LEASE if every is None else every
         with self._lock:
             if self._running is not None and self._running[0] != os.getpid():
-                # A forked child holds none of the leases of its parent, and has no loop that runs.
+                # A forked child holds none of its parent's leases, and has no running loop.
                 self._held.clear()
                 self._running = None
             self._held[key] = _Held(value, seconds, every, now + seconds, now + every)
             if self._running is None or self._running[1].done():
-                # On a loop of its own: a caller that blocks its own does not lose its leases.
+                # On a loop of its own: a caller that blocks its loop does not lose its leases.
                 self._running = os.getpid(), store_loop.spawn_apart(self._run())
 
     def let_go(self, key: K) -> None:
-        """Renew a lease no more."""
+        """Stop renewing a lease."""
         with self._lock:
             self._held.pop(key, None)
 
     async def end(self, key: K) -> None:
-        """Renew a lease no more; when this returns, no renewal of it is being written."""
+        """Stop renewing a lease; returns once no renewal of it is being written."""
         self.let_go(key)
         while self._is_writing:  # noqa: ASYNC110 - rare, and on any loop
             await asyncio.sleep(_LOOK_SECONDS)
 
     def keeps(self, key: K) -> bool:
-        """Whether a lease is renewed: it was neither let go of nor lost."""
+        """Whether a lease is renewed, being neither released nor lost."""
         return key in self._held
 
     async def renew(self) -> None:
-        """Renew all leases now, and let go of those that have run out or were taken."""
+        """Renew all leases now, and drop those that have expired or were taken."""
         began = ticks()
         with self._lock:
             held = {key: one for key, one in self._held.items() if began < one.ends}
@@ -185,7 +185,7 @@ class LeaseRenewer(Generic[K, V]):
                 log.warning("%s was not renewed, it is tried again: %s", *what)
 
     def _pause(self) -> float | None:
-        """How long nothing need be renewed; None ends it, since nothing is held."""
+        """The time until the next renewal; None, which ends the loop, if nothing is held."""
         with self._lock:
             if not self._held:
                 self._running = None
@@ -193,10 +193,10 @@ class LeaseRenewer(Generic[K, V]):
             return min(one.due for one in self._held.values()) - ticks()
 
 
-# Which process it is that holds something, and whether it is still there.
+# The identity of a holder's process, and whether it is alive.
 #
-# A number is not enough: it is given out again, and another container counts its own. So a process is
-# known by the boot of its machine, the namespace in which it is counted, its number and when it began.
+# A process number is not enough: it is reused, and each container has its own numbers. So a process
+# is identified by the boot of its machine, its namespace, its number and its start time.
 
 _PROC = Path("/proc")
 
@@ -207,12 +207,12 @@ _MOST_SEEN = 1024
 
 
 def mine() -> str:
-    """This process, as one text."""
+    """The identity of this process, as one text."""
     return _mine(os.getpid())
 
 
 def ticks() -> float:
-    """Seconds since the machine's boot, those asleep included; setting the clock does not change it."""
+    """Seconds since the machine's boot, including sleep; independent of the set clock."""
     clock = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if clock is None else time.clock_gettime(clock)
 
@@ -223,9 +223,9 @@ def is_of_this_boot(process: str) -> bool:
 
 
 def is_dead(process: str, *, within_seconds: float = 0.0) -> bool:
-    """Whether that process is known to be no more; of one that cannot be seen from here nobody knows.
+    """Whether that process is known to be dead; False if not visible from here.
 
-    That one lives may have been seen `within_seconds`.
+    A process seen alive `within_seconds` is not checked again.
     """
     if process == mine():
         return False
@@ -249,14 +249,14 @@ def _is_dead(process: str) -> bool:
     except ProcessLookupError:
         return True
     except OSError:
-        # It is another user's.
+        # It belongs to another user.
         pass
     state, began_now = _status(pid)
     return state in ("Z", "X") or (None not in (began, began_now) and began != began_now)
 
 
 def shown(process: str) -> str:
-    """What an error calls it."""
+    """Its name in errors."""
     return f"process {_parts(process)[2]}"
 
 
@@ -273,7 +273,7 @@ def _parts(process: str) -> tuple[str, str, int, int | None]:
 
 @lru_cache
 def _boot() -> str:
-    """The machine, and which of its boots this is; where that is not told, a guess at both."""
+    """The machine and its current boot; a guess if the system does not tell."""
     try:
         return (_PROC / "sys/kernel/random/boot_id").read_text().strip()
     except OSError:
@@ -282,7 +282,7 @@ def _boot() -> str:
 
 @lru_cache
 def _namespace() -> str:
-    """Where processes are counted as here."""
+    """The namespace of this process's number."""
     try:
         return str((_PROC / "self/ns/pid").readlink())
     except OSError:
@@ -290,9 +290,9 @@ def _namespace() -> str:
 
 
 def _status(pid: int) -> tuple[str, int | None]:
-    """How a process is, and when it began; unknown where the system does not tell it."""
+    """The state and start time of a process; unknown if the system does not tell."""
     try:
-        # The name of the program, in brackets, may hold anything.
+        # The name of the program, in brackets, may contain any character.
         fields = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
     except (OSError, UnicodeDecodeError):
         return "", None

@@ -1,7 +1,7 @@
-"""Whether a store may be used: until it is closed, and in no process that was forked since it was opened.
+"""Whether a store is usable: until it is closed, and in no later fork.
 
-Whether it may be written to, too. And only as long as its directory is at its path: else reads would find nothing, and the next write would
-make a new store there.
+Also whether it is writable. A store is usable only while its directory is at its path: otherwise
+reads would find nothing, and the next write would create a new store there.
 """
 
 import asyncio
@@ -14,22 +14,22 @@ from weakref import WeakSet
 from lance_context_core.errors import NotFoundError, ReadOnlyError, StoreClosedError
 
 _LOOKING = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0)
-"""How a directory is opened that nothing is read of."""
+"""The flags that open a directory without reading it."""
 
 
 class Lifecycle:
-    """That of one store in this process; whoever uses it asks `is_open` before anything else."""
+    """The lifecycle of one store in this process; each use checks `is_open` first."""
 
     def __init__(self, uri: str, *, is_read_only: bool = False) -> None:
-        """Of the store at `uri`, which is open from now on."""
+        """The lifecycle of the store at `uri`, which is open from now on."""
         self.is_open = True
         self.is_read_only = is_read_only
-        """Whether nothing may be written through it, and nothing on the disk changes."""
+        """Whether the store is read-only, and leaves the disk unchanged."""
         self._uri = uri
         self._is_forked = False
         self._is_local = Path(uri).is_absolute()
         self._identity: tuple[int, int] | None = None
-        """Of the directory, since it was first seen."""
+        """Of the directory, once it was first seen."""
         self._holding: weakref.finalize[..., Lifecycle] | None = None
         self._lock = threading.Lock()
         _lives.add(self)
@@ -37,7 +37,7 @@ class Lifecycle:
         self.hold()
 
     def require(self) -> None:
-        """Raise StoreClosedError where `is_open` is false."""
+        """Raise StoreClosedError if `is_open` is false."""
         if self._is_forked:
             raise StoreClosedError(
                 f"the store at {self._uri!r} was opened before this process was forked: "
@@ -47,7 +47,7 @@ class Lifecycle:
             raise StoreClosedError(f"the store at {self._uri!r} was closed: open it again")
 
     def require_writable(self) -> None:
-        """Raise ReadOnlyError if the store was opened for reading only."""
+        """Raise ReadOnlyError if the store was opened read-only."""
         if self.is_read_only:
             raise ReadOnlyError(
                 f"the store at {self._uri!r} was opened with read_only=True, and nothing was written: "
@@ -55,15 +55,15 @@ class Lifecycle:
             )
 
     def is_there(self) -> bool:
-        """Whether its directory exists, which is one look at the disk; True for what is in none.
+        """Whether its directory exists, by one system call; True for object stores.
 
-        Raises NotFoundError if the directory was there, and was moved, removed or replaced since.
+        Raises NotFoundError if the directory existed, and was moved, removed or replaced since.
         """
         if not self._is_local:
             return True
         known = (
             self._identity
-        )  # Before the look: another thread may see the directory made meanwhile.
+        )  # First, because another thread may see the directory created meanwhile.
         try:
             status = os.stat(self._uri)  # noqa: PTH116 - a `Path` asks in thrice the time
         except FileNotFoundError:
@@ -71,9 +71,9 @@ class Lifecycle:
         except NotADirectoryError:
             identity = None
             if known is None:
-                return True  # What never was one is for the engine to complain about,
+                return True  # the engine reports a path that never was a directory
         except OSError:
-            return True  # and so is what cannot be looked at.
+            return True  # or one that cannot be read
         else:
             identity = status.st_dev, status.st_ino
         if identity == known:
@@ -88,19 +88,19 @@ class Lifecycle:
         )
 
     def close(self) -> None:
-        """Let nobody use it any more."""
+        """Close the store to all users."""
         self.is_open = False
         if self._holding is not None:
             self._holding()
 
     def fork(self) -> None:
-        """Let nobody use it in this process: what the engine has open here may crash it."""
+        """Close the store in this process: the engine's open resources may crash it."""
         self.is_open, self._is_forked = False, self.is_open
 
     def hold(self) -> None:
-        """Open the directory, once it was seen: as long as it is open, no other one has its number.
+        """Open the directory, once seen, so that no other one gets its inode number.
 
-        It blocks for a moment: on an event loop it does nothing, and is to be called in a thread.
+        Blocks for a moment: does nothing on an event loop; call it in a thread.
         """
         try:
             asyncio.get_running_loop()
@@ -114,11 +114,11 @@ class Lifecycle:
             try:
                 descriptor = os.open(self._uri, _LOOKING)
             except OSError:
-                return  # It is gone again, or this system opens no directories.
+                return  # gone again, or this system opens no directories
             status = os.fstat(descriptor)
             if self._identity != (status.st_dev, status.st_ino):
                 os.close(descriptor)
-                return  # It was replaced since, which the next look says.
+                return  # replaced since, which the next check reports
             self._holding = weakref.finalize(self, os.close, descriptor)
             self._holding.atexit = False
 
@@ -127,7 +127,7 @@ _lives: WeakSet[Lifecycle] = WeakSet()
 
 
 def _fork() -> None:
-    """In a child: the engine's threads do not survive a fork."""
+    """In a child process: the engine's threads do not survive a fork."""
     for life in _lives:
         life.fork()
 

@@ -1,4 +1,4 @@
-"""Reads of a table with what the journal holds laid over it, as if that had been folded."""
+"""Merge on read: reads of a table with the log's entries merged in."""
 
 import itertools
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -14,61 +14,61 @@ from lance_context_core.storage.sql import EVERYTHING, all_of, any_of, in_list, 
 from lance_context_core.storage.wal.entries import Entry, Moment, View
 
 FIRST_ID = 1 << 62
-"""Rows of the journal have ids from here on: those of the engine stay far below."""
+"""The lowest row id of the log's rows: those of the engine stay far below."""
 
 Scan = Callable[[Any, str | None, Sequence[str]], Awaitable[pa.Table]]
-"""Reads of a handle, a condition and columns what `reading.scan` does, or a part of it."""
+"""Reads a handle, a condition and columns as `reading.scan` does, or a part of that."""
 
 
 class Presence(Protocol):
-    """What is known of the values of a table."""
+    """The known values of a table."""
 
     async def is_empty(self, moment: Moment) -> bool:
         """Whether the table has no rows at that version."""
 
     async def lacks(self, moment: Moment, column: str, values: Collection[str]) -> bool:
-        """Whether the table surely has none of these values in that column at that version."""
+        """Whether the table surely has none of these values in that column and version."""
 
 
 class Snapshots(Protocol):
-    """Where a table is read as it was at a version."""
+    """Reads of a table at a version."""
 
     @property
     def presence(self) -> Presence:
-        """What is known of its values."""
+        """The known values."""
 
     async def read_at(self, moment: Moment, action: str, read: Any) -> Any:
-        """What `read` finds through a handle at that version."""
+        """The result of `read` for a handle at that version."""
 
 
 def is_askable(where: str | None) -> bool:
-    """Whether a condition can be asked of a row that the engine has not seen."""
+    """Whether a condition can be evaluated on a row that the engine has not seen."""
     return not where or getattr(where, "holds", None) is not None
 
 
 def keys_of(where: str | None) -> frozenset[str] | None:
-    """The primary keys among which those of all matching rows are; None if these are not known."""
+    """Primary keys that include those of all matching rows; None if unknown."""
     keys: frozenset[str] | None = getattr(where, "keys", None)
     return keys
 
 
 def matching(view: View, where: str | None) -> list[Entry]:
-    """The entries that are shown and meet the condition, in order."""
+    """The visible entries that match, in order."""
     return [*_matching(view.shown, where)]
 
 
 def matching_last(view: View, where: str | None) -> Iterator[Entry]:
-    """As `matching`, the last ones first, each when it is asked for."""
+    """As `matching`, last entry first, evaluated lazily."""
     return _matching(reversed(view.shown), where)
 
 
 async def is_answered(view: View, where: str | None, presence: Presence) -> bool:
-    """Whether nothing of what is asked for can be in the table: by its keys, or by its names."""
+    """Whether the table surely lacks all requested rows: by its keys, or its names."""
     if await presence.is_empty(view.moment):
         return True
     among: Mapping[str, frozenset[str]] = getattr(where, "among", {})
     for column, values in among.items():
-        # What the journal has of a key is all that there is; another name may be there twice.
+        # The log's row of a key is the only one; other names may occur twice.
         unknown = values - view.places(values).keys() if column == KEY else values
         if await presence.lacks(view.moment, column, unknown):
             return True
@@ -76,7 +76,7 @@ async def is_answered(view: View, where: str | None, presence: Presence) -> bool
 
 
 def beneath(view: View, where: str | None) -> str | None:
-    """The condition of the rows of the table that are still there, and meet `where`."""
+    """The condition of the table's remaining rows that match `where`."""
     keys = keys_of(where)
     replaced = view.replaced if keys is None else view.replaced & keys
     if not replaced:
@@ -86,7 +86,7 @@ def beneath(view: View, where: str | None) -> str | None:
 
 
 def laid_over(rows: pa.Table, entries: Sequence[Entry]) -> pa.Table:
-    """`rows` of the table, and behind them those of the journal, with the same columns."""
+    """`rows` of the table, followed by those of the log, with the same columns."""
     if not entries:
         return rows
     mine = as_table(entries, rows.schema)
@@ -94,12 +94,12 @@ def laid_over(rows: pa.Table, entries: Sequence[Entry]) -> pa.Table:
 
 
 def as_rows(entries: Sequence[Entry], columns: Sequence[str]) -> list[Row]:
-    """The rows of the journal with these columns, as those of a table would be read."""
+    """The log's rows with these columns, as a read of a table returns them."""
     return [{name: _read(entry.row.get(name), name) for name in columns} for entry in entries]
 
 
 def as_table(entries: Sequence[Entry], schema: pa.Schema) -> pa.Table:
-    """The rows of the journal with these columns, of which `_rowid` may be one."""
+    """The log's rows with these columns, which may include `_rowid`."""
     rows: list[Row] = [entry.row for entry in entries]
     columns = [
         pa.array(np.array([FIRST_ID + entry.seq for entry in entries], np.uint64))
@@ -111,12 +111,12 @@ def as_table(entries: Sequence[Entry], schema: pa.Schema) -> pa.Table:
 
 
 async def all_matching(access: Snapshots, view: View, where: str | None) -> list[Entry] | None:
-    """As `matching`, if there are no other rows that match, as far as is known; else None."""
+    """As `matching`, if no other rows match, as far as is known; else None."""
     if not await is_answered(view, where, access.presence):
         return None
     view = view.of(keys_of(where))
     mine = matching(view, where)
-    # Of rows that stand where the table has them, only the table knows the order.
+    # Only the table knows the order of rows that keep its positions.
     return mine if sum(entry.key in view.in_place for entry in mine) < 2 else None
 
 
@@ -128,7 +128,7 @@ async def select(
     *,
     scan: Scan = reads.scan,
 ) -> pa.Table:
-    """The matching rows, in order, with their `_rowid`; those of the table as `scan` reads them."""
+    """The matching rows, in order, with `_rowid`; the table's rows as `scan` reads them."""
     mine = matching(view, where)
     in_place = [entry.key for entry in mine if entry.key in view.in_place]
     below = beneath(view, where)
@@ -141,7 +141,7 @@ async def select(
 async def take(
     access: Snapshots, view: View, ids: Sequence[int], columns: Sequence[str], nothing: pa.Table
 ) -> pa.Table:
-    """The rows with these ids, some of which are the journal's, in their order."""
+    """The rows with these ids, some of them the log's, in their order."""
     rows, below = nothing, [row_id for row_id in ids if row_id < FIRST_ID]
     if below:
         rows = await access.read_at(
@@ -159,7 +159,7 @@ def in_order(rows: pa.Table, ids: Sequence[int]) -> pa.Table:
 
 
 async def count(access: Snapshots, view: View, where: str | None) -> int:
-    """How many rows match."""
+    """The number of matching rows."""
     mine = len(matching(view, where))
     if await is_answered(view, where, access.presence):
         return mine
@@ -179,7 +179,7 @@ async def tail_of(
     *,
     nothing: pa.Table,
 ) -> tuple[pa.Table, int]:
-    """The last matching rows, in order, and how many match that come before them."""
+    """The last matching rows, in order, and the number of matches before them."""
     span: dict[str, Any] = {"offset": 0, "limit": None, "last": last, "nothing": nothing}
     rows = await slice_of(access, view, where, columns=columns, **span)
     return rows, await count(access, view, where) - rows.num_rows
@@ -188,7 +188,7 @@ async def tail_of(
 def end_of(
     view: View, where: str | None, *, offset: int, limit: int | None, last: int | None
 ) -> list[Entry] | None:
-    """As `slice_of`, where the last rows are asked for and the journal has them all; else None."""
+    """As `slice_of`, if the log has all of the last rows; else None."""
     if last is None:
         return None
     behind = list(itertools.islice(matching_last(view, where), offset + last))
@@ -209,7 +209,7 @@ async def slice_of(
     last: int | None,
     nothing: pa.Table,
 ) -> pa.Table:
-    """Part of the matching rows; see `Table.slice`."""
+    """A range of the matching rows; see `Table.slice`."""
     if (tail := end_of(view, where, offset=offset, limit=limit, last=last)) is not None:
         return laid_over(nothing, tail)
     if (mine := await all_matching(access, view, where)) is not None:
@@ -248,13 +248,13 @@ async def slice_of(
 
 
 def _matching(entries: Iterable[Entry], where: str | None) -> Iterator[Entry]:
-    """Those that meet the condition, each when it is asked for."""
+    """The rows that match, evaluated lazily."""
     if not where:
         return iter(entries)
     holds: Any = where.holds  # type: ignore[attr-defined]
     among: Mapping[str, frozenset[str]] = getattr(where, "among", {})
     for column, values in among.items():
-        # Few have one of them, and the whole condition takes several times as long to ask.
+        # Few rows pass this check, and the whole condition takes several times as long.
         entries = _among(entries, column, values)
     return (one for one in entries if holds(one.row))
 
@@ -282,7 +282,7 @@ async def _put_in_place(
     mine: Sequence[Entry],
     in_place: Sequence[str],
 ) -> pa.Table:
-    """As `select`, where some of the journal's rows stand where the table has those of their keys."""
+    """As `select`, if some rows of the log keep the positions of the table's rows."""
     where = any_of([below or EVERYTHING, in_list(KEY, in_place)])
     asked = [*columns, *([] if KEY in columns else [KEY])]
     found = await access.read_at(

@@ -1,4 +1,4 @@
-"""Names of collections as names of tables, and the revisions of rows."""
+"""Table names of collections, and the revisions of rows."""
 
 import os
 import re
@@ -11,17 +11,17 @@ from lance_context_core.errors import InvalidRequestError
 _VECTORS, _KEY_VALUES = "vectors.", "kv."
 _SAFE = re.compile(r"[a-z0-9_-]")
 _MAX_LENGTH = 200
-"""File systems allow 255 bytes, and the engine adds an ending."""
+"""File systems allow 255 bytes, and the engine adds an extension."""
 
 
 @remembered(64 * 1024)
 def table_of(collection: str) -> str:
-    """The table of a collection: small letters, digits, `_` and `-` stay, other bytes are escaped."""
+    """The table of a collection: `a-z`, digits, `_` and `-` stay, other bytes are escaped."""
     return _encoded(_VECTORS, collection, "collection")
 
 
 def collection_of(table: str) -> str | None:
-    """The collection that a table holds; None for a table of another sort."""
+    """The collection in a table; None for a table of another kind."""
     return _decoded(table, _VECTORS)
 
 
@@ -32,13 +32,13 @@ def kv_table_of(name: str) -> str:
 
 
 def kv_of(table: str) -> str | None:
-    """The name of the key-value items that a table holds; None for a table of another sort."""
+    """The name of a table's key-value items; None for a table of another kind."""
     return _decoded(table, _KEY_VALUES)
 
 
 @remembered(64 * 1024)
 def shown_name(table: str) -> str:
-    """What an error message calls a table: what it holds, or its own name."""
+    """The name of a table in error messages: that of its content, or its own."""
     if (collection := collection_of(table)) is not None:
         return f"collection {shown(collection)}"
     if (name := kv_of(table)) is not None:
@@ -70,17 +70,17 @@ def _decoded(table: str, prefix: str) -> str | None:
     return re.sub(rb"\.([0-9a-f]{2})", lambda m: bytes([int(m[1], 16)]), escaped).decode()
 
 
-# Revisions: what tells one content of a row from every other, on whatever branch it was written.
+# Revisions distinguish one content of a row from every other, on whatever branch it was written.
 #
-# A revision has 62 bits. The upper half is drawn at random; the lower half repeats the upper half of
-# the revision that it replaces. So two changes of one row, made on two branches or before and after
-# the row was restored, differ; and a write that was made on top of another can prove it.
+# A revision has 62 bits. The upper half is random; the lower half repeats the upper half of the
+# revision that it replaces. So two changes of one row, made on two branches or before and after a
+# restore, differ; and a write proves that it was made on top of another.
 
 _HALF = 31
 _BASE = 1 << _HALF
 
 SUCCEEDS = f"target.revision / {_BASE} = source.revision % {_BASE}"
-"""The condition of a merge that a row was written on top of the one that it replaces."""
+"""The merge condition that a row was written on top of the row that it replaces."""
 
 
 def new_revision() -> int:
@@ -89,7 +89,7 @@ def new_revision() -> int:
 
 
 def next_revision(revision: int) -> int:
-    """The revision of a row that replaces the one with `revision`."""
+    """The revision of a row that replaces the row with `revision`."""
     return secrets.randbits(_HALF) << _HALF | revision >> _HALF
 
 

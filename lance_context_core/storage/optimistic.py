@@ -1,4 +1,4 @@
-"""Rows written by key on top of what is there, the journal's and the table's, into the journal."""
+"""Optimistic transactions: writes by key, on top of log and table, into the log."""
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -31,18 +31,17 @@ from lance_context_core.storage.write_batch import (
 _COLUMNS = (KEY, "expires_at", "revision")
 
 FIRST_PENDING = 1 << 50
-"""From here on are the places of entries that their transaction has not written yet."""
+"""The first position of entries that their transaction has not written yet."""
 
 
 class UnfitError(Exception):
-    """What is to be written is too large, or does not fit the table: it is to be a commit of its own."""
+    """The batch is too large, or unfit for the table: it needs a direct commit."""
 
 
 class OptimisticTransaction:
-    """One write: what it has seen, and what it makes of it. `put_if` writes through it as through a table.
+    """One write: the rows it has read, and its entries. A table for `put_if`.
 
-    Nobody is kept from anything meanwhile: what is written is refused if others have changed what was
-    seen of its keys.
+    It locks nothing: the write is refused if others have changed its keys since they were read.
     """
 
     def __init__(
@@ -58,20 +57,20 @@ class OptimisticTransaction:
         keeps_states: bool = True,
         observed: Observed | None = None,
     ) -> None:
-        """Write through `ledger`, which takes so many bytes at once; `keeps_states` as `TableLog.write`.
+        """Writes `most_bytes` through `ledger` at most; `keeps_states` as in `TableLog.write`.
 
-        The first try is on top of what was `observed`; the next one reads anew.
+        The first try uses the `observed` rows; the next one reads again.
 
-        `take_turn` is waited for once others were faster, before it is tried again.
+        Before a retry, once others were faster, awaits `take_turn`.
 
-        `know` makes the table known to it, `fits` says whether what is to be written fits the table
-        as it was then.
+        `know` notes the table in the log, `fits` says whether the rows fit the table as it was
+        then.
         """
         self.label = access.label
         self.view: View = View(0, 0, (), 0)
-        """What was seen last of the journal."""
+        """The log as last read."""
         self.written: View | None = None
-        """The journal after what was written last; None if nothing was."""
+        """The log after the last write; None before one."""
         self._access = access
         self._ledger = ledger
         self._remembered = remembered
@@ -84,7 +83,7 @@ class OptimisticTransaction:
         self._keeps_states = keeps_states and access.spec.tells_versions
         self._beneath: tuple[object, list[Row]] | None = None
         self._asked: frozenset[str] | None = None
-        """The keys that were looked for since the last try; None if nothing was."""
+        """The keys that were read since the last try; None before a read."""
         self._there: dict[str, Row] = {}
 
     async def find(self, where: str | None, *, columns: Sequence[str]) -> list[Row]:
@@ -110,11 +109,11 @@ class OptimisticTransaction:
         return rows
 
     async def count(self, where: str) -> int:
-        """How many rows match, of what was seen last."""
+        """The number of matching rows, as last read."""
         return await merge_on_read.count(self._access, self.view, where)
 
     async def look(self, keys: Collection[str]) -> dict[str, Row]:
-        """What there is of these keys."""
+        """Read the rows of these keys."""
         if self._observed is not None:
             await self._access.follow(lambda: self._look_beside(keys))
         elif self._asked is None or not self._asked.issuperset(keys):
@@ -122,7 +121,7 @@ class OptimisticTransaction:
         return self._there
 
     async def _look_beside(self, keys: Collection[str]) -> None:
-        """Know what there is of these keys beside the rows that were observed, at the same moment."""
+        """Read these keys' other rows besides the observed ones, at the same moment."""
         await self._find(None, _COLUMNS)
         asked = self._asked or frozenset()
         if others := frozenset(keys) - asked:
@@ -139,10 +138,11 @@ class OptimisticTransaction:
         *,
         takes_later: bool = False,
     ) -> View | None:
-        """Write the entries, if no other writer has changed their keys since; else None.
+        """Write the entries unless other writers changed their keys since; else returns None.
 
-        The same holds for the `watched` keys. Rows that others have written since and that match `unless`
-        refuse it, too; if it `takes_later` ones they are removed instead. Raises UnfitError if they are too large.
+        The same holds for the `watched` keys. Other writers' new rows that match `unless` also
+        refuse it; with `takes_later` they are deleted instead. Raises UnfitError if the entries are
+        too large.
         """
         if size_of(new) > self._most_bytes:
             raise UnfitError
@@ -167,9 +167,9 @@ class OptimisticTransaction:
         return self.written
 
     async def write(self, batch: WriteBatch) -> BatchResult:
-        """As `Table.write`, of rows in memory. Raises UnfitError.
+        """As `Table.write`, for rows in memory. Raises UnfitError.
 
-        What has to be the end is that of what was observed, if anything was.
+        Expected last rows are checked on the observed rows, if any.
         """
         expect, until = batch.expect or {}, _until(batch)
         keys = () if batch.mode is Mode.APPEND else batch.keys
@@ -205,12 +205,12 @@ class OptimisticTransaction:
     # Helpers
 
     def _putting(self, mode: Mode, row: Row) -> New:
-        """The entry of a row: in the place of what was seen of its key, or behind all others."""
+        """The entry of a row: replaces the row seen under its key, or is appended."""
         is_behind = mode is Mode.APPEND or row[KEY] not in self._there
         return New.of(How.APPEND if is_behind else How.PUT, row, self._access.spec.columns)
 
     async def _last(self, where: Clause, tail: Tail | None) -> list[str]:
-        """The keys of the rows that match, in order: so many of the last as tell whether that is the tail."""
+        """The keys of the last matching rows, in order: enough to compare with the tail."""
         last = await merge_on_read.slice_of(
             self._access,
             self.view,
@@ -225,10 +225,10 @@ class OptimisticTransaction:
         return keys
 
     async def _look_up(self, view: View, where: str | None, columns: Sequence[str]) -> list[Row]:
-        """The matching rows of the table and the journal.
+        """The matching rows of the table and the log.
 
-        What the table has at that version is looked up once, however often others are faster: where
-        many want the same key, the next try is done before anybody else has a turn.
+        Reads the table at that version once, however often others are faster: if many want the same
+        key, the next try ends before another writer's turn.
         """
         mine = merge_on_read.as_rows(merge_on_read.matching(view, where), columns)
         if await merge_on_read.is_answered(view, where, self._access.presence):
@@ -247,11 +247,11 @@ class OptimisticTransaction:
 
 
 def _later(view: View, before: View, where: Clause) -> list[str]:
-    """The keys of the rows there that match, and that others have written since.
+    """The keys of matching rows that others have written since.
 
     Raises UnfitError if only the engine can tell.
     """
-    # What the same transaction wrote is behind all that others did.
+    # Entries of the same transaction follow those of all others.
     keys = {one.key for one in view.entries if before.last < one.seq < FIRST_PENDING}
     there = {key: one for key, one in view.last_of(keys).items() if one.how is not How.REMOVE}
     if not there:
@@ -265,12 +265,12 @@ def _later(view: View, before: View, where: Clause) -> list[str]:
 
 
 def _until(batch: WriteBatch) -> Clause | None:
-    """The condition of rows that refuse the batch if they are added meanwhile, or that are removed then."""
+    """The condition of concurrent rows that refuse the batch, or that it deletes."""
     return batch.where if batch.tail is None else batch.tail.where
 
 
 def _takes(batch: WriteBatch, row: Row, there: Mapping[str, Row]) -> bool:
-    """Whether a row is written, by what is there of its key. Raises UnfitError if only a commit can tell."""
+    """Whether to write a row over the existing one. Raises UnfitError if unknown."""
     key, mode = row[KEY], batch.mode
     if mode is Mode.APPEND or (batch.expect is not None and key in batch.expect):
         return True
@@ -279,14 +279,14 @@ def _takes(batch: WriteBatch, row: Row, there: Mapping[str, Row]) -> bool:
     if mode is not Mode.INSERT:
         return succeeds(row["revision"], old["revision"])
     if old.get("expires_at") is not None:
-        raise UnfitError  # It may have expired, and then makes way.
+        raise UnfitError  # it may have expired, and is then replaced
     return False
 
 
 def _result(
     batch: WriteBatch, rows: Sequence[Row], gone: Sequence[str], there: Mapping[str, Row]
 ) -> BatchResult:
-    """What became of a batch of which these rows are written, and those keys removed."""
+    """The result of a batch that writes these rows and deletes those keys."""
     written = {row[KEY] for row in rows}
     lost = {key for key in batch.keys if key not in written}
     n_replaced = 0 if batch.mode is Mode.APPEND else len(written & there.keys())
@@ -298,17 +298,18 @@ def _revision(row: Row | None) -> int | None:
     return None if row is None else row["revision"]
 
 
-# Small keyed writes in one transaction that reads what they replace: also in the caller's own thread.
+# Small keyed writes in one transaction that reads the rows they replace, also in the caller's
+# thread.
 #
-# Nothing here belongs to one event loop. What is decided is decided in the transaction, of what the
-# journal says then; all else that is looked at never changes, or has a lock of its own.
+# Nothing here belongs to an event loop. Decisions are made in the transaction, from the log at that
+# moment; all other data that is read never changes, or has its own lock.
 
 _FEW_ROWS = 8
-"""So many are looked for among the entries while others wait for the journal."""
+"""The maximum number of keys that are searched in the entries while others wait for the log."""
 
 
 class Known(NamedTuple):
-    """What was seen of a version of the table."""
+    """The known properties of a version of the table."""
 
     moment: Moment
     vectors: pa.Field | None
@@ -321,7 +322,7 @@ class Sighted:
     def __init__(
         self, access: TableHandle, ledger: TableLog, folding: Flushing, remembered: RowCache
     ) -> None:
-        """Write into `ledger` what the table of `access` takes; some of its rows are `remembered`."""
+        """Writes to `ledger` for the table of `access`; `remembered` caches some of its rows."""
         self._access = access
         self._ledger = ledger
         self._folding = folding
@@ -330,9 +331,9 @@ class Sighted:
     async def write(
         self, rows: Sequence[Row], known: Known | None, policy: JournalPolicy
     ) -> BatchResult | None:
-        """For each row whether its key held one; None if that cannot be told without a look.
+        """Per row, whether its key held one; None if unknown without disk access.
 
-        The table is as `known` to take the rows. Raises `put_if.Taken` and `put_if.Unexpected`.
+        The rows fit the table if it is as `known`. Raises `put_if.Taken` and `put_if.Unexpected`.
         """
         if known is None or not _are_fit(rows):
             return None
@@ -348,7 +349,7 @@ class Sighted:
     def write_now(
         self, rows: Sequence[Row], known: Known | None, policy: JournalPolicy | None
     ) -> BatchResult | None:
-        """As `write`, in any thread; None, too, where one would have to wait."""
+        """As `write`, in any thread; also None instead of waiting."""
         if policy is None or known is None or not _are_fit(rows):
             return None
         work = _Work(self._access, rows, known, policy)
@@ -361,7 +362,7 @@ class Sighted:
         return BatchResult(existed=work.existed, token=written.token)
 
     def _may_know(self, work: "_Work") -> bool:
-        """Whether it is remembered what the table has of the keys on which a write depends."""
+        """Whether the cache has the table's rows of the keys on which a write depends."""
         if not work.missed:
             return False
         seen = self._remembered.looked_up(work.missed)
@@ -383,14 +384,14 @@ class _Work:
         self._known = known
         self._policy = policy
         self.existed: list[bool] = []
-        """For each row whether its key held one, once it is decided."""
+        """For each row, whether its key held one, once it is decided."""
         self.missed: Collection[str] = ()
-        """The keys of which it would have to be known what the table has."""
+        """The keys whose rows in the table are needed and unknown."""
         self.seen: tuple[Moment, Mapping[str, Sequence[Row]]] = _NOTHING_SEEN
         """The rows of some keys, at a version of the table."""
 
     def decide(self, view: View) -> Sequence[New] | None:
-        """The entries; None if they cannot be told of what is known, or it is to be folded before."""
+        """The entries; None if too few rows are known, or a flush should come first."""
         self.missed = ()
         if view.moment != self._known.moment or is_overfull(view, self._policy):
             return None
@@ -403,12 +404,12 @@ class _Work:
         return new if size_of(new) <= self._policy.batch_bytes else None
 
     def _is_told(self, moment: Moment, there: dict[str, Row | None]) -> bool:
-        """Whether it is known what the table has of the keys that have no entry; it is put `there`."""
+        """Whether the table's rows of keys without entries are known; adds them to `there`."""
         others = self._keys - there.keys()
         if self._access.presence.lacks_now(moment, KEY, others):
             return True
         when, rows = self.seen
-        # What the journal had of a key then, it has still, or another version holds it.
+        # The log still has its entries of that time, or another version contains them.
         if when != moment or any(len(rows.get(key, _SEVERAL)) > 1 for key in others):
             self.missed = others
             return False
@@ -416,7 +417,7 @@ class _Work:
         return True
 
     def _entries(self, there: Mapping[str, Row | None], last: Collection[str]) -> Iterable[New]:
-        """The entries of the rows, on top of what is `there`; says which existed."""
+        """The entries of the rows, on top of `there`; also returns which rows existed."""
         for row in self._rows:
             key = row[KEY]
             old = there.get(key)

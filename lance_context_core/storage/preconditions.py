@@ -1,8 +1,8 @@
-"""A commit that is made only if all keys which it is about have the revisions that were seen.
+"""Commits with preconditions: done only if all its keys have the expected revisions.
 
-The engine has no such commit. It can be made to fail where a row has another revision than was seen, or
-is there and was not, but not where one is gone; and after a commit of others it begins anew on top of
-theirs. So it is looked afterwards on what the commit came, unless nobody else has committed.
+The engine has no such commit. It can fail where a row has another revision, or exists unexpectedly,
+but not where one is missing; and after another commit it starts again on top of that. So the result
+is checked afterwards against the version beneath, unless no other commit intervened.
 """
 
 import secrets
@@ -35,7 +35,7 @@ _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 _NOT_SO_LONG_AGO = datetime(1971, 1, 1, tzinfo=UTC)
 _TAKE_BACK = "take back what came too late"
 _MARK_BITS = 44
-"""In microseconds, some months."""
+"""In microseconds; some months."""
 
 
 async def write(
@@ -45,13 +45,13 @@ async def write(
     removed: Collection[str],
     seen: Seen,
 ) -> bool:
-    """Write rows, each of which succeeds what was seen of its key, and remove the rows `removed`.
+    """Write rows that succeed the `seen` revisions, and delete the rows `removed`.
 
-    Returns whether it was done; `at` gives a handle at a version. Divides by zero, and writes nothing,
-    where it can be told in the commit that something is not as it was seen.
+    Returns whether it was done; `at` gives a handle at a version. Divides by zero, and writes
+    nothing, if the commit itself can detect a failed precondition.
     """
     before = int(await handle.version())
-    # That a new row is new the commit tells itself, and there may be a million of them.
+    # The commit itself detects that a new row exists, and a million rows may be new.
     new = set() if rows is None else {key for key in rows[KEY].to_pylist() if seen[key] is None}
     looked_at = {key: revision for key, revision in seen.items() if key not in new}
     if await _revisions(handle, looked_at) != _present(looked_at):
@@ -78,16 +78,17 @@ async def write(
 async def append(
     handle: Any, at: Callable[[int], Awaitable[Any]], rows: SpooledBatch, *, key: str
 ) -> bool:
-    """Add rows, all of one revision, unless there is a row of the `key`, which is that of one of them.
+    """Append rows of one revision, unless `key`, the key of one of them, exists.
 
-    Returns whether they are there. What is added is read as it is written, where `write` holds all of
-    it; but the engine adds it whatever others have committed. So it is looked who was first.
+    Returns whether they are stored. Reads the rows while writing them, where `write` holds all in
+    memory; but the engine appends them regardless of other commits. So it checks afterwards which
+    writer was first.
     """
     revision = rows.revision
     assert revision is not None
     await handle.checkout_latest()
     if there := await _revisions(handle, [key]):
-        return there[key] == revision  # It may have been written, and the answer was lost.
+        return there[key] == revision  # may have been written, and the answer was lost
     before = int(await handle.version())
     await _add(handle, rows)
     for version in range(before + 1, int(await handle.version())):
@@ -111,9 +112,9 @@ async def append(
 
 
 async def take_back_later(handle: Any, where: Clause) -> int:
-    """Remove what `append` has left of rows that others added before; returns of how many keys.
+    """Delete rows that `append` left although others added them before; returns the number of keys.
 
-    Who was killed between its two commits could not do it itself. `where` says which rows have one of
+    A process killed between its two commits could not do it itself. `where` selects the rows with
     the keys that it was given.
     """
     columns = [KEY, "revision", "created_at", "updated_at"]
@@ -123,7 +124,7 @@ async def take_back_later(handle: Any, where: Clause) -> int:
         of.setdefault(row[KEY], []).append(row)
     later = list[int]()
     for rows in of.values():
-        # One that was changed since stands behind the others, whoever was first.
+        # A row changed since then comes after the others, whichever was first.
         rows.sort(key=lambda row: row["created_at"] == row["updated_at"])
         later += (row["revision"] for row in rows[1:])
     if later:
@@ -138,10 +139,10 @@ async def exchange(
     seen: Seen,
     tail: Tail,
 ) -> bool:
-    """Add rows, behind all others, and remove what was seen, if `tail` is the end. As `write`.
+    """Append rows, and delete the seen ones, if `tail` is the end. As `write`.
 
-    A row that was removed could only come back behind all others. So it is hidden first, in its place,
-    and removed when the commit stands: if the process is killed before, it stays hidden.
+    A deleted row could only return at the end. So it is hidden first, in its position, and deleted
+    when the commit is valid: if the process is killed before, it stays hidden.
     """
     before = int(await handle.version())
     if not await _is_end(handle, seen, tail):
@@ -178,7 +179,7 @@ async def exchange(
         async def remove(handle: Any) -> None:
             await handle.delete(_marked(gone, mark))
 
-        with suppress(Exception):  # It is done: nobody sees them any more.
+        with suppress(Exception):  # done: no read shows them any more
             await contention.insist("remove what was replaced", handle, remove)
     return True
 
@@ -186,7 +187,7 @@ async def exchange(
 async def _commit(
     handle: Any, rows: pa.Table | None, removed: Collection[str], seen: Seen
 ) -> tuple[int, int]:
-    """How many rows were written or removed, and the version then."""
+    """The number of rows written or deleted, and the version afterwards."""
     written = set() if rows is None else set(rows[KEY].to_pylist())
     others = {key: revision for key, revision in seen.items() if key not in written}
     gone = all_of([_guard(others), in_list(KEY, removed) if removed else NOTHING])
@@ -205,7 +206,7 @@ async def _add(handle: Any, rows: SpooledBatch) -> None:
 
 
 async def _take_back(handle: Any, beneath: Any, rows: pa.Table | None, seen: Seen) -> None:
-    """Leave what was there before the commit, as far as nobody has changed it since."""
+    """Restore the rows from before the commit, except those that others changed since."""
     before = await beneath.query().where(in_list(KEY, seen)).to_arrow()
     there = set(before[KEY].to_pylist())
     ours = {} if rows is None else _by_key(rows)
@@ -220,7 +221,7 @@ async def _take_back(handle: Any, beneath: Any, rows: pa.Table | None, seen: See
 
 
 async def _put_back(handle: Any, beneath: Any, data: pa.Table, seen: Seen, mark: datetime) -> None:
-    """Show what `exchange` has hidden with that mark, where it was, and remove what it has added."""
+    """Restore the rows that `exchange` hid with that mark, and delete the rows it added."""
     gone = _present(seen)
     old = (
         await beneath.query().where(writes.with_revisions(gone.items())).to_arrow()
@@ -252,7 +253,7 @@ async def _is_end(handle: Any, seen: Seen, tail: Tail) -> bool:
 
 
 def _hidden(rows: pa.Table, mark: datetime) -> pa.Table:
-    """These rows as nobody sees them: they have expired, at a moment that tells whose work it is."""
+    """These rows, hidden: expired at a moment that identifies the writer."""
     place = rows.schema.get_field_index("expires_at")
     field = rows.schema.field(place)
     return rows.set_column(place, field, pa.array([mark] * rows.num_rows, field.type))
@@ -281,7 +282,7 @@ def _present(seen: Seen) -> dict[str, int]:
 
 
 def _guard(seen: Seen) -> str:
-    """A condition that holds of all rows, but divides by zero for one of these that is another."""
+    """A condition that is true, but divides by zero for rows of another revision."""
     revisions = ", ".join(map(str, _present(seen).values())) or "NULL"
     is_fine = f"NOT {in_list(KEY, seen)} OR coalesce(revision IN ({revisions}), false)"
     return f"1 / CAST(({is_fine}) AS BIGINT) = 1"

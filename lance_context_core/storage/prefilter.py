@@ -1,7 +1,7 @@
-"""Conditions that are too long for the engine, which takes longer to read them than to find the rows.
+"""Prefilter: conditions that take the engine longer to parse than to evaluate.
 
-A thousand values and more, of which a column has to have one, are looked for in the column itself. What
-is long otherwise is asked of the rows once for all queries of a search, which are told the rows.
+A list of a thousand values and more is compared with the column itself. Any other long condition
+selects the rows once for all queries of a search, which then get the row ids.
 """
 
 from collections.abc import Awaitable, Callable
@@ -15,40 +15,40 @@ from lance_context_core.storage.sql.predicates import NOTHING, Clause, Listed, a
 
 _MANY_VALUES = 1_000
 _ROWS_A_VALUE = 10
-"""The engine takes 6 microseconds to read a value, and a third of one to hand over that of a row."""
+"""The engine parses a value in 6 microseconds, and returns a row's value in a third of one."""
 
 _LONG = 10_000
-"""Conditions of so many characters take the engine milliseconds for each query."""
+"""A condition of this many characters costs the engine milliseconds for each query."""
 
 _FEW = 1_000
-"""So few rows are told by their ids."""
+"""The maximum number of rows that a query lists by id."""
 
 _LARGEST_POOL = 10_000
-"""The nearest of these are found as fast as a few of them."""
+"""The number of nearest rows that the engine finds as fast as a few."""
 
 Search = Callable[[str | None, int], Awaitable[pa.Table]]
-"""The best rows that meet a condition, so many of them, best first, with their `_rowid`."""
+"""Returns that many of the best rows that match a condition, best first, with their `_rowid`."""
 
 
 class Narrowed(NamedTuple):
-    """The rows that meet a long condition, as a table is at one version."""
+    """The rows that match a long condition, at one version of the table."""
 
     version: int
     n_rows: int
-    """How many the table has."""
+    """The number of rows in the table."""
     ids: np.ndarray
-    """Those of the rows, rising."""
+    """The ids of these rows, ascending."""
     rest: str | None
-    """What of the condition is short enough for each query."""
+    """The part of the condition that is short enough for each query."""
 
 
 def is_long(where: str | None) -> bool:
-    """Whether the rows that meet it are to be found before they are searched."""
+    """Whether to find the rows of a condition before the search."""
     return where is not None and len(where) > _LONG
 
 
 async def apart(handle: Any, where: str | None) -> tuple[list[Listed], str | None]:
-    """The long lists of a condition that are to be looked for by `among`, and the rest of it."""
+    """The long lists of a condition, for `among`, and the rest of it."""
     if where is None or len(where) <= _LONG:
         return [], where
     lists, rest = lists_apart(where, _MANY_VALUES)
@@ -69,17 +69,17 @@ def among(rows: pa.Table, lists: list[Listed]) -> pa.Table:
 
 
 def narrowed(where: str, ids: np.ndarray, *, version: int, n_rows: int) -> Narrowed:
-    """What `where` comes to, which the rows with these ids meet."""
+    """The result of `where`, whose rows have these ids."""
     parts = where.parts or (where,) if isinstance(where, Clause) else (where,)
     rest = all_of([part for part in parts if not is_long(part)])
     return Narrowed(version, n_rows, ids, rest or None)
 
 
 async def search(rows: Narrowed, limit: int, find: Search) -> pa.Table:
-    """The best `limit` of the rows, as `find` tells them; all of them if these are fewer.
+    """The best `limit` of the rows, as returned by `find`; all of them if fewer.
 
-    Few rows are told by their ids. Of many, as many are asked for as will have `limit` of them among
-    them, and more until there are, or there are no more.
+    A few rows are listed by their ids. For many, asks for as many as should contain `limit` of
+    them, and for more until they do, or no more exist.
     """
     if not len(rows.ids):
         return await find(NOTHING, limit)

@@ -1,7 +1,7 @@
-"""Rows written by key, on top of what is there: put, added where absent, claimed, or removed.
+"""Conditional writes by key: put, add if absent, claim, or remove.
 
-What is there is looked up here, in the one place through which all writers of a process go, so that
-they never take each other's revisions for somebody else's.
+Existing rows are read here, in the single place for all writers of a process, so that they never
+mistake each other's revisions for another process's.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -18,25 +18,25 @@ from lance_context_core.storage.sql.predicates import in_list
 from lance_context_core.storage.write_batch import BatchResult, Mode, Seen, WriteBatch
 
 HOW = "how"
-"""What a row of a batch carries beside its columns: how it is to be written."""
+"""The column of a batch's row that says how it is written."""
 
 PUT, RENEW, ADD, CLAIM, REMOVE, LEAVE = "put", "renew", "add", "claim", "remove", "leave"
-"""A row that is put keeps the `created_at` of the one that it replaces; one that is renewed does not.
-One that is added gives way to one that is there; where one is claimed, its whole batch does. One that
-is left is there for what is expected of it. Expired rows count as absent. Each row says by `updated_at`
-what the time is."""
+"""A row that is put keeps the `created_at` of the row that it replaces; a renewed one does not. A
+row that is added yields to an existing one; a claimed one makes its whole batch yield. A row that
+is left is only there for its expectation. Expired rows count as absent. Each row has the current
+time in `updated_at`."""
 
 EXPECTED = "expected"
-"""What else a row may carry: the revision that the one which is there has to have, or None if none
-may be there; else its whole batch is not written."""
+"""A further column: the revision that the existing row must have, or None if no row may exist; else
+the whole batch is not written."""
 
 
 class Rows(Protocol):
-    """What of a table this is done with; see `Table`."""
+    """The part of a table that this module uses; see `Table`."""
 
     @property
     def label(self) -> str:
-        """What messages call it."""
+        """Its name in messages."""
 
     async def find(self, where: str | None, *, columns: Sequence[str]) -> pa.Table | list[Row]:
         """The matching rows."""
@@ -46,21 +46,21 @@ class Rows(Protocol):
 
 
 class Taken(Exception):  # noqa: N818 - no error yet: who writes says what it means
-    """There is a row of a key that a batch claimed, which is its one argument."""
+    """A row exists under a key that a batch claimed; the argument is the key."""
 
 
 class Unexpected(Exception):  # noqa: N818 - as above
-    """What is there is not what a batch expected: the key, that revision, and the one that was found."""
+    """A failed expectation of a batch: the key, the expected revision, and the actual one."""
 
 
 async def write_all(
     table: Rows, batches: Sequence[Sequence[Row]]
 ) -> Sequence[list[bool] | Exception]:
-    """Write all batches in one commit; for each row of each, whether there was one of its key.
+    """Write all batches in one commit; per batch and row, whether its key existed.
 
-    No key stands in them twice. A batch that the engine does not take fails for its caller alone,
-    and so does, with `Taken`, one that claims a key which is taken: nothing of it is written. One that
-    expects anything is a commit of its own, and fails with `Unexpected`.
+    No key occurs twice in them. A batch that the engine refuses fails for its caller alone, and so
+    does, with `Taken`, one that claims an existing key: nothing of it is written. A batch with an
+    expectation is a commit of its own, and fails with `Unexpected`.
     """
     if any(map(_expects, batches)):
         others = [batch for batch in batches if not _expects(batch)]
@@ -82,10 +82,10 @@ async def write_all(
 
 
 def outcome_of(row: Row, old: Mapping[str, Any] | None) -> tuple[bool, dict[str, Any] | None]:
-    """Whether the key of a row held one, `old` being what it holds, and what is written of the row.
+    """Whether the row's key holds `old`, unexpired, and the row as it is written.
 
-    None of one that is removed, or left, or not written as another is there. Raises `Taken` and
-    `Unexpected`, where nothing of the row's batch is to be written.
+    None for a row that is removed, or left, or not written because another exists. Raises `Taken`
+    and `Unexpected` if nothing of the row's batch may be written.
     """
     existed = old is not None and _is_alive(old, row)
     how, found = row[HOW], _revision(old) if existed else None
@@ -98,12 +98,12 @@ def outcome_of(row: Row, old: Mapping[str, Any] | None) -> tuple[bool, dict[str,
 
 
 async def _write(table: Rows, batches: Sequence[Sequence[Row]]) -> tuple[set[str], set[str]]:
-    """Write the batches; returns which keys were there before, and which claims were in vain."""
+    """Write the batches; returns the keys that existed, and the failed claims."""
     existed: set[str] = set()
     taken: set[str] = set()
     pending = {row[KEY]: row for batch in batches for row in batch}
     tried: set[tuple[str, int]] = set()
-    # Rows to be added are as good as always new: what is there shows itself by their being lost.
+    # Added rows are almost always new: if one exists, the commit reports it as lost.
     is_sure = all(row[HOW] in (ADD, CLAIM) for row in pending.values())
     attempts = Attempts(f"the same rows of {table.label} kept being changed by others")
     while True:
@@ -111,7 +111,7 @@ async def _write(table: Rows, batches: Sequence[Sequence[Row]]) -> tuple[set[str
         there = {} if is_sure else await _there(table, pending)
         is_sure = False
         for key in [key for key, old in there.items() if (key, old["revision"]) in tried]:
-            del pending[key], there[key]  # It was written, and the commit only seemed to fail.
+            del pending[key], there[key]  # written, although the commit seemed to fail
         alive = {key for key, old in there.items() if _is_alive(old, pending[key])}
         if lost := {key for key in alive if pending[key][HOW] == CLAIM}:
             taken |= lost
@@ -135,7 +135,7 @@ async def _write(table: Rows, batches: Sequence[Sequence[Row]]) -> tuple[set[str
 
 
 async def _write_if(table: Rows, batch: Sequence[Row]) -> list[bool] | Exception:
-    """Write a batch that expects something; as `write_all`."""
+    """Write a batch with expectations; as `write_all`."""
     try:
         return await write_as_expected(table, batch)
     except (ContextStoreError, Taken, Unexpected) as error:
@@ -145,9 +145,9 @@ async def _write_if(table: Rows, batch: Sequence[Row]) -> list[bool] | Exception
 async def write_as_expected(
     table: Rows, batch: Sequence[Row], *, is_watched: bool = False
 ) -> list[bool]:
-    """Write a batch, or nothing of it; for each row whether there was one of its key.
+    """Write a batch, or nothing of it; per row, whether its key existed.
 
-    Where `is_watched`, the table is asked also if nothing is to be written. Raises `Taken` and
+    With `is_watched`, commits also without rows, to check the table. Raises `Taken` and
     `Unexpected`.
     """
     tried: set[tuple[str, int]] = set()
@@ -157,7 +157,7 @@ async def write_as_expected(
         attempts.begin()
         there = await _there(table, [row[KEY] for row in batch])
         if any((key, old["revision"]) in tried for key, old in there.items()):
-            return existed  # It was written, and the commit only seemed to fail.
+            return existed  # written, although the commit seemed to fail
         alive = {row[KEY] for row in batch if (old := there.get(row[KEY])) and _is_alive(old, row)}
         for row in batch:
             found = there[row[KEY]]["revision"] if row[KEY] in alive else None
@@ -189,9 +189,9 @@ async def _commit(
     *,
     is_new: bool,
 ) -> Collection[str] | None:
-    """Write the rows in one commit, or none if there is nothing to do; returns the lost keys.
+    """Write the rows in one commit, if any; returns the lost keys.
 
-    None means that nothing was written, since a claim is taken meanwhile.
+    None if nothing was written, because a claim failed meanwhile.
     """
     if not rows and not removed:
         return ()
@@ -230,7 +230,7 @@ def _is_alive(old: Mapping[str, Any], new: Row) -> bool:
 
 
 def _settled(row: Row, old: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The row as it is written: `old` is what it replaces."""
+    """The row as it is written; it replaces `old`."""
     settled = {name: value for name, value in row.items() if name not in (HOW, EXPECTED)}
     settled["revision"] = new_revision() if old is None else next_revision(old["revision"])
     if old is not None and row[HOW] != RENEW and _is_alive(old, row):

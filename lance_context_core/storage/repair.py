@@ -1,9 +1,9 @@
-"""What a power cut, or a copy of some of the files, leaves of a table: found when it is first opened.
+"""Repairs a table after a power cut or a partial copy, when first opened.
 
-The journal notes a version only when it is as durable as was promised, and forgets only then what that
-version brought. So one that is newer than the noted one was told to nobody, or is in the journal still:
-if it is torn, the store goes on without it, and folds again; if it is whole, it counts. An older one
-lacks what was acknowledged: then there is an error, until the loss is accepted.
+The log notes a version, and deletes its entries, only once it is as durable as promised. So a
+version newer than the noted one was reported to no caller, or is still in the log: if it is torn,
+the store continues without it, and flushes again; if it is whole, it is valid. A version older than
+the noted one lacks acknowledged rows: then an error is raised until the loss is accepted.
 """
 
 import asyncio
@@ -30,16 +30,16 @@ from lance_context_core.storage.wal.journal import Journal
 from lance_context_core.storage.wal.log import Part
 from lance_context_core.storage.wal.table_log import State, TableLog
 
-# Which file of a table cannot be read, where the engine does not tell.
+# The unreadable file of a table, where the engine does not name it.
 
 _OFFSETS = 32
-"""The upper bits of a row's address are the number of its fragment."""
+"""The upper bits of a row's address are its fragment's number."""
 
 
 async def unreadable(handle: Any, files: Mapping[int, Sequence[Path]]) -> Sequence[Path]:
-    """The files of the first fragment of which the engine cannot read all rows; none if it can.
+    """The files of the first fragment with unreadable rows; none if all are readable.
 
-    `files` are those of each fragment of the version that the handle is at.
+    `files` lists those of each fragment of the handle's version.
     """
     for fragment, some in files.items():
         begin, end = fragment << _OFFSETS, (fragment + 1) << _OFFSETS
@@ -52,19 +52,18 @@ async def unreadable(handle: Any, files: Mapping[int, Sequence[Path]]) -> Sequen
     return ()
 
 
-# A table that is ahead of the journal: what was folded is in it, and the journal does not know.
+# A table ahead of the log: it contains flushed entries that the log still has.
 #
-# The journal is put back from a copy, or a power cut takes its end, or a process is killed at upkeep.
-# Which entries are folded is told by the rows: each has the moment at which it was acknowledged.
+# The log was restored from a copy, lost its end in a power cut, or a process was killed during
+# upkeep. The rows tell which entries are flushed: each has the moment of its acknowledgement.
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 async def overtake(ledger: TableLog, handle: Any, newest: int, later: tuple[int, ...]) -> None:
-    """Have the journal go on from the newest version, without the entries that are folded by then.
+    """Continue the log from the newest version, without the entries it contains.
 
-    `later` are the versions that it does not know, the newest first; `handle` is of main. In
-    `folding`.
+    `later` are the versions unknown to the log, newest first; `handle` is of main. In `folding`.
     """
     if (view := await ledger.view()) is None:
         return
@@ -77,7 +76,7 @@ async def overtake(ledger: TableLog, handle: Any, newest: int, later: tuple[int,
 
 
 async def _last_folded(entries: Any, rows: "_Rows", later: tuple[int, ...], *, before: int) -> int:
-    """The last entry that one of these versions has; as entries are folded in their order, all before it."""
+    """The last entry in one of these versions; flushes keep the order of entries."""
     by_key: dict[str, list[Entry]] = {}
     for entry in entries:
         by_key.setdefault(entry.key, []).append(entry)
@@ -85,7 +84,7 @@ async def _last_folded(entries: Any, rows: "_Rows", later: tuple[int, ...], *, b
     last = 0
     for version in later:
         for key, moments in (await rows.at(version, list(by_key))).items():
-            # One of the same key that was acknowledged after an entry took its place.
+            # A later entry of the same key replaced it.
             new = max(moments - known.get(key, set()), default=-1)
             last = max([last, *(one.seq for one in by_key[key] if one.at <= new)])
             last = max([last, *(one.seq for one in by_key[key] if one.at in moments)])
@@ -103,11 +102,11 @@ class _Rows:
         self._ref = ref
 
     async def at(self, version: int, keys: list[str]) -> dict[str, set[int]]:
-        """When those of these keys were acknowledged, in microseconds, as far as that is known."""
+        """When the rows of these keys were acknowledged, in microseconds, if known."""
         try:
             handle = await branches.opened(self._handle, self._name, self._ref, version)
         except (NotFoundError, StorageError):
-            return {}  # It is not kept any more.
+            return {}  # the version was removed
         found: dict[str, set[int]] = {}
         with translated(f"read {shown_name(self._name)}"):
             if ACKNOWLEDGED not in (await handle.schema()).names:
@@ -121,23 +120,23 @@ class _Rows:
 
 
 _MAKING = "making:"
-"""What the journal calls a ref begins with this while it is being made."""
+"""The prefix of a ref's name in the log while the ref is being created."""
 
 WAY_OUT = "put it back from a copy, or call accept_loss(), and the store goes on without it"
-"""What to do where something that was acknowledged is missing."""
+"""The remedy if acknowledged rows are missing."""
 
 
 class Lacking(NamedTuple):
-    """Something that was acknowledged, and is missing."""
+    """A version or table that was acknowledged, and is missing."""
 
     part: Part
     where: Path
-    """The folder of the table, or of the branch or tag of it."""
+    """The directory of the table, or of its branch or tag."""
     what: str
 
 
 class Repair:
-    """Looks at each table once, before it is opened: a power cut ends whoever has it open."""
+    """Checks each table once, before it is opened: a power cut ends all its users."""
 
     def __init__(
         self,
@@ -148,9 +147,9 @@ class Repair:
         *,
         may_write: bool = True,
     ) -> None:
-        """The tables of the store in the directory `root`; `opened` has the engine open one.
+        """The tables of the store in the directory `root`; `opened` opens one with the engine.
 
-        Unless it `may_write`, it only tells what is missing, and mends nothing.
+        Unless it `may_write`, reports missing data only, and repairs nothing.
         """
         self._root = root
         self._may_write = may_write
@@ -162,10 +161,10 @@ class Repair:
     async def mend(
         self, name: str, ref: str | None = None, *, is_kept: bool = True, is_again: bool = False
     ) -> None:
-        """Drop what is torn and was told to nobody, where one may write; take what is newer and whole.
+        """Drop torn versions that no caller knows, if writable; accept newer whole ones.
 
-        A table that is not `is_kept` is the store's own, and nobody's loss. Raises StorageError if
-        less is there than was acknowledged. It looks once, unless it is to look again.
+        A table that is not `is_kept` is the store's own, and no loss. Raises StorageError if
+        acknowledged rows are missing. Checks once, unless `is_again`.
         """
         part = Part(name, ref or "")
         if not is_again and self._done.get(part, self) == self._journal.identity:
@@ -181,7 +180,7 @@ class Repair:
                 _require(name, found)
             if self._may_write and (found.torn or found.newest):
                 async with ledger.folding():
-                    found = await look()  # Somebody else may have been faster.
+                    found = await look()  # another process may have repaired it
                     await asyncio.to_thread(table.drop, found.torn)
                     if found.newest:
                         handle = await self._opened(name)
@@ -191,11 +190,11 @@ class Repair:
         except StorageError:
             raise
         except OSError:
-            return  # What cannot be looked at is for the engine to complain about.
+            return  # the engine reports unreadable directories
         self._done[part] = self._journal.identity
 
     async def know(self, name: str, ref: str | None, handle: Any) -> None:
-        """Have the journal, if there is one, know the version that a table is at, which is durable."""
+        """Note the version of a table, which is durable, in the log, if one exists."""
         if await self._journal.exists():
             ledger = TableLog(self._journal, name, ref)
             async with ledger.folding():
@@ -203,10 +202,10 @@ class Repair:
                 await ledger.note(int(await handle.version()))
 
     async def lacking(self, besides: str, *, is_damaged: bool = False) -> list[Lacking]:
-        """What is missing of what was acknowledged, of all tables but that one.
+        """The missing acknowledged data of all tables but that one.
 
-        With `is_damaged` also what is there, and whose newest version is damaged. Raises StorageError
-        if the journal cannot be read.
+        With `is_damaged`, also tables whose newest version is damaged. Raises StorageError if the
+        log cannot be read.
         """
         known = await self._journal.known()
         found = []
@@ -227,10 +226,10 @@ class Repair:
         return found
 
     async def accept(self, name: str, ref: str) -> bool:
-        """Go on with what is left of a table, on a ref or on main.
+        """Continue with the rest of a table, on a ref or on main.
 
-        A table of which no version is whole is gone; its folder is kept under another name. Returns
-        whether it is to be made anew, for what the journal holds.
+        A table without a whole version is removed; its directory is renamed. Returns whether to
+        create it again, for the log's entries.
         """
         table = _Table(self._root, Part(name, ref))
         ledger = TableLog(self._journal, name, ref or None)
@@ -251,7 +250,7 @@ class Repair:
 
     @asynccontextmanager
     async def making(self, name: str, ref: str) -> AsyncIterator[None]:
-        """Make a ref in here, which is durable at the end: what a power cut leaves of it is dropped."""
+        """Create a ref in this context, durable at the end; a power cut drops it."""
         if await self._journal.policy() is None:
             yield
             return
@@ -259,7 +258,7 @@ class Repair:
         await mark.make()
         async with mark.folding():
             await mark.note(1)
-            await mark.doubt()  # Also within a commit the mark is there from now on.
+            await mark.doubt()  # within a commit, too, the mark exists from now on
             yield
             await mark.discard()
 
@@ -272,7 +271,7 @@ class Repair:
     async def _looked_again(
         self, ledger: TableLog, look: Callable[[], Awaitable["_Findings"]]
     ) -> "_Findings":
-        """What is found while nobody commits, or drops the table, as far as one may have them wait."""
+        """The findings while no commit or drop runs, as far as waiting is allowed."""
         if not self._may_write:
             return await look()
         try:
@@ -287,7 +286,7 @@ class Repair:
                 continue
             mark = TableLog(self._journal, name, known)
             async with mark.folding():
-                # Who has the lock and the mark is gone.
+                # The holder of the lock and the mark is gone.
                 if known in await self._journal.refs(name):
                     ref = known.removeprefix(_MAKING)
                     await asyncio.to_thread(_Table(self._root, Part(name, ref)).drop_torn_ref)
@@ -296,13 +295,13 @@ class Repair:
                     await mark.discard()
 
     async def damage(self, name: str, ref: str | None = None) -> str:
-        """Which file of the newest version is torn, and the way out; empty if none is."""
+        """The torn file of the newest version, and the remedy; empty if none is torn."""
         return await asyncio.to_thread(_Table(self._root, Part(name, ref or "")).damage)
 
     async def unreadable(self, name: str, ref: str | None) -> str:
-        """Which file of the newest version cannot be read; empty if that is not to be told.
+        """The unreadable file of the newest version; empty if unknown.
 
-        All rows are read for it, up to the first that cannot be.
+        Reads all rows, up to the first unreadable one.
         """
         table = _Table(self._root, Part(name, ref or ""))
         try:
@@ -319,20 +318,20 @@ class Repair:
 
 @frozen
 class _Findings:
-    """What is to be mended of a table."""
+    """The repairs of a table."""
 
     torn: list[Path]
-    """The manifests of versions that are to go."""
+    """The manifests of the versions to remove."""
     newest: int = 0
-    """The version that counts though the journal does not know it, being whole; 0 if none is."""
+    """The whole version that is valid though the log does not know it; 0 if none."""
     later: tuple[int, ...] = ()
-    """That version, and those between it and the known one, the newest first."""
+    """That version, and those between it and the known one, newest first."""
     lacks: str = ""
-    """What is missing of what was acknowledged."""
+    """The missing acknowledged data."""
 
 
 class _Table:
-    """The versions of a table, on one ref, as they are on the disk."""
+    """The versions of a table, on one ref, as they are on disk."""
 
     def __init__(self, root: Path, part: Part) -> None:
         self._table = root / f"{part.name}.lance"
@@ -340,9 +339,9 @@ class _Table:
         self._ref = part.ref
 
     def look(self, state: State, *, is_kept: bool) -> _Findings:
-        """What is to be mended, where one may write. Raises OSError if one cannot look.
+        """The repairs to do, if writable. Raises OSError if the table cannot be read.
 
-        All that was told to anybody is in the version that the journal knows, unless it knows none.
+        The version that the log knows contains all reported data, unless the log knows none.
         """
         listed = manifests.listed(self.directory)
         newest, floor = max(listed, default=0), abs(state.version)
@@ -359,7 +358,7 @@ class _Table:
         found = [
             one for number, one in above.items() if torn(one, number, self.directory, known=known)
         ]
-        # There must be a version to go on from.
+        # The table needs a version to continue from.
         if floor and floor not in listed and len(found) == len(above):
             return _Findings([])
         whole = sorted((number for number, one in above.items() if one not in found), reverse=True)
@@ -380,16 +379,17 @@ class _Table:
             manifests.hint(self.directory, newest)
 
     def hides(self) -> str:
-        """What is wrong with the folder of a table that no version leads into; empty if nothing is.
+        """The fault of a table's directory without a version; empty if none.
 
-        Nobody is refused for it: a process that is killed as it drops a table leaves such a one, too.
+        It is no error: a process that is killed while it drops a table leaves such a directory,
+        too.
         """
         if self._ref or manifests.listed(self.directory) or self._is_without_rows(()):
             return ""
         return "has data, and no version"
 
     def drop_torn_ref(self) -> None:
-        """Drop the ref, unless it is whole. Raises OSError if one cannot look, or may not."""
+        """Drop the ref unless it is whole. Raises OSError if access fails."""
         file = manifests.file_of_ref(self._table, self._ref)
         listed = manifests.listed(self.directory)
         newest = max(listed, default=0)
@@ -398,9 +398,9 @@ class _Table:
             self.drop(listed.values())
 
     def fall_back(self) -> int:
-        """Remove what is torn of the newest versions; returns the one that is left, 0 if none is.
+        """Remove torn newest versions; returns the remaining one, 0 if none.
 
-        Raises OSError if one cannot look, or may not.
+        Raises OSError if access fails.
         """
         file = self._file_of_ref()
         listed = manifests.listed(self.directory) if file is None or file.exists() else {}
@@ -434,7 +434,7 @@ class _Table:
         return manifests.file_of_ref(self._table, self._ref) if self._ref else None
 
     def _wanted(self, floor: int, versions: Iterable[Path]) -> int:
-        """The version that was acknowledged, by the journal; else by what is noted beside the table."""
+        """The acknowledged version, by the log; else by the note next to the table."""
         if floor:
             return floor
         if self._ref:
@@ -451,7 +451,7 @@ class _Table:
         )
 
     def _is_without_rows(self, versions: Iterable[Path]) -> bool:
-        """Whether surely no version ever had a row, so that there is nothing to lose."""
+        """Whether surely no version ever had a row, so that nothing can be lost."""
         if self._ref or (self._table / "tree").exists() or any(self._table.glob("data/*")):
             return False
         return not any(names_rows(manifest, self._table) for manifest in versions)
@@ -463,7 +463,7 @@ def _require(name: str, found: _Findings) -> None:
 
 
 def _parts(root: Path) -> list[Part]:
-    """The tables in a directory, each on main and on each of its refs, by their files."""
+    """The tables in a directory, each on main and on all refs, by their files."""
     found = []
     for table in sorted(root.glob("*.lance")):
         found += [Part(table.stem, ref) for ref in ("", *manifests.refs(table))]
@@ -476,4 +476,4 @@ def _is_json(file: Path) -> bool:
     except ValueError:
         return False
     except FileNotFoundError:
-        return True  # There is no such ref.
+        return True  # the ref does not exist

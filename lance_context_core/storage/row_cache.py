@@ -1,7 +1,7 @@
-"""Rows of a table that were written or read by their keys lately: one of these costs no look at the disk.
+"""The row cache: recently written or read rows by key, without disk access.
 
-They are as fresh as every read: the journal says what was written since, by whichever process. Rows that
-were changed otherwise, as by an erasure, are forgotten with all the others.
+They are as fresh as every read: the log returns the writes since then, of all processes. Other
+changes, such as an erasure, clear the cache.
 """
 
 import threading
@@ -21,36 +21,36 @@ from lance_context_core.storage.wal.entries import Entry, How, Moment, News, Vie
 
 _MOST_ROWS = 4_096
 _MOST_BYTES = 8 * 1024 * 1024
-"""How much is remembered of one table."""
+"""The maximum size for one table."""
 
 _MOST_BYTES_IN_ALL = 64 * 1024 * 1024
 _SHARE = 1024 * 1024
-"""How much is remembered in the process, and what one table asks for at a time."""
+"""The maximum size in the process, and the step in which a table reserves it."""
 
 _MOST_ROW_BYTES = 64 * 1024
-"""A larger row is read each time."""
+"""A larger row is not cached."""
 
 _MOST_KEYS = 512
-"""More at once are read as a page is."""
+"""A read of more rows is not cached."""
 
 _LARGE = frozenset(("blob", "data"))
-"""Columns that are not read for the sake of others."""
+"""Columns that are not read just for the cache."""
 
 _ROW_BYTES = 500
-"""What a row takes beside its texts, about."""
+"""The approximate size of a row besides its texts."""
 
 
 class _Known(NamedTuple):
-    """What is known of one key."""
+    """The cached rows of one key."""
 
     rows: tuple[Row, ...]
     n_bytes: int
     has_vectors: bool
-    """Whether the vectors are among what is known."""
+    """Whether the vectors are cached, too."""
 
 
 class _Moment(NamedTuple):
-    """What the table held when it was looked at, as `View` tells it."""
+    """The table's content at the last check, as in `View`."""
 
     table: int
     token: int
@@ -58,7 +58,7 @@ class _Moment(NamedTuple):
 
 
 class Begun(NamedTuple):
-    """A read of all rows of some keys, which may be remembered once it is done."""
+    """A read of all rows of some keys that may be cached afterwards."""
 
     keys: frozenset[str]
     moment: _Moment
@@ -75,7 +75,7 @@ class RowCache:
     """Some rows of one table; safe to share between threads and loops."""
 
     def __init__(self, access: TableHandle) -> None:
-        """Nothing is remembered yet; nothing ever is of a branch, of an earlier version, or without a journal."""
+        """Starts empty, and stays so for branches, earlier versions, and without a log."""
         self._access = access
         self._ledger = access.ledger if access.ref is None and not access.is_pinned else None
         self._folder = f"{access.connection.uri}/{access.name}.lance"
@@ -86,23 +86,23 @@ class RowCache:
         self._n_forgotten = 0
         self._n_shares = 0
         self._is_asked = access.spec is KEY_VALUES
-        """Whether rows are asked for by their keys; items are asked for in no other way."""
+        """Whether rows are read by their keys; items are read in no other way."""
         self._lock = threading.Lock()
         if self._ledger is not None:
             self._ledger.on_break(self.forget)
 
     @property
     def columns(self) -> list[str]:
-        """Those that are remembered: all but that of the vectors."""
+        """The cached columns: all but the vectors."""
         return list(self._access.spec.schema.names)
 
     def find(
         self, where: Clause, columns: Sequence[str], *, at: View | None = None
     ) -> list[Row] | None:
-        """The matching rows, in no order, of a condition on keys; None if they are not all known.
+        """The matching rows of a condition on keys, unordered; None if not all are cached.
 
-        With `at`, None also if anything was written since that. Waits for nothing, and may be called in
-        any thread.
+        With `at`, also None if anything was written since. Waits for nothing; callable in any
+        thread.
         """
         keys = self._keys(where, columns)
         if keys is None or (found := self._found(keys, at, with_vectors=VECTOR in columns)) is None:
@@ -114,19 +114,19 @@ class RowCache:
     def rows_of(
         self, keys: Collection[str], *, at: View | None = None
     ) -> dict[str, Sequence[Row]] | None:
-        """All rows of each of these keys, with the columns that are not null; otherwise as `find`."""
+        """All rows of each of these keys, with their non-null columns; otherwise as `find`."""
         found = self._found(keys, at)
         return None if found is None else found[1]
 
     def looked_up(self, keys: Collection[str]) -> tuple[Moment, dict[str, Sequence[Row]]] | None:
-        """As `rows_of`, and of which version of the table, with the journal's entries laid over it."""
+        """As `rows_of`, with the table version and the log entries it goes with."""
         found = self._found(keys, None)
         return None if found is None else (found[0].moment, found[1])
 
     def begin(self, where: Clause, columns: Sequence[str]) -> Begun | None:
-        """Begin to read all rows of the keys of a condition, with all that is remembered; see `keep`.
+        """Begin to read all rows of a condition's keys for the cache; see `keep`.
 
-        None if they are not to be remembered.
+        None if they cannot be cached.
         """
         keys = self._keys(where, columns)
         if keys is None or not _LARGE.isdisjoint({*self.columns}.difference(columns)):
@@ -137,7 +137,7 @@ class RowCache:
             return Begun(keys, self._moment, self._n_forgotten, VECTOR in columns)
 
     def keep(self, begun: Begun, rows: Iterable[Row]) -> None:
-        """Remember these, which were read since then and are all of their keys, unless they were changed."""
+        """Cache the rows read since then, which are all of their keys, unless they changed."""
         by_key: dict[str, list[Row]] = {key: [] for key in begun.keys}
         for row in rows:
             kept = {name: row[name] for name in row if row[name] is not None}
@@ -158,12 +158,12 @@ class RowCache:
         self._take_shares()
 
     def follow(self) -> None:
-        """Remember what was written lately, before it is folded, where rows are asked for by their keys."""
+        """Cache recent writes before their flush, if rows are read by their keys."""
         if self._is_asked:
             self._now()
 
     def forget(self) -> None:
-        """Forget all rows, some of which may have been erased."""
+        """Clear the cache: some of its rows may have been erased."""
         with self._lock:
             self._forget()
 
@@ -172,7 +172,7 @@ class RowCache:
     def _found(
         self, keys: Collection[str], at: View | None, *, with_vectors: bool = False
     ) -> tuple[View, dict[str, Sequence[Row]]] | None:
-        """As `rows_of`, and what the journal held then."""
+        """As `rows_of`, with the log's view at that moment."""
         if self._ledger is None:
             return None
         self._is_asked = True
@@ -194,7 +194,7 @@ class RowCache:
         return (view, rows) if not unknown or self._are_absent(unknown, view) else None
 
     def _keys(self, where: Clause, columns: Sequence[str]) -> frozenset[str] | None:
-        """The keys that a condition is about; None if it is not for what is remembered to answer."""
+        """The keys of a condition; None if the cache cannot answer it."""
         if self._ledger is None or where.holds is None:
             return None
         if VECTOR in columns and self._access.spec.has_many_vectors:
@@ -203,15 +203,15 @@ class RowCache:
         return None if keys is None or len(keys) > _MOST_KEYS else keys
 
     def _now(self) -> View | None:
-        """Know what was written since; None if only the engine can tell what there is now."""
+        """Follow the writes since; None if only the engine knows the table's content."""
         with self._lock:
             before = self._moment
         if (news := self._news(before)) is None or not news.view.version:
             return None
         if not news.view.entries and not manifests.is_newest(self._folder, news.view.version):
-            # Another program has written into the table itself.
+            # Another program has written to the table itself.
             return None
-        if news.view is self._view:  # Nothing has happened.
+        if news.view is self._view:  # no change
             return news.view
         with self._lock:
             if self._moment == before:
@@ -220,7 +220,7 @@ class RowCache:
         return news.view
 
     def _are_absent(self, keys: Collection[str], view: View) -> bool:
-        """Whether neither the table nor the journal has these keys, as far as is known without a look."""
+        """Whether table and log surely lack these keys, without disk access."""
         lacks = self._access.presence.lacks_now(view.moment, KEY, keys)
         return lacks and not view.places(keys)
 
@@ -228,7 +228,7 @@ class RowCache:
         return None if self._ledger is None else self._ledger.news_now(moment.token, moment.last)
 
     def _go_on(self, news: News) -> None:
-        """Be as the table is now, where `news` begin no later than what is known."""
+        """Move to the current state; `news` begin no later than the cached state."""
         view = news.view
         if news.entries is None or view.table != self._moment.table:
             self._forget()
@@ -246,7 +246,7 @@ class RowCache:
         row = entry.row
         if VECTOR in row and self._access.spec.has_many_vectors:
             row = {name: value for name, value in row.items() if name != VECTOR}
-        # Of a key that is appended as new, the table has none.
+        # An append under a new key: the table has no row of it.
         former = self._known.get(entry.key) if entry.how is How.APPEND else None
         has_vectors = former is None or former.has_vectors
         rows = (row,) if former is None else (*former.rows, row)
@@ -262,7 +262,7 @@ class RowCache:
             self._drop(next(iter(self._known)))
 
     def _take_shares(self) -> None:
-        """Have other tables make room for what this one has come to keep; not with the lock."""
+        """Evict from other tables as much as this one has grown; without the lock."""
         if (n_shares := -(-self._n_bytes // _SHARE)) > self._n_shares:
             for other in _budget.make_room(self, n_shares * _SHARE):
                 other.forget()
@@ -291,7 +291,7 @@ def _known(rows: Sequence[Row], *, has_vectors: bool) -> _Known:
 
 
 def matching(rows: Iterable[Row], where: Clause, columns: Sequence[str]) -> list[Row] | None:
-    """Those that meet the condition, with these columns; None if only the engine can tell."""
+    """The rows that match, with these columns; None if only the engine can tell."""
     if (holds := where.holds) is None:
         return None
     try:

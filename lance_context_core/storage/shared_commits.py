@@ -1,12 +1,13 @@
-"""Group commit across processes: one process of a machine commits what all of them append to a table.
+"""Group commit across processes: one process of a machine commits the appends of all.
 
-On an object store each append is a commit of its own, and only one commit at a time can be made. So the
-processes of one user on one machine elect a leader for each table, by a lock that the system takes from a
-process that ends. The others send their rows to the leader through a socket, and what arrives while it
-commits is its next commit.
+On an object store each append is a commit of its own, and only one commit at a time can be made. So
+the processes of one user on one machine elect a leader for each table, by a lock that the system
+takes from a process that ends. The others send their rows to the leader through a socket, and rows
+that arrive during a commit form the next one.
 
-Nothing depends on it: each process may commit at any time, as the processes of other machines do. Whose
-leader ends without an answer does not know whether its rows were written, and inserts those that are absent.
+Nothing depends on it: each process may commit at any time, as the processes of other machines do.
+If a leader ends without an answer, the sender does not know whether its rows were written, and
+inserts those that are absent.
 """
 
 import asyncio
@@ -31,45 +32,46 @@ from lance_context_core.storage.lance.connection import Connection
 from lance_context_core.storage.wal.entries import decoded, encoded
 
 _MOST_BYTES = 1024 * 1024
-"""What is sent to a leader at most: a larger batch is worth a commit of its own."""
+"""The maximum message to a leader: a larger batch is worth a commit of its own."""
 
 _IDLE_SECONDS = 5.0
-"""How long a process leads that appends nothing itself."""
+"""How long a process without appends of its own leads."""
 
 _READY_SECONDS = 10.0
-"""How long a leader is looked for, and may take to say that it is ready: a process that is stopped does
-not, and on a busy machine one that is not stopped takes long."""
+"""How long to look for a leader, which must also report ready in that time: a stopped process does
+not, and on a busy machine a running one takes long."""
 
 _ANSWERED_SECONDS = 1.0
-"""How long one that answered is taken to be ready: who appends without a pause is not to wait twice."""
+"""How long a leader that answered counts as ready: continuous appends should not wait twice."""
 
 _ALONE_SECONDS = 30.0
 """How long a process commits for itself after no leader was ready."""
 
 _LOOK_SECONDS = 0.01
-"""How often a leader is looked for."""
+"""The interval between attempts to find a leader."""
 
 _SIGN_SECONDS = 5.0
-"""How often a leader shows that it is still at work."""
+"""The interval at which a leader sends a sign of life."""
 _PATIENCE_SECONDS = 60.0
-"""How long it may show nothing."""
+"""The longest silence of a leader."""
 
-# What a leader sends.
+# The messages of a leader.
 _READY, _REFUSED, _SIGN, _DONE, _FAILED = (bytes([one]) for one in b"rnsdf")
 
 _NUMBER, _VERSION = struct.Struct("<I"), struct.Struct("<Q")
 
 _ENVIRONMENT = ("AWS_", "GOOGLE_", "AZURE_")
-"""What the engine reads of it: two processes that differ there may be at two stores of one name."""
+"""The engine's environment variables: processes that differ there may use two stores of one
+name."""
 
 
 class Outcome(Enum):
-    """What became of rows that were not written for sure."""
+    """The result for rows that may not have been written."""
 
     HERE = "here"
-    """Nothing: this process is to write them."""
+    """Not written: this process should write them."""
     IN_DOUBT = "in doubt"
-    """They were sent to another process, which may have written them, and does not any more."""
+    """Sent to another process, which may have written them, but does not any more."""
 
 
 class _TakenError(Exception):
@@ -77,7 +79,7 @@ class _TakenError(Exception):
 
 
 class SharedCommits:
-    """The appends of this process to one table, sent to the process that leads, or led by this one.
+    """One process's appends to a table, sent to the leader, or committed as leader.
 
     Its methods run on the store's own loop, except for `leave` and `stop`.
     """
@@ -91,11 +93,11 @@ class SharedCommits:
         columns: Callable[[], Awaitable[bytes]],
         refresh: Callable[[], Awaitable[None]],
     ) -> None:
-        """Meet the others at `place`, a path without its ending; `label` is what errors call the table.
+        """Meets the others at `place`, a path without extension; `label` names the table in errors.
 
-        `append` writes the rows of another process, and returns the version. `columns` tells which columns
-        the table has, as this process has seen it last: rows are sent to who has seen the same. `refresh`
-        has it see the newest version.
+        `append` writes the rows of another process, and returns the version. `columns` returns the
+        table's columns as last seen by this process: rows go only to a process that has seen the
+        same. `refresh` reads the newest version.
         """
         self._socket, self._lock = place.with_suffix(".sock"), place.with_suffix(".lock")
         self._label = label
@@ -109,13 +111,13 @@ class SharedCommits:
         self._alone_until = self._answered_at = 0.0
 
     def keep_leading(self) -> None:
-        """Lead on, if this process does: it appends something itself."""
+        """Stay the leader, if this process is: it appends something itself."""
         self._wrote_at = time.monotonic()
 
     async def write(self, batches: Sequence[Sequence[Row]]) -> int | Outcome:
-        """Have another process append the rows: the version that shows them, or what is to be done.
+        """Have the leader append the rows; returns their version, or the outcome.
 
-        Raises StorageError if that process took them and then shows no sign of life.
+        Raises StorageError if the leader accepted them and then shows no sign of life.
         """
         if self._leading is not None or time.monotonic() < self._alone_until:
             return Outcome.HERE
@@ -127,13 +129,13 @@ class SharedCommits:
             return await self._sent(request + frame)
         try:
             is_ready = await self._is_taken(request)
-        except OSError:  # There is no directory to meet in, or its name is too long.
+        except OSError:  # no directory to meet in, or its name is too long
             is_ready = False
             self._commit_alone()
         return await self._sent(frame) if is_ready else Outcome.HERE
 
     async def leave(self) -> None:
-        """Lead no more, once what others have sent is written; ask no leader any more."""
+        """Stop leading once the received rows are written, and stop asking leaders."""
         if self._leading is not None or self._link is not None:
             await asyncio.wrap_future(store_loop.spawn(self._leave()))
 
@@ -152,12 +154,12 @@ class SharedCommits:
     # Asking the leader
 
     async def _is_taken(self, request: bytes) -> bool:
-        """Whether a leader waits for the rows of which it was asked; this one may lead from now on."""
+        """Whether the asked leader accepts the rows; else this process may become leader."""
         until = time.monotonic() + _READY_SECONDS
         while time.monotonic() < until:
             if self._link is None and await self._leads():
                 return False
-            # One that begins to lead has no socket yet, and one that ends has none any more.
+            # A starting leader has no socket yet, and an ending one none any more.
             with suppress(FileNotFoundError, ConnectionError, asyncio.IncompleteReadError):
                 try:
                     async with asyncio.timeout(_READY_SECONDS):
@@ -214,13 +216,13 @@ class SharedCommits:
     # Leading
 
     async def _leads(self) -> bool:
-        """Whether this process leads from now on, as no other one does."""
+        """Whether this process leads from now on, because no other does."""
         begun = asyncio.get_running_loop().create_future()
         leading = asyncio.create_task(self._lead(begun))
         await asyncio.wait([begun, leading], return_when=asyncio.FIRST_COMPLETED)
         if not begun.done():
             with suppress(_TakenError):
-                await leading  # raises what prevents it
+                await leading  # raises its error
             return False
         return True
 
@@ -229,7 +231,7 @@ class SharedCommits:
         self._lock.touch(mode=0o600)
         answering: set[asyncio.Task[None]] = set()
         async with locked(self._lock, patience_seconds=0, refusal=_TakenError):
-            self._socket.unlink(missing_ok=True)  # of one that was killed
+            self._socket.unlink(missing_ok=True)  # that of a killed leader
             server = await asyncio.start_unix_server(
                 partial(self._greet, answering), self._socket, limit=_MOST_BYTES
             )
@@ -241,7 +243,8 @@ class SharedCommits:
                     if (await asyncio.wait([stopping], timeout=left))[0]:
                         break
             finally:
-                # Without the files the next one makes its own: two who lead for a moment do no harm.
+                # Without the files the next leader creates its own: two leaders for a moment do no
+                # harm.
                 self._socket.unlink(missing_ok=True)
                 self._lock.unlink(missing_ok=True)
                 self._leading = self._stopping = None
@@ -257,7 +260,7 @@ class SharedCommits:
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
     ) -> None:
-        """Answer what one other process sends, until it or this one has had enough."""
+        """Answer the messages of one other process until either side ends."""
         task = asyncio.current_task()
         assert task is not None
         answering.add(task)
@@ -281,7 +284,7 @@ class SharedCommits:
             asyncio.CancelledError,
             ContextStoreError,
         ):
-            pass  # The other process sees the connection end.
+            pass  # the other process sees the connection end
         finally:
             writer.close()
             answering.discard(task)
@@ -305,15 +308,15 @@ _DIGEST = hashlib.sha256
 
 
 def digest(text: str) -> bytes:
-    """What tells whether two processes mean the same."""
+    """A digest that is equal in two processes that mean the same."""
     return _DIGEST(text.encode()).digest()
 
 
 def meeting_place(connection: Connection, name: str, ref: str | None) -> Path | None:
-    """Where the processes that append to a ref of a table meet, without its ending; None if nowhere.
+    """Where the processes that append to a ref of a table meet; None if nowhere.
 
-    Those do that have the same user, release and address of the store, and the same credentials: no process
-    is to write by those of another one.
+    A path without extension. They share user, release, address of the store and credentials: no
+    process may write with those of another one.
     """
     is_object_store = "://" in connection.uri and connection.place is not connection
     if not is_object_store or not hasattr(asyncio, "open_unix_connection"):
@@ -332,7 +335,7 @@ def meeting_place(connection: Connection, name: str, ref: str | None) -> Path | 
 
 
 def _require_own(folder: Path) -> None:
-    """Make the folder, or raise OSError if others than this user may have something in it."""
+    """Create the directory; raises OSError if other users may write to it."""
     folder.mkdir(mode=0o700, exist_ok=True)
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
@@ -340,7 +343,7 @@ def _require_own(folder: Path) -> None:
 
 
 def _packed(batches: Sequence[Sequence[Row]]) -> bytes | None:
-    """The rows of batches as bytes; None if they are too many, or there is a value that cannot be sent."""
+    """The batches as bytes; None if too many, or if a value cannot be sent."""
     parts = [_NUMBER.pack(len(batches))]
     size = 0
     for batch in batches:
@@ -357,7 +360,7 @@ def _packed(batches: Sequence[Sequence[Row]]) -> bytes | None:
 
 
 def _unpacked(frame: bytes) -> list[list[Row]]:
-    """The batches that `_packed` made this of."""
+    """The batches that `_packed` encoded."""
     at = 0
 
     def number() -> int:

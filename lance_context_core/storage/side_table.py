@@ -1,9 +1,9 @@
-"""The table with what the journal holds, in a place of its own: for a reader who may not fold.
+"""Side tables: a table with the log's entries, for readers that cannot flush.
 
-Such a place is a directory for temporary files, with a manifest of the version that the journal knows,
-links to the files that it names, and new files with the rows of the journal. All that the engine is
-asked it answers there as if somebody had folded. New rows have ids that no table has, so that it is
-known later which of these places a row was found in.
+A side table is a directory for temporary files, with a manifest of the version that the log knows,
+links to the files it names, and new files with the log's rows. The engine answers all queries there
+as after a flush. New rows have ids that no table has, so that it is known later in which side table
+a row was found.
 """
 
 import asyncio
@@ -24,44 +24,44 @@ from lance_context_core.storage.lance.table_handle import TableHandle
 from lance_context_core.storage.wal.entries import View
 
 FIRST_ID = 1 << 61
-"""New rows have ids from here on, below those of `overlay`."""
+"""The lowest id of new rows, below those of `overlay`."""
 
 _SPAN = 1 << 40
-"""So many ids has each place."""
+"""The number of ids of each side table."""
 
 _N_KEPT = 16
-"""So many places are kept, for what was found there lately, and for reads that go on."""
+"""The number of side tables that stay, for recent results and for reads that go on."""
 
 _counted = itertools.count()
 
 
 @frozen
 class _Place:
-    """One version of a table with the journal's rows."""
+    """One version of a table with the log's rows."""
 
     folder: Path
     handle: Any
 
 
 class SideTable:
-    """The places of one table, on one ref."""
+    """The side tables of one table, on one ref."""
 
     def __init__(self, access: TableHandle, lay: Callable[[Any, View], Awaitable[None]]) -> None:
-        """None yet; `lay` brings the entries of a view into a table of that version."""
+        """Starts empty; `lay` commits the entries of a view to a table of that version."""
         self._access = access
         self._lay = lay
         self._places: OrderedDict[tuple[int, int], _Place] = OrderedDict()
         self._numbers: dict[int, _Place] = {}
 
     async def newest(self) -> Any | None:
-        """A handle that shows what the journal holds, too, and that nobody moves.
+        """A handle, at a fixed version, that includes the log's rows.
 
-        None if the table is absent, and that of the table itself if the journal holds nothing.
+        None if the table is missing; the table's own handle if the log has no entries.
         """
         return await self._access.follow(self._look)
 
     def owners(self, ids: Sequence[int]) -> dict[Any, list[int]]:
-        """By the handle to ask, those of the ids of new rows that are still known."""
+        """The handles of those row ids of side tables that are still known."""
         found: dict[Any, list[int]] = {}
         for id in ids:
             if (place := self._numbers.get((id - FIRST_ID) // _SPAN)) is not None:
@@ -69,7 +69,7 @@ class SideTable:
         return found
 
     def close(self) -> None:
-        """Let go of all places."""
+        """Remove all side tables."""
         while self._places:
             self._forget()
 
@@ -115,7 +115,7 @@ _NAME = "aside"
 
 
 def _linked(source: Path, version: int, folder: Path, first_id: int) -> None:
-    """Make a table in `folder` of a version of that in `source`. Raises StorageError if it is gone."""
+    """Create a table at a version of `source`. Raises StorageError if it is gone."""
     manifest = manifests.path(source, version)
     goal = folder / f"{_NAME}.lance"
     try:

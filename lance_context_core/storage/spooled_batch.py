@@ -1,4 +1,4 @@
-"""Rows that are brought in steps and written at once: in a file until all of them are there."""
+"""Spooled rows: arrive in steps, go to a file, and are written at once."""
 
 import mmap
 import weakref
@@ -12,30 +12,30 @@ from lance_context_core.storage.lance.schema import KEY
 
 
 class SpooledBatch:
-    """Rows as the engine takes them, on disk; one step of them is in memory at a time.
+    """Rows in the engine's format on disk, with one step in memory at a time.
 
-    Each step stands in the file as a stream of its own, so that a later one may have a column more.
-    The file has no name, and is gone when nobody holds this any more, or with the process: a commit
-    may go on after its caller was cancelled.
+    Each step is a stream of its own in the file, so that a later one may have more columns. The
+    file has no name, and is deleted with this object or the process: a commit may continue after
+    its caller was cancelled.
     """
 
     def __init__(self) -> None:
-        """None yet."""
+        """Starts empty."""
         self.schema: pa.Schema | None = None
-        """Of the step with the most columns; None before the first one."""
+        """The schema of the step with the most columns; None before the first step."""
         self.keys: list[str] = []
         self.revision: int | None = None
-        """That of the first row; None if there are none."""
+        """The key of the first row; None without rows."""
         self._file: Any = TemporaryFile()  # noqa: SIM115 - see above
         self._ends = [0]
         weakref.finalize(self, self._file.close)
 
     def __len__(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return len(self.keys)
 
     def add(self, rows: pa.Table) -> None:
-        """Take another step."""
+        """Add a step."""
         if self.schema is None or len(rows.schema) > len(self.schema):
             self.schema = rows.schema
         if not self.keys and rows.num_rows:
@@ -47,12 +47,12 @@ class SpooledBatch:
         self._ends.append(self._file.tell())
 
     def reader(self) -> pa.RecordBatchReader:
-        """All rows in the order of the steps, read as they are asked for; again at each call."""
+        """All rows in the order of the steps, read lazily; each call starts again."""
         assert self.schema is not None
         return pa.RecordBatchReader.from_batches(self.schema, self._batches(self.schema))
 
     def table(self) -> pa.Table:
-        """All rows at once, which the system reads from the file where it needs them."""
+        """All rows at once, memory-mapped from the file."""
         assert self.schema is not None
         self._file.flush()
         whole = pa.py_buffer(mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ))
@@ -70,7 +70,7 @@ class SpooledBatch:
 
 
 def _with_all(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The rows with all columns of the schema; empty where they have none."""
+    """The rows with all columns of the schema; missing ones are null."""
     if rows.schema.equals(schema):
         return rows
     columns = [

@@ -1,4 +1,4 @@
-"""One table: what the stores read, and the one verb by which they write."""
+"""One table: the reads of the stores, and their single write method."""
 
 import asyncio
 from collections.abc import AsyncIterable, Sequence
@@ -22,10 +22,10 @@ from lance_context_core.storage.write_batch import BatchResult, WriteBatch
 
 
 class Table(TableReads):
-    """A table by name, which need not exist: it reads as empty, and the first write creates it."""
+    """A table by name; reads as empty until the first write creates it."""
 
     def __init__(self, access: TableHandle) -> None:
-        """The table, on the ref that `access` leads to."""
+        """The table on the ref of `access`."""
         super().__init__(access)
         if not access.spec.serves_the_store:
             access.commits.committed = self._committed
@@ -55,16 +55,16 @@ class Table(TableReads):
                 access.aside, access.closing = aside.newest, aside.close
 
     def on(self, ref: str, *, records: "Table") -> "Table":
-        """This table, which is on main, on another ref; `records`, on main, tell whether it exists."""
+        """This table of main on another ref; `records`, on main, tell whether that exists."""
         beside = Beside(ref, self.access, records.access)
         return Table(TableHandle(self.access.connection, self.name, self.spec, beside=beside))
 
     async def write(self, batch: WriteBatch) -> BatchResult:
         """Write a batch: one transaction of the log, or one commit.
 
-        What many callers write at the same time is one of these. Cancelling takes nothing back that
-        others wrote in the same. Raises what its `decide` raises, or NotKnownError where there is no log to
-        decide in; and `put_if.Taken` and `put_if.Unexpected`, which items may be refused by.
+        Concurrent calls share one. Cancellation undoes nothing that others wrote in the same.
+        Raises the errors of its `decide`, or NotKnownError without a log to decide in; and
+        `put_if.Taken` and `put_if.Unexpected`, which refuse items.
         """
         if (journaled := self._journaled) is not None:
             done = await journaled.write(batch)
@@ -73,11 +73,11 @@ class Table(TableReads):
         return await self._commits.write(batch)
 
     def write_now(self, batch: WriteBatch) -> BatchResult | None:
-        """As `write`, in any thread; None, and nothing is written, where one would have to wait."""
+        """As `write`, in any thread; returns None, with nothing written, instead of waiting."""
         return None if self._journaled is None else self._journaled.write_now(batch)
 
     async def spool(self, steps: AsyncIterable[Sequence[Row]]) -> SpooledBatch:
-        """Rows that come in steps, of which one is in memory at a time, to be written at once."""
+        """Rows for one write that arrive in steps, one step in memory at a time."""
         await self.access.ready()
         spooled = SpooledBatch()
         async for rows in steps:
@@ -86,11 +86,11 @@ class Table(TableReads):
         return spooled
 
     async def take_back_later(self, where: Clause) -> int:
-        """Remove what was added twice and stayed, as the later writer was killed; returns how many.
+        """Delete duplicates that a killed writer left behind; returns their number.
 
-        That is spooled rows that are appended unless there is one of a key: only without a log, and where others
-        add the same at the same moment, they are there twice until a second commit has taken the later ones back.
-        `where` says which rows have such a key.
+        These are spooled rows, appended only under new keys: without a log, concurrent writers of
+        one key both add it, until a second commit deletes the later row. `where` selects the rows
+        with such keys.
         """
         if await self.access.reader() is None:
             return 0
@@ -102,7 +102,7 @@ class Table(TableReads):
         return await self.access.write("delete from", write)
 
     def relieve(self, view: View, policy: JournalPolicy) -> None:
-        """As `WalWrites.relieve`, after a transaction has written what the `view` shows."""
+        """As `WalWrites.relieve`, after a transaction has written the entries of the `view`."""
         if self._journaled is not None:
             self._journaled.relieve(view, policy)
 

@@ -1,4 +1,4 @@
-"""What is read of a table, whoever writes it."""
+"""The reads of a table."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -24,14 +24,14 @@ from lance_context_core.storage.sql.predicates import Clause, UnsureError, in_li
 from lance_context_core.storage.wal.entries import Entry, View
 from lance_context_core.storage.wal_writes import WalWrites
 
-# No rows, in the shape in which a read gives rows.
+# Empty results, in the shape of a read.
 
 
 class Nothings:
-    """Empty tables of a schema; each is made once."""
+    """Empty tables of a schema; each is created once."""
 
     def __init__(self, schema: pa.Schema) -> None:
-        """Of some of these columns."""
+        """For some of these columns."""
         self._schema = schema
         self._known: dict[frozenset[str], pa.Table] = {}
 
@@ -46,7 +46,7 @@ class Nothings:
         return self._known[names]
 
     def beside(self, schema: pa.Schema, columns: Sequence[str]) -> pa.Table:
-        """As `of`, with the vectors that a table of that `schema` has, if they are among the columns."""
+        """As `of`, with the vectors of a table of that `schema`, if among the columns."""
         nothing = self.of(columns)
         if VECTOR in columns and VECTOR in schema.names:
             field = schema.field(VECTOR)
@@ -54,27 +54,26 @@ class Nothings:
         return nothing
 
 
-# All matching rows of one moment, batch by batch: what is read of a table at length, and in no order.
+# All matching rows of one snapshot, batch by batch: for long reads, in no order.
 
 
 @frozen
 class Snapshot:
-    """A table as it is now, which no later write changes; with what the journal holds of it."""
+    """A table at one moment, log merged in, which no later write changes."""
 
     access: TableHandle
     handle: Any | None
-    """Of the engine's, which nobody moves; None if no row is in the table itself."""
+    """The engine's handle, at a fixed version; None if the table itself has no row."""
     view: View | None
-    """What the journal holds; None if that is nothing."""
+    """The log's entries; None if it has none."""
     is_own: bool = True
-    """Whether the handle ends with this."""
+    """Whether closing this closes the handle."""
 
     @classmethod
     async def of(cls, access: TableHandle, *, is_settled: bool = False) -> "Snapshot":
-        """The table at this moment; an absent one reads as empty.
+        """The table at this moment; a missing one reads as empty.
 
-        Where nobody may fold what the journal holds, and that `is_settled` is asked for, it is as if
-        somebody had.
+        Where a flush is not allowed, and `is_settled` is requested, it shows the same as after one.
         """
         if is_settled and access.aside is not None:
             return cls(access, await access.aside(), None, is_own=False)
@@ -90,9 +89,9 @@ class Snapshot:
     async def batches(
         self, where: str | None, *, columns: Sequence[str], batch_rows: int
     ) -> AsyncIterator[pa.RecordBatch]:
-        """The matching rows, in no order, with those of the columns that the table has.
+        """The matching rows, in no order, with the requested columns that the table has.
 
-        Batches may be shorter than `batch_rows`, which are about as many as memory holds.
+        Batches may be shorter than `batch_rows`, about the number that is in memory.
         """
         mine: list[Entry] = []
         if self.view is not None:
@@ -117,9 +116,9 @@ class Snapshot:
     async def in_order(
         self, where: str | None, *, columns: Sequence[str], batch_rows: int
     ) -> AsyncIterator[pa.RecordBatch]:
-        """As `batches`, of what stands in the table itself, in the order of the commits.
+        """As `batches`, of the table without the log, in the order of the commits.
 
-        Memory holds eight bytes for each row beside a batch.
+        Memory holds one batch, and eight bytes for each row.
         """
         if self.handle is None:
             return
@@ -138,7 +137,7 @@ class Snapshot:
 
     @asynccontextmanager
     async def _reading(self) -> AsyncIterator[None]:
-        """Read through the handle in here. Raises ConflictError if others remove the version meanwhile."""
+        """Read through the handle. Raises ConflictError if the version is removed meanwhile."""
         try:
             with translated(f"read {self.access.label}"):
                 yield
@@ -147,7 +146,7 @@ class Snapshot:
             raise
 
     def close(self) -> None:
-        """Let go of the engine's handle, if it is this one's own."""
+        """Close the engine's handle, if this snapshot owns it."""
         if self.handle is not None and self.is_own and not self.access.is_pinned:
             self.handle.close()
 
@@ -155,20 +154,20 @@ class Snapshot:
 T = TypeVar("T")
 
 _MOST_AS_ROWS = 32
-"""From about so many on, a table of rows is made sooner than they are one by one."""
+"""From about this number of rows on, creating a table is faster than creating single rows."""
 
 
 class TableReads:
-    """A table by name, which need not exist: it reads as empty."""
+    """A table by name; a missing one reads as empty."""
 
     def __init__(self, access: TableHandle) -> None:
-        """The table, on the ref that `access` leads to."""
+        """The table on the ref of `access`."""
         self.access = access
-        """The engine's handles of it, and what is done to them as a whole."""
+        """The engine's handles of it, and operations on the whole table."""
         self.vectors = Vectors(access)
-        """Which vectors it takes."""
+        """The vectors that it accepts."""
         self.remembered = RowCache(access)
-        """Which of its rows can be read by their keys without a look at the disk."""
+        """The rows that can be read by key without disk access."""
         self.name, self.ref = access.name, access.ref
         self.label, self.spec = access.label, access.spec
         self._is_text_indexed = False
@@ -178,36 +177,36 @@ class TableReads:
         self._aside: SideTable | None = None
 
     async def schema(self) -> pa.Schema:
-        """The columns of the table as they are; those of its specification if it is absent."""
+        """The actual columns of the table; those of its specification if it is missing."""
         return await self.access.schema()
 
     async def exists(self) -> bool:
-        """Whether there is such a table."""
+        """Whether the table exists."""
         return await self.access.peek() is not None
 
     async def version(self) -> int:
-        """The number of the version that is read; 0 if the table is absent.
+        """The number of the current version; 0 if the table is missing.
 
-        What the journal holds is in it: it is folded before.
+        It includes the log: the call flushes it first.
         """
         handle = await self.access.reader()
         return 0 if handle is None else await handle.version()
 
     async def token(self) -> int:
-        """A number that changes with whatever the table holds, and grows; 0 if the table is absent."""
+        """A number that grows with each change of the table; 0 if it is missing."""
         if (view := await self.access.view()) is not None:
             return view.token
         handle = await self.access.peek()
         return 0 if handle is None else int(await handle.version())
 
     async def last_seen(self) -> int:
-        """As `token`, of what was read or written last; a write of one's own is in it."""
+        """As `token`, of the last read or write; includes the caller's own writes."""
         if (view := await self.access.view()) is not None:
             return view.token
         return 0 if (handle := self.access.handle) is None else int(await handle.version())
 
     async def count(self, where: str | None = None) -> int:
-        """How many rows match."""
+        """The number of matching rows."""
         n = await self.access.over(
             where, lambda view: merge_on_read.count(self.access, view, where)
         )
@@ -222,9 +221,9 @@ class TableReads:
         return rows
 
     async def snapshot(self, *, is_settled: bool = False) -> Snapshot:
-        """The table as it is now, to be read at length; close it.
+        """A snapshot of the table for a long read; close it.
 
-        With `is_settled` the journal's rows are among those of the table, if nobody writes meanwhile.
+        With `is_settled`, the log's rows are in the table itself, unless another write intervenes.
         """
         if is_settled:
             await self.access.settle()
@@ -233,14 +232,14 @@ class TableReads:
     async def batches(
         self, where: Clause, *, columns: Sequence[str], batch_rows: int
     ) -> AsyncIterator[pa.RecordBatch]:
-        """The matching rows of one moment, in no order; see `Snapshot.batches`."""
+        """The matching rows of one snapshot, in no order; see `Snapshot.batches`."""
         for is_settled in (False, True):
             snapshot = await self.snapshot(is_settled=is_settled)
             try:
                 read = snapshot.batches(where, columns=columns, batch_rows=batch_rows)
                 async for batch in read:
                     yield batch
-            except UnsureError:  # Before the first one: the journal is asked before the table is.
+            except UnsureError:  # before the first batch: the log is read before the table
                 if is_settled:
                     raise
             else:
@@ -251,9 +250,9 @@ class TableReads:
     async def find(
         self, where: str | None, *, columns: Sequence[str], is_table: bool = False
     ) -> pa.Table | list[Row]:
-        """As `select`; rows that stand in the journal alone are not made a table of.
+        """As `select`; returns rows that only the log has as they are.
 
-        Unless it `is_table` that is asked for.
+        With `is_table`, always returns a table.
         """
 
         async def over(view: View) -> pa.Table | list[Row]:
@@ -273,13 +272,13 @@ class TableReads:
     async def get(self, where: Clause, *, columns: Sequence[str]) -> list[Row]:
         """The matching rows of a condition on keys, in no order.
 
-        Those that were written or read so lately are answered from memory.
+        Recently written or read rows come from the cache.
         """
         remembered = self.remembered
         if (known := remembered.find(where, columns)) is not None:
             return known
         found: list[Row] | None = None
-        await self.access.view()  # Which opens the journal, if nobody has.
+        await self.access.view()  # opens the log if needed
         if (begun := remembered.begin(where, columns)) is not None:
             everything = await self.find(in_list(KEY, begun.keys), columns=remembered.columns)
             remembered.keep(begun, rows := rows_of(everything))
@@ -295,10 +294,10 @@ class TableReads:
         limit: int | None = None,
         last: int | None = None,
     ) -> pa.Table:
-        """Part of the matching rows, in the order of their commits.
+        """A range of the matching rows, in the order of their commits.
 
-        With `last` the `offset` is counted from the end: the last rows but `offset`. Rows outside
-        the part are not read, only their ids.
+        With `last`, the `offset` counts from the end: the last rows but `offset`. Of rows outside
+        the range only the ids are read.
         """
         span: dict[str, Any] = {"offset": offset, "limit": limit, "last": last}
 
@@ -310,7 +309,7 @@ class TableReads:
     async def page(
         self, where: str | None, *, columns: Sequence[str], span: Mapping[str, Any]
     ) -> pa.Table | list[Row]:
-        """As `slice`, whose bounds are the `span`; a few last rows that are all in the journal, as they are.
+        """As `slice`, bounded by `span`; but a few last rows in the log as they are.
 
         A table takes longer.
         """
@@ -326,7 +325,7 @@ class TableReads:
     async def tail(
         self, where: str | None, *, columns: Sequence[str], last: int
     ) -> tuple[pa.Table, int]:
-        """The last matching rows, as `slice` has them, and how many there are before these."""
+        """The last matching rows, as by `slice`, and the number of rows before them."""
 
         async def over(view: View) -> tuple[pa.Table, int]:
             return await self.tail_at(view, where, columns=columns, last=last)
@@ -343,14 +342,14 @@ class TableReads:
     async def tail_at(
         self, view: View, where: str | None, *, columns: Sequence[str], last: int
     ) -> tuple[pa.Table, int]:
-        """As `tail`, with what the journal held at that moment."""
+        """As `tail`, with the log's entries of that moment."""
         nothing = await self.nothing_at(view, columns)
         return await merge_on_read.tail_of(self.access, view, where, columns, last, nothing=nothing)
 
     async def take(
         self, row_ids: Sequence[int] | np.ndarray, *, columns: Sequence[str]
     ) -> pa.Table:
-        """The rows with these ids, in their order; those that are gone are left out."""
+        """The rows with these ids, in their order, without deleted ones."""
         nothing = self.nothing(columns)
         if len(row_ids) == 0:
             return nothing
@@ -368,7 +367,7 @@ class TableReads:
         )
 
     async def narrowed(self, where: str) -> Narrowed | None:
-        """The rows that meet a long condition, for all queries of a search; None for a short one."""
+        """The rows of a long condition, for all queries of a search; else None."""
         if not prefilter.is_long(where):
             return None
         found: Narrowed | None = await self.access.look(
@@ -386,10 +385,10 @@ class TableReads:
         columns: Sequence[str],
         narrowed: Narrowed | None = None,
     ) -> pa.Table:
-        """The `limit` rows nearest by cosine, best first, with `_rowid` and `_distance` in [0, 2].
+        """The `limit` nearest rows by cosine, best first, with `_rowid` and `_distance` in [0, 2].
 
-        `narrowed` is what `narrowed` said of the condition. Raises as `Vectors.check` if the table
-        holds vectors of another length or model.
+        `narrowed` is the result of `narrowed` for the condition. Raises as `Vectors.check` if the
+        table has vectors of another length or model.
         """
         nothing = self.nothing(columns, "_distance")
 
@@ -416,7 +415,7 @@ class TableReads:
         columns: Sequence[str],
         narrowed: Narrowed | None = None,
     ) -> pa.Table:
-        """The `limit` rows that match words of `text` best, with `_rowid` and their BM25 `_score`.
+        """The `limit` rows that best match words of `text`, with `_rowid` and BM25 `_score`.
 
         A text without words, such as "" or "?!", matches nothing. `narrowed` as in `nearest`.
         """
@@ -442,7 +441,7 @@ class TableReads:
     async def _taken_aside(
         self, places: SideTable, ids: list[int], columns: Sequence[str]
     ) -> pa.Table:
-        """As `take`, where some rows were found in places that show what nobody may fold."""
+        """As `take`, for rows found in side tables, where a flush is not allowed."""
         known = [id for id in ids if not side_table.FIRST_ID <= id < merge_on_read.FIRST_ID]
         found = [await self.take(known, columns=columns)]
         for handle, some in places.owners([id for id in ids if id not in {*known}]).items():
@@ -458,7 +457,7 @@ class TableReads:
         span: Mapping[str, Any],
         over: Callable[[View], Awaitable[T]],
     ) -> T | pa.Table:
-        """Part of the matching rows: what is `over` the journal, if that holds any."""
+        """A range of the matching rows, with the log merged in if `over` has entries."""
         if (rows := await self.access.over(where, over)) is not None:
             return rows
         nothing = self.nothing(columns)
@@ -477,7 +476,7 @@ class TableReads:
         )
 
     async def nothing_at(self, view: View, columns: Sequence[str]) -> pa.Table:
-        """As `nothing`, with the vectors too, if they are among the columns."""
+        """As `nothing`, with the vectors too, if among the columns."""
         if VECTOR not in columns:
             return self.nothing(columns)
         return self._nothings.beside(await self.access.schema_at(view.moment), columns)

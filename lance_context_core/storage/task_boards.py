@@ -1,4 +1,4 @@
-"""Changes of boards in the journal: what is to be done is looked up and written in one transaction."""
+"""Changes of task boards in the log: lookup and write in one transaction."""
 
 import asyncio
 import json
@@ -23,10 +23,10 @@ from lance_context_core.storage.write_batch import WriteBatch
 T = TypeVar("T")
 
 _ATTEMPTS = 100
-"""Each loss is somebody else's change of the table otherwise than by the index."""
+"""Each loss is caused by another writer's change of the table outside the index."""
 
 _LOOK_SECONDS = 0.005
-"""How often it is looked whether somebody has made the index anew."""
+"""The interval of checks whether another process has rebuilt the index."""
 
 _COLUMNS = [
     KEY,
@@ -46,18 +46,18 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys
 
 
 class Rows(Protocol):
-    """How items are kept, in one scope."""
+    """The encoding of items, in one scope."""
 
     def key(self, namespace: tuple[str, ...], key: str) -> str:
         """The primary key of an item."""
 
     def alike(self, namespace: tuple[str, ...]) -> Alike:
-        """What the rows of a namespace have in common: all but keys, values, times and revisions."""
+        """The shared values of a namespace's rows: all but keys, values, times, revisions."""
 
 
 @dataclass(slots=True)
 class Changing:
-    """One board in a transaction: what there is, and what is written of it."""
+    """One board in a transaction: its current state, and pending writes."""
 
     index: TaskRows
     now: datetime
@@ -67,18 +67,18 @@ class Changing:
     _now: dict[str, KeptItem] = field(default_factory=dict)
 
     def find(self, id: str) -> str | None:
-        """A task, as JSON; None if there is none."""
+        """A task, as JSON; None if it does not exist."""
         if id not in self._before:
             self._before[id] = self.index.task(id)
         kept = self._now.get(id) or self._before[id]
         return None if kept is None else kept.value
 
     def next(self, limit: int) -> list[str]:
-        """The ids of what is to be begun next, in this order; `limit` at most."""
+        """At most `limit` ids of the tasks to start next, in order."""
         return self._note(self.index.next(limit))
 
     def parts(self, id: str) -> list[str]:
-        """The ids of the subtasks of a task, in their order."""
+        """The ids of a task's subtasks, in order."""
         return self._note(self.index.parts(id))
 
     def dependents(self, id: str) -> list[str]:
@@ -86,9 +86,9 @@ class Changing:
         return self._note(self.index.dependents(id))
 
     def put(self, task: Mapping[str, Any], *, needs: bool) -> None:
-        """Have this task in the place of the one with its id; `keep` writes what there is in the end.
+        """Put this task, replacing the one with its id; `keep` writes the final state.
 
-        `needs` says whether it depends on others than before.
+        `needs` says whether its dependencies changed.
         """
         id, text = task["id"], _written(task)
         self.find(id)
@@ -98,36 +98,36 @@ class Changing:
         self.index.put(task, after, is_new=is_new, needs=needs)
 
     def keep(self, namespace: tuple[str, ...], ids: Iterable[str]) -> None:
-        """Keep these tasks, which were put."""
+        """Write these tasks, which were put."""
         for id in ids:
             self._write(namespace, id, self._now[id], is_new=self._before[id] is None)
 
     def put_head(self, namespace: tuple[str, ...], value: Mapping[str, Any]) -> None:
-        """Have this kept of the board itself."""
+        """Write the value of the board itself."""
         before = self.index.head
         after = self._after(before)._replace(value=_written(value))
         self._write(namespace, _HEAD, after, is_new=before is None)
         self.index.put_head(after)
 
     def append(self, namespace: tuple[str, ...], key: str, value: Mapping[str, Any]) -> None:
-        """Keep something of the board under a key that is new."""
+        """Append an item of the board under a new key."""
         kept = self._after(None)._replace(value=_written(value))
         self._write(namespace, key, kept, is_new=True)
 
     def remove(self, namespace: tuple[str, ...], task: Mapping[str, Any]) -> None:
-        """Have a task no more."""
+        """Remove a task."""
         self.new.append(New.removing(self.rows.key(namespace, task["id"])))
         self.index.remove(task["id"], task["depends_on"])
 
     def _note(self, found: Mapping[str, KeptItem]) -> list[str]:
-        """Know these, which were looked up together."""
+        """Remember these, which were looked up together."""
         for id, kept in found.items():
-            # What was put has been looked up before that.
+            # Tasks that were put have been looked up before.
             self._before.setdefault(id, kept)
         return [*found]
 
     def _after(self, before: KeptItem | None) -> KeptItem:
-        """What succeeds that, without its value."""
+        """The item that succeeds that, without its value."""
         if before is None:
             return KeptItem(new_revision(), self.now.isoformat(), "")
         return before._replace(revision=next_revision(before.revision))
@@ -139,7 +139,7 @@ class Changing:
             numbers={"revision": kept.revision},
             times={"created_at": kept.created_at, "updated_at": self.now.isoformat()},
         )
-        # Nobody looks at its row here: others read it out of the journal.
+        # No reader looks at its row here: others read it from the log.
         self.new.append(New(How.APPEND if is_new else How.PUT, row_key, {}, payload))
 
 
@@ -160,17 +160,17 @@ class Changer(Generic[T]):
         board_of: Callable[[Mapping[str, Any]], str | None],
         is_settled: Callable[[list[dict[str, Any]]], bool],
     ) -> T:
-        """Do it.
+        """Run the change.
 
-        Of what the table holds, `which` is looked at: `board_of` tells to which board a row belongs, None for what is
-        neither a task nor the head of a board; `is_settled` whether a board's tasks are what they
-        are to be as the others are. Raises NotKnownError where it is to be done otherwise.
+        It reads the table's rows `which`: `board_of` returns the board of a row, None for rows that
+        are neither a task nor the head of a board; `is_settled` whether the states of a board's
+        tasks agree with each other. Raises NotKnownError if the log cannot do it.
         """
         for _ in range(_ATTEMPTS):
             try:
                 done = await self.table.write(WriteBatch(decide=self._work))
             except BehindError:
-                # Of many who see that, one reads the table, and the others wait for him.
+                # One of the callers that see this reads the table; the others wait for it.
                 turn = WriteBatch(decide=self._turn)
                 is_mine = (await self.table.write(turn)).outcome
                 while is_mine is False:
@@ -183,7 +183,7 @@ class Changer(Generic[T]):
         raise ConflictError(f"{self.table.label} kept being changed by others: try again")
 
     def change_now(self) -> T | WouldBlock:
-        """As `change`, in any thread; WOULD_BLOCK where that takes long, or there is more to do."""
+        """As `change`, in any thread; WOULD_BLOCK if it takes long or needs more work."""
         try:
             done = self.table.write_now(WriteBatch(decide=self._work))
         except BehindError:
@@ -201,7 +201,7 @@ class Changer(Generic[T]):
         return changing.new, outcome
 
     def _turn(self, at: Amending) -> tuple[Sequence[New], bool | None]:
-        """Whether it is on us to make the index anew; None if it shows what the table holds."""
+        """Whether this process should rebuild the index; None if it is current."""
         if at.session.task_rows(at.table, at.token, self.board) is not None:
             return (), None
         return (), at.session.take_turn(at.table, leases.ticks())
@@ -209,15 +209,15 @@ class Changer(Generic[T]):
 
 @dataclass(slots=True)
 class _Board:
-    """All that is kept of a board."""
+    """All stored items of a board."""
 
     head: KeptItem | None = None
     tasks: list[tuple[dict[str, Any], KeptItem]] = field(default_factory=list)
     is_settled: bool = True
 
     def put_into(self, rows: TaskRows | None) -> None:
-        """Have it in the rows of its tasks, which are there and empty."""
-        assert rows is not None  # They were begun anew in this transaction.
+        """Insert it into the index of its tasks, which exists and is empty."""
+        assert rows is not None  # created again in this transaction
         if self.head is not None:
             rows.put_head(self.head, is_settled=self.is_settled)
         for task, kept in self.tasks:
@@ -225,7 +225,7 @@ class _Board:
 
 
 class BehindError(Exception):
-    """The index does not show what the table holds."""
+    """The index does not match the table."""
 
 
 async def _renew(
@@ -234,7 +234,7 @@ async def _renew(
     board_of: Callable[[Mapping[str, Any]], str | None],
     is_settled: Callable[[list[dict[str, Any]]], bool],
 ) -> None:
-    """Make the index anew of what the table holds."""
+    """Rebuild the index from the table."""
     before = await table.access.view()
     rows = (await table.select(which, columns=_COLUMNS)).to_pylist()
     boards: dict[str, _Board] = {}

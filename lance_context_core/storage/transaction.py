@@ -1,4 +1,4 @@
-"""Writes to several tables that become one entry of the log: collected, and written together, or not."""
+"""Transactions over several tables: collected writes become one entry of the log, or none."""
 
 import asyncio
 import time
@@ -30,35 +30,35 @@ Decide = Callable[[View], Sequence[New] | None]
 _AGAIN = "nothing was written. Run the block of the transaction again"
 
 _block: ContextVar["WriteTransaction | None"] = ContextVar("_block", default=None)
-"""The transaction in whose block this is, or that of the task that began this one."""
+"""The transaction whose block this task, or its parent, runs in."""
 
 
 @frozen
 class _Write:
-    """One write of a call, which is done again on top of what is there in the end."""
+    """One write of a call, which runs again on the latest state at commit."""
 
     run: Callable[[], Awaitable[Any]]
     told: Callable[[Any], object]
-    """What of its outcome the caller was told."""
+    """The part of its result that the caller received."""
     outcome: object
 
 
 @frozen
 class _Change:
-    """One change that is decided on inside the log's transaction."""
+    """A change that is decided in the log's transaction."""
 
     part: Part
     decide: Callable[[Amending], tuple[Sequence[New], Any]]
     outcome: str
-    """What the caller sees of it."""
+    """The result as the caller sees it."""
     entries: Sequence[Entry]
 
 
 class WriteTransaction:
-    """Several writes, all or nothing; what is read through its tables shows them before they are written."""
+    """Several writes, all or nothing; reads through its tables show them before the commit."""
 
     def __init__(self, place: object, policy: JournalPolicy) -> None:
-        """Nothing is written yet; the log of the store there takes as much at once as `policy` folds."""
+        """Starts empty; accepts as much at once as a flush under `policy` brings."""
         self.place = place
         self.policy = replace(policy, batch_rows=policy.rows, batch_bytes=policy.bytes)
         self._task: asyncio.Task[Any] | None = None
@@ -69,7 +69,7 @@ class WriteTransaction:
         self._writes: list[_Write] = []
         self._decisions: list[tuple[TableLog, Decide]] = []
         self._keeping: set[Part] = set()
-        """The tables in which the states of rows are kept that are changed or removed."""
+        """The tables that keep the states of changed or removed rows."""
         self._pending: list[tuple[Part, Entry]] = []
         self._changes: list[_Change] = []
         self._fences: list[fencing.Fence] = []
@@ -79,7 +79,7 @@ class WriteTransaction:
     # Its block
 
     def enter(self, task: asyncio.Task[Any] | None) -> None:
-        """Begin the block, in a task, or else where the caller's context is. Raises if it is in another's."""
+        """Begin the block, in a task or the caller's context. Raises if nested."""
         others = [*_around()]
         if any(one.place == self.place and one.is_here(task) for one in others):
             raise InvalidRequestError(
@@ -91,7 +91,7 @@ class WriteTransaction:
         _block.set(self)
 
     def leave(self) -> None:
-        """End the block: nothing can be written through it any more."""
+        """End the block, and with it all writes through it."""
         self._is_open = False
         _block.set(self._before)
 
@@ -103,7 +103,7 @@ class WriteTransaction:
 
     @property
     def before(self) -> "WriteTransaction | None":
-        """That of another store in whose block this one began."""
+        """The transaction of another store in whose block this one began."""
         return self._before
 
     def require_open(self) -> None:
@@ -115,7 +115,7 @@ class WriteTransaction:
             )
 
     def require_here(self) -> None:
-        """Raise InvalidRequestError unless the caller is in the block, in the task that began it."""
+        """Raise InvalidRequestError unless the caller is in the block and in its task."""
         self.require_open()
         if not self.is_here(_current_task()):
             raise InvalidRequestError(
@@ -126,11 +126,11 @@ class WriteTransaction:
     # Its tables
 
     def join(self, name: str, table: "Member") -> None:
-        """Have a table take part."""
+        """Add a table."""
         self._tables[name] = table
 
     def over(self, part: Part, view: View) -> View:
-        """What the log holds of a table, with what is to be written laid over it."""
+        """The log's view of a table, with the pending writes merged in."""
         mine = [entry for where, entry in self._pending if where == part]
         mine += [entry for one in self._changes if one.part == part for entry in one.entries]
         return _laid(view, mine)
@@ -144,9 +144,10 @@ class WriteTransaction:
         *,
         n_rows: int = 0,
     ) -> T | None:
-        """Do a write, of which nothing is written before `commit`; None if the log does not take it.
+        """Collect a write for `commit`; returns None if the log does not accept it.
 
-        `told` says what of its outcome the caller is told: it is to be the same in the end.
+        `told` returns the part of its result that the caller received: it must be the same at
+        commit.
         """
         self.require_here()
         with self._whole():
@@ -160,9 +161,9 @@ class WriteTransaction:
     async def change(
         self, log: TableLog, decide: Callable[[Amending], tuple[Sequence[New], T]]
     ) -> tuple[bool, T]:
-        """Try a change that is decided on inside the log's transaction; whether it is part of this one.
+        """Try a change that is decided in the log's transaction; returns whether it joins.
 
-        It is not if it writes nothing.
+        It does not if it writes nothing.
         """
         self.require_here()
         with self._whole():
@@ -196,7 +197,7 @@ class WriteTransaction:
     def collect(
         self, log: TableLog, decide: Decide, view: View, new: Sequence[New], *, keeps_states: bool
     ) -> None:
-        """Have these entries of a table written, which `decide` made of that view, and will again.
+        """Collect entries that `decide` made of that view, and makes again at commit.
 
         `keeps_states` as in `TableLog.write`.
         """
@@ -216,9 +217,9 @@ class WriteTransaction:
         raise error
 
     async def commit(self) -> None:
-        """Write everything in one transaction of the log. Raises ConflictError if others prevent it.
+        """Write everything in one log transaction. Raises ConflictError if others prevent it.
 
-        That is so where what a call of the block has returned, or expected, is not so any more.
+        That is if a result or an expectation of a call in the block no longer holds.
         """
         if isinstance(self._refusal, put_if.Taken | put_if.Unexpected):
             raise ConflictError(
@@ -245,7 +246,7 @@ class WriteTransaction:
     # Helpers
 
     async def _prepare(self) -> None:
-        """Do the writes again, on top of what is there now."""
+        """Run the writes again, on the current state."""
         self._decisions, self._pending = [], []
         self._n_rows = self._n_bytes = 0
         for write in self._writes:
@@ -257,7 +258,7 @@ class WriteTransaction:
                 raise _overtaken()
 
     async def _written(self) -> bool:
-        """Write what is prepared, unless others changed anything that it depends on since."""
+        """Write the prepared entries, unless others changed their preconditions since."""
         logs = {log.part: log for log, _ in self._decisions}
         parts = [*logs]
 
@@ -292,12 +293,12 @@ class WriteTransaction:
 
     @contextmanager
     def _whole(self) -> Iterator[None]:
-        """Write in here: one that fails fails the transaction, also if its caller goes on."""
+        """Run a write: its failure fails the transaction, even if its caller continues."""
         n_pending, n_decisions = len(self._pending), len(self._decisions)
         try:
             yield
         except (NotKnownError, BehindError):
-            # Something is to be prepared, and the call begins anew.
+            # It needs preparation, and the call starts again.
             del self._pending[n_pending:], self._decisions[n_decisions:]
             raise
         except BaseException as error:
@@ -305,7 +306,7 @@ class WriteTransaction:
             raise
 
     def _note(self, view: View, new: Sequence[New], *, first: int) -> list[Entry]:
-        """The entries of rows that are to be written. Raises InvalidRequestError if they cannot be."""
+        """The entries of rows to write. Raises InvalidRequestError if they cannot be written."""
         entries = _pending(view, new, first=first)
         self._n_rows += len(new)
         self._n_bytes += sum(entry.size for entry in entries)
@@ -338,7 +339,7 @@ class WriteTransaction:
 
 
 def _around() -> Iterator[WriteTransaction]:
-    """The transactions in whose blocks the caller is, the innermost first."""
+    """The transactions in whose blocks the caller is, innermost first."""
     one = _block.get()
     while one is not None:
         yield one
@@ -346,21 +347,21 @@ def _around() -> Iterator[WriteTransaction]:
 
 
 class Member(Protocol):
-    """A table that takes part."""
+    """A table in the transaction."""
 
     @property
     def log(self) -> TableLog:
-        """The log's part about it."""
+        """The log's part for it."""
 
     async def make_room(self) -> None:
-        """Fold what the log holds of the table, if that is too much."""
+        """Flush the table if the log holds too much of it."""
 
     def relieve(self, view: View, policy: JournalPolicy) -> None:
         """As `Table.relieve`."""
 
 
 class _Tried(Exception):  # noqa: N818 - no error: the end of an attempt, which is taken back
-    """What a change would write, and return."""
+    """The entries and the result of a tried change."""
 
     def __init__(self, new: Sequence[New], outcome: object) -> None:
         super().__init__()
@@ -379,7 +380,7 @@ def _nothing(_: Sequence[View]) -> Sequence[Sequence[New]]:
 
 
 def _as_told(change: _Change) -> Callable[[Amending], tuple[Sequence[New], object]]:
-    """The same change. Raises ConflictError if its outcome is another than its caller was told."""
+    """The same change. Raises ConflictError if its result differs from the caller's."""
 
     def work(at: Amending) -> tuple[Sequence[New], object]:
         try:
@@ -407,7 +408,7 @@ def _laid(view: View, mine: Sequence[Entry]) -> View:
 
 
 def _pending(view: View, new: Sequence[New], *, first: int) -> list[Entry]:
-    """The entries as they would be, behind those of others and `first` of the same transaction."""
+    """The pending entries, after those of others and `first` of the same transaction."""
     at = time.time_ns() // 1000
     return [
         Entry(

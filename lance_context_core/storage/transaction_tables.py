@@ -1,4 +1,4 @@
-"""The tables of a store as a transaction sees them."""
+"""The tables of a store inside a transaction."""
 
 from collections.abc import AsyncIterable, Callable, Sequence
 from copy import copy
@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 class TransactionLog(TableLog):
-    """The log's part about a table, as a transaction sees it: what it writes is collected."""
+    """The log's part for a table inside a transaction: collects its writes."""
 
     def __init__(self, journal: Journal, table: Table, transaction: WriteTransaction) -> None:
         super().__init__(journal, table.name, table.ref)
@@ -60,7 +60,7 @@ class TransactionLog(TableLog):
         return None
 
     def on_break(self, forget: Callable[[], None]) -> None:
-        """Nothing is remembered here."""
+        """Does nothing: this caches nothing."""
 
     async def write(
         self,
@@ -83,12 +83,12 @@ class TransactionLog(TableLog):
     async def amend(self, decide: Callable[[Amending], tuple[Sequence[New], T]]) -> T:
         """As `TableLog.amend`."""
         is_part, outcome = await self._transaction.change(self, decide)
-        # What writes no row is upkeep of what is kept beside them.
+        # A call that writes no row is upkeep of the data stored with the entries.
         return outcome if is_part else await super().amend(decide)
 
 
 class _Collecting(Flushing):
-    """Nothing is to be folded before the transaction is written."""
+    """Flushes nothing before the transaction is written."""
 
     def watch(self, policy: JournalPolicy) -> None:
         """As `Flushing.watch`."""
@@ -104,7 +104,7 @@ class TransactionTable(Table):
     """A table whose writes are part of a transaction, and whose reads show them."""
 
     def __init__(self, table: Table, transaction: WriteTransaction) -> None:
-        """The same as `table`, whose handles, caches and settings it shares."""
+        """As `table`, whose handles, caches and settings it shares."""
         self.__dict__.update(vars(table))
         self._table = table
         self._transaction = transaction
@@ -130,10 +130,10 @@ class TransactionTable(Table):
         )
         self._journaled = self._writer
 
-    # After it is written
+    # After the commit
 
     async def make_room(self) -> None:
-        """Fold what the log holds of the table, if that is too much."""
+        """Flush the table if the log holds too much of it."""
         view = await self._table.access.view()
         if view is not None and is_overfull(view, self._transaction.policy):
             await self._table.access.settle()
@@ -145,7 +145,7 @@ class TransactionTable(Table):
     # Writing
 
     async def write(self, batch: WriteBatch) -> BatchResult:
-        """As `Table.write`; what was observed is read again, at each try to write the whole."""
+        """As `Table.write`; observed rows are read again at each try of the commit."""
         if not self.spec.is_journaled:
             if batch.where is not None and not await self.count(batch.where):
                 return BatchResult()
@@ -162,7 +162,7 @@ class TransactionTable(Table):
         if done is None:
             await self._refuse_large(batch)
             return BatchResult()
-        # Nobody can go on from what is not written yet.
+        # No caller can continue from rows that are not written yet.
         return done._replace(grows_since=done.token)
 
     def write_now(self, _batch: WriteBatch) -> None:
@@ -182,7 +182,7 @@ class TransactionTable(Table):
         self._transaction.refuse(f"this kind of change of {self.label}")
 
     async def _refuse_large(self, batch: WriteBatch) -> None:
-        """Refuse what the log does not take; but not a change of rows of which there are none."""
+        """Refuse a batch that the log does not accept, unless it changes no rows."""
         if batch.where is None or batch.expect is not None:
             what = "items" if batch.mode is Mode.ITEM else "rows"
             self._transaction.refuse(
@@ -195,20 +195,20 @@ class TransactionTable(Table):
 
 
 def _told(batch: WriteBatch, done: BatchResult) -> object:
-    """What of an answer a caller may go on from."""
+    """The part of a result that a caller may depend on."""
     if batch.where is not None and batch.expect is None:
         return done.n_replaced, done.n_removed
-    # A put answers nothing about what was there.
+    # A put returns nothing about existing rows.
     pairs = zip(batch.rows, done.existed, strict=False)
     existed = [one for row, one in pairs if row[put_if.HOW] in (put_if.ADD, put_if.REMOVE)]
     return done.is_done, done.lost, existed
 
 
 class TransactionDatabase(BranchDatabase):
-    """A database on its branch, whose tables are those of a transaction."""
+    """A database on its branch, with the tables of a transaction."""
 
     def __init__(self, database: Database | BranchDatabase, transaction: WriteTransaction) -> None:
-        """The tables of `database`, as `transaction` sees them."""
+        """The tables of `database`, inside `transaction`."""
         self.uri, self.branch = database.uri, database.branch
         self._database = database.root
         self._beneath = database
@@ -226,12 +226,12 @@ class TransactionDatabase(BranchDatabase):
         return self._tables[name]
 
     async def table_names(self) -> list[str]:
-        """The names of the tables that exist."""
+        """The names of the existing tables."""
         return await self._beneath.table_names()
 
     @property
     def connection(self) -> Connection:
-        """That of the database. Raises InvalidRequestError outside of the block."""
+        """The database's connection. Raises InvalidRequestError outside of the block."""
         self._transaction.require_here()
         return self._beneath.connection
 
@@ -248,7 +248,7 @@ class TransactionDatabase(BranchDatabase):
         self._transaction.refuse(f"a look at {pin!r}")
 
     async def finish(self) -> None:
-        """Nothing is begun beside the callers."""
+        """Does nothing: no background work exists."""
 
     def close_tables(self) -> None:
-        """Nothing to let go of."""
+        """Does nothing: it owns no handles."""

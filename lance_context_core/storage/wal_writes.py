@@ -1,4 +1,4 @@
-"""Small writes of a table by way of the journal: acknowledged there, and folded with many others."""
+"""Small writes of a table through the log: acknowledged there, and flushed with many others."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -34,15 +34,15 @@ from lance_context_core.storage.wal.transactions import NotKnownError
 from lance_context_core.storage.write_batch import BatchResult, Decide, Mode, WriteBatch
 
 _LOOK_HOW_FULL_EVERY = 64
-"""Of how many writes that do not look at the entries one asks how many there are."""
+"""One of this many writes that read no entries checks how many there are."""
 
 _DECIDED_FOLDS = 4
-"""How many times as much is folded at once of a table whose writers do not look at its entries: a fold
-costs by the commit, and what waits costs no read."""
+"""The factor by which a flush is larger for a table whose writers read no entries: a flush costs
+per commit, and waiting entries cost no read."""
 
 
 class WalWrites:
-    """The small writes of one table; None is the answer for those that are not small."""
+    """The small writes of one table; returns None for other writes."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class WalWrites:
         folding: Flushing,
         remembered: RowCache,
     ) -> None:
-        """Write into `ledger` what the table of `access` takes."""
+        """Writes to `ledger` for the table of `access`."""
         self._sighted = Sighted(access, ledger, folding, remembered)
         self._access = access
         self._ledger = ledger
@@ -65,12 +65,12 @@ class WalWrites:
         self._known: Known | None = None
         self._looks = SharedCall[Known]()
         self._overtaken = FairLock()
-        """Those who were overtaken by others, one after the other."""
+        """The writers that lost a race, one at a time."""
         self._policy: JournalPolicy | None = None
-        """What the journal takes; None if it was not asked for yet, or it takes nothing."""
+        """The log's policy; None if not read yet, or if the log accepts nothing."""
 
     async def write(self, batch: WriteBatch) -> BatchResult | None:
-        """As `Table.write`; None if it is to be a commit of its own."""
+        """As `Table.write`; None if it should be a commit of its own."""
         if batch.bulk is not None:
             return None
         rows = batch.rows
@@ -109,9 +109,9 @@ class WalWrites:
         )
 
     def write_now(self, batch: WriteBatch) -> BatchResult | None:
-        """As `write`, in any thread and without a wait; None, too, where one would have to wait.
+        """As `write`, in any thread, without a wait; also None instead of waiting.
 
-        Only of what can do without a look at the table: items, and what is decided in the transaction.
+        Only for writes that need not read the table: items, and decisions in the transaction.
         """
         if batch.decide is not None:
             return self._decided_now(batch.decide)
@@ -122,7 +122,7 @@ class WalWrites:
     async def take(
         self, row_ids: Sequence[int] | np.ndarray, *, columns: Sequence[str], nothing: pa.Table
     ) -> pa.Table:
-        """The rows with these ids, some of which may be the journal's, in their order."""
+        """The rows with these ids, some of them the log's, in their order."""
         ids = [int(row_id) for row_id in row_ids]
         below = [row_id for row_id in ids if row_id < merge_on_read.FIRST_ID]
         above = [
@@ -138,13 +138,13 @@ class WalWrites:
         return merge_on_read.in_order(rows, ids)
 
     def relieve(self, view: View, policy: JournalPolicy) -> None:
-        """Have the log flushed if it is full, or once no write comes; waits for nothing."""
+        """Schedule a flush if the log is full, or once writes stop; waits for nothing."""
         self._folding.relieve_later(view, policy)
 
     # Helpers
 
     async def _write(self, batch: WriteBatch) -> BatchResult | None:
-        """As `write`, of what is more than rows that are appended."""
+        """As `write`, for all but plain appends."""
         if batch.decide is not None:
             return await self._decided(batch.decide)
         if batch.mode is Mode.ITEM:
@@ -165,7 +165,7 @@ class WalWrites:
         return await self._written(batch, put)
 
     async def _decided(self, decide: Decide) -> BatchResult:
-        """As `TableLog.amend`; raises NotKnownError, too, where the journal takes nothing."""
+        """As `TableLog.amend`; also raises NotKnownError if the log accepts nothing."""
         self._access.require_writable()
         if (policy := await self._policy_for(0)) is None:
             raise NotKnownError
@@ -177,7 +177,7 @@ class WalWrites:
                 policy, rows=policy.rows * _DECIDED_FOLDS, bytes=policy.bytes * _DECIDED_FOLDS
             )
             await self._folding.relieve_counted(*await self._ledger.fullness(), many)
-        # Nothing is waited for from the commit on: who is cancelled has written nothing.
+        # No await follows the commit: a cancelled caller has written nothing.
         try:
             return BatchResult(outcome=await self._ledger.amend(decide))
         except NotKnownError:
@@ -200,7 +200,7 @@ class WalWrites:
         return BatchResult(outcome=outcome)
 
     async def _folded(self, places: Mapping[str, int], schema: pa.Schema) -> pa.Table:
-        """The rows of these keys, which the table has by now, with the ids that they had before."""
+        """The rows of these keys, flushed by now, with their ids from before the flush."""
         where = in_list(KEY, places)
         asked = [*(name for name in schema.names if name not in (KEY, "_rowid")), KEY]
         rows = await self._access.look(
@@ -216,7 +216,7 @@ class WalWrites:
     async def _take(
         self, ids: Sequence[int], columns: Sequence[str], nothing: pa.Table
     ) -> pa.Table:
-        """The rows of the table with these ids; what the journal holds is not folded for it."""
+        """The rows of the table with these ids, without a flush."""
 
         async def read(handle: Any) -> pa.Table:
             return await reads.take(handle, ids, columns)
@@ -229,9 +229,9 @@ class WalWrites:
         return await self._access.look("read {}", read, nothing) if found is None else found
 
     async def _change(self, batch: WriteBatch, where: Clause) -> BatchResult | None:
-        """Remove the matching rows, or set columns of them.
+        """Delete the matching rows, or set columns of them.
 
-        None if there are none, too: another program may have written some into the table itself.
+        Also None if no row matches: another program may have written some to the table itself.
         """
         self._access.require_writable()
         if (seen := batch.observed) is not None and seen.view is not None and not seen.rows:
@@ -282,7 +282,7 @@ class WalWrites:
     async def _are_all(
         self, write: OptimisticTransaction, keys: Collection[str], n_rows: int
     ) -> bool:
-        """Whether so many rows are all that have these keys, by which they are written."""
+        """Whether that many rows are all rows of these keys, by which they are written."""
         if not self._access.spec.repeats_keys or not keys:
             return len(keys) == n_rows
         return n_rows == len(keys) == await write.count(in_list(KEY, keys))
@@ -292,9 +292,9 @@ class WalWrites:
         batch: WriteBatch,
         do: Callable[[OptimisticTransaction], Awaitable[BatchResult]],
     ) -> BatchResult | None:
-        """What `do` answers that writes the batch; None if it is to be a commit of its own.
+        """The result of `do`, which writes the batch; None if it needs a direct commit.
 
-        It may raise UnfitError to say so.
+        `do` may raise UnfitError to say so.
         """
         if (policy := await self._policy_for(batch.n_rows)) is None:
             return None
@@ -311,9 +311,9 @@ class WalWrites:
     def _transaction(
         self, batch: WriteBatch, policy: JournalPolicy, turn: AsyncExitStack
     ) -> OptimisticTransaction:
-        """One that was overtaken goes on behind those who were before it, until the end of `turn`.
+        """A transaction that queues after a lost race, until the end of `turn`.
 
-        Of many who change the same rows at the same moment one gets through at a time.
+        If many change the same rows concurrently, they succeed one at a time.
         """
 
         async def take_turn() -> None:
@@ -335,7 +335,7 @@ class WalWrites:
         )
 
     async def _policy_for(self, n_rows: int) -> JournalPolicy | None:
-        """What the journal takes; None if it does not take so many rows."""
+        """The log's policy; None if it does not accept that many rows."""
         if self._policy is None:
             await self._access.connection.mend(self._access.name, self._access.ref)
             self._policy = await self._ledger.policy()
@@ -345,9 +345,9 @@ class WalWrites:
     def _if_known(
         self, known: Known | None, rows: Sequence[Row], new: Sequence[New]
     ) -> Callable[[View], Sequence[New] | None]:
-        """Write these, of the rows, if the table is as `known`, for which they were checked.
+        """Write `new` if the table is as `known`, against which the rows were checked.
 
-        What has no vectors fits each version of the table: to fold some is no reason to look anew.
+        Rows without vectors fit each version of the table: a flush requires no new check.
         """
         is_plain = not vectors_of(rows)
 
@@ -360,9 +360,9 @@ class WalWrites:
         return decide
 
     async def _fit(self, rows: Sequence[Row], *, at: Moment | None = None) -> bool:
-        """Whether the table takes the rows as it is; it is made, and known to the journal, before.
+        """Whether the rows fit the table, which is created and noted in the log first.
 
-        As it is `at` that version, by default at the one that was seen last.
+        `at` is the version to check, by default the last one seen.
         """
         wanted = self._vectors.column
         known = self._known
@@ -381,9 +381,9 @@ class WalWrites:
         return True
 
     async def _look(self) -> Known:
-        """What there is to know of the table, which the journal knows afterwards.
+        """The properties of the table, which the log notes if necessary.
 
-        A hundred who write first at the same moment look once.
+        A hundred concurrent first writers share one read.
         """
         return await self._looks.of(lambda: self._access.follow(self._look_once))
 
@@ -396,7 +396,7 @@ class WalWrites:
 
 
 class _Grown(NamedTuple):
-    """Since which token nothing but appended rows came about, and when that was seen."""
+    """The token since which only appends happened, and the moment of the last check."""
 
     since: int
     token: int
@@ -405,7 +405,7 @@ class _Grown(NamedTuple):
     """The last entry."""
 
     def has_only_grown(self, view: View) -> bool:
-        """Whether that is so until a later view too, which is the one behind a write of this process.
+        """Whether that holds until a later view, which follows a write of this process.
 
         Others may have appended: a table of the same version has changed by its entries alone.
         """

@@ -1,6 +1,7 @@
-"""What one call writes into a table, and what came of it.
+"""The rows of one write to a table, and its result.
 
-A batch is one commit, or one transaction of the log. Which of both it is, the table decides: it is the same batch.
+A batch is one commit, or one transaction of the log. The table decides which; the batch is the same
+for both.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -19,7 +20,7 @@ from lance_context_core.storage.wal.entries import New, View
 from lance_context_core.storage.wal.transactions import Amending
 
 Seen = Mapping[str, int | None]
-"""Revisions by key; None of what is absent."""
+"""Revisions by key; None for a missing row."""
 
 
 class Tail(NamedTuple):
@@ -27,84 +28,87 @@ class Tail(NamedTuple):
 
     where: Clause
     keys: Sequence[str]
-    """Theirs, in order."""
+    """Their keys and revisions, in order."""
     is_all: bool = False
-    """Whether there are no others that match."""
+    """Whether no other rows match."""
 
     @property
     def n_looked_at(self) -> int:
-        """How many of the last rows tell whether it is so."""
+        """The number of last rows that decide this."""
         return len(self.keys) + self.is_all
 
 
 class Observed(NamedTuple):
-    """The rows that met a condition, or the last of these, at one moment."""
+    """The rows that matched a condition, or the last of these, at one moment."""
 
     rows: Sequence[Row]
     """With their keys and revisions."""
     view: View | None
-    """What the log held then; None where it cannot tell what came about since."""
+    """The log's view then; None if it cannot return the changes since."""
 
 
 class Mode(Enum):
-    """When a row is written, by what the table holds under its key."""
+    """The condition of writing a row, on the table's row of its key."""
 
     APPEND = "append"
-    """Always, behind all others, without a look: its key is new, or that of a row that the batch deletes."""
+    """Always, appended without a check: its key is new, or that of a row that the batch deletes."""
     INSERT = "insert"
-    """Where there is none. An expired one makes way."""
+    """If no row exists. An expired one is replaced."""
     UPSERT = "upsert"
-    """Where there is none, or the one that it succeeds: it has the next revision after that one's."""
+    """If no row exists, or the row that it succeeds, by its revision."""
     REPLACE = "replace"
-    """Where there is the one that it succeeds: what is gone stays gone."""
+    """If the row that it succeeds exists: deleted rows stay deleted."""
     ITEM = "item"
-    """As the row itself says, which gets its revision from the table: see `put_if.HOW`."""
+    """As the row itself specifies; the table assigns its revision: see `put_if.HOW`."""
 
 
 Decide = Callable[[Amending], tuple[Sequence[New], Any]]
-"""What is written, and answered, by what the log holds in its transaction."""
+"""Decides the rows and the answer by the log's content in its transaction."""
 
 
 @frozen
 class WriteBatch:
-    """Rows to put, keys to delete, and what is expected of what is there: one commit.
+    """Rows to put, keys to delete, and preconditions: one commit.
 
-    What is `expect`ed holds for the whole: else nothing is written. Without it, each row counts for itself:
-    what others have changed since it was read is passed by, and named.
+    `expect` holds for the whole batch: if it fails, nothing is written. Without it, each row counts
+    for itself: rows that others changed since they were read are skipped, and named in the result.
     """
 
     rows: Sequence[Row] = ()
     """Their keys differ."""
     mode: Mode = Mode.APPEND
     deletes: Collection[str] = ()
-    """The keys of rows that are removed."""
+    """The keys of the rows to delete."""
     where: Clause | None = None
-    """All rows that match are removed, too, or get the `values`."""
+    """All matching rows are deleted, too, or get the `values`."""
     values: Mapping[str, Value | None] | None = None
-    """Columns of the rows `where` it holds; their revisions stay what they are."""
+    """New column values for the rows that match `where`; their revisions stay the same."""
     expect: Seen | None = None
-    """What these keys have to have; each key of `rows` is among them, or none but those to be claimed."""
+    """The expected revisions of these keys; includes each key of `rows`, or none but those to be
+    claimed."""
     is_whole: bool = True
-    """Whether nothing is written where anything is not as expected; else that row alone is passed by."""
+    """Whether a failed expectation cancels the whole batch; else it skips that row alone."""
     tail: Tail | None = None
-    """What has to be the end of the rows that match its condition."""
+    """The expected last rows of its condition."""
     observed: Observed | None = None
-    """What was read of the rows that the batch is about. It is not read again, unless others are faster."""
+    """The batch's rows as read before. They are read again only if others wrote meanwhile."""
     bulk: SpooledBatch | pa.Table | None = None
-    """Rows that are laid aside on disk, or come from another table, instead of `rows`: a commit of its own."""
+    """Rows that are spooled on disk, or come from another table, instead of `rows`: a commit of its
+    own."""
     keeps_states: bool = True
-    """Whether some caller knows a version that shows what is replaced here, so that it has to be kept."""
+    """Whether a caller knows a version that shows the replaced rows, so that it has to stay."""
     decide: Decide | None = None
-    """What is written is decided in the log's transaction, of what is kept beside its entries."""
+    """Decides the writes in the log's transaction, by the locks and tasks stored with its
+    entries."""
 
     @property
     def n_rows(self) -> int:
-        """How many rows are named that are written or removed."""
+        """The number of rows that are written or deleted by name."""
         return len(self.rows if self.bulk is None else self.bulk) + len(self.deletes)
 
     @property
     def keys(self) -> Sequence[str]:
-        """Those of the rows."""
+        """The keys of the rows."""
         if self.bulk is None:
             return [row[KEY] for row in self.rows]
         if isinstance(self.bulk, SpooledBatch):
@@ -114,28 +118,28 @@ class WriteBatch:
 
 
 class BatchResult(NamedTuple):
-    """What became of a batch."""
+    """The result of a batch."""
 
     is_done: bool = True
-    """Whether all of it was done; nothing was, where it was to be whole."""
+    """Whether all of it was done; if it had to be whole, else nothing was."""
     lost: AbstractSet[str] = frozenset()
-    """The keys of the rows that were not written, as others were faster."""
+    """The keys of the rows that were skipped, because others wrote first."""
     n_replaced: int = 0
-    """How many rows were there, and have others in their place, or the values."""
+    """The number of existing rows that were replaced, or got the values."""
     n_removed: int = 0
     version: int = 0
     """A version of the table that shows the rows: the one it made or will make, or a later one."""
     token: int = 0
-    """As `Table.token`, once rows are there that were appended, or items: that of this write, or a later one."""
+    """As `Table.token`, for appended rows and items: that of this write, or a later one."""
     n_rows: int | None = None
-    """How many rows came with that token; None if others made it or the one before."""
+    """The number of rows with that token; None if others made it or the previous one."""
     grows_since: int = 0
-    """Since which token nothing but rows appended through this table came about, until that one."""
+    """The token since which only appends through this table happened, until that one."""
     existed: Sequence[bool] = ()
-    """For each item whether there was one of its key, which had not expired."""
+    """For each item, whether one of its key existed that had not expired."""
     outcome: Any = None
-    """What was decided in the log's transaction answers."""
+    """The answer that was decided in the log's transaction."""
 
 
 NOT_AS_EXPECTED = BatchResult(is_done=False)
-"""Something of it was not as expected: nothing was written."""
+"""The result if an expectation failed: nothing was written."""

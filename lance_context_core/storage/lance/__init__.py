@@ -1,1 +1,1 @@
-"""The files of a table: merged, synced, and rid of what was erased."""
+"""The LanceDB layer: tables, versions, branches, indexes, compaction and erasure."""

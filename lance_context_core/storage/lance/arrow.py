@@ -1,4 +1,4 @@
-"""Rows as Python values to Arrow, column by column."""
+"""Converts rows of Python values to Arrow, column by column."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,13 +9,13 @@ import pyarrow as pa
 from lance_context_core.storage.lance.schema import VECTOR
 
 Row = Mapping[str, Any]
-"""Values by column name; a column that is missing is null. JSON columns hold their text."""
+"""Values by column name; a missing column is null. JSON columns have their text."""
 
 
 def written_as(schema: pa.Schema, vector: pa.Field | None = None) -> list[pa.Field]:
-    """The columns as the engine takes them, and the `vector` column of a table that has one.
+    """The columns in the engine's format, and the `vector` column, if one exists.
 
-    It takes JSON as text and stores it in its own binary form.
+    The engine accepts JSON as text and stores it in its own binary form.
     """
     fields = [pa.field(one.name, pa.string()) if _is_json(one) else one for one in schema]
     return fields if vector is None else [*fields, vector]
@@ -24,9 +24,9 @@ def written_as(schema: pa.Schema, vector: pa.Field | None = None) -> list[pa.Fie
 def to_table(
     rows: Sequence[Row], fields: Sequence[pa.Field], *, is_sparse: bool = False
 ) -> pa.Table:
-    """`rows` as Arrow, with these columns, which are as the engine takes them.
+    """`rows` as Arrow, with these columns in the engine's format.
 
-    With `is_sparse` the columns are left out in which no row has a value.
+    With `is_sparse`, leaves out the columns in which no row has a value.
     """
     taken, columns = [], []
     for field in fields:
@@ -45,7 +45,7 @@ def rows_of(found: "pa.Table | list[Row]") -> list[Row]:
 
 
 def column_of(rows: Sequence[Row], field: pa.Field) -> pa.Array:
-    """One column of `rows`, as the engine gives it back."""
+    """One column of `rows`, as the engine returns it."""
     values = [row.get(field.name) for row in rows]
     if isinstance(field.type, pa.JsonType):
         return pa.ExtensionArray.from_storage(field.type, pa.array(values, field.type.storage_type))
@@ -53,13 +53,13 @@ def column_of(rows: Sequence[Row], field: pa.Field) -> pa.Array:
 
 
 def _is_json(field: pa.Field) -> bool:
-    # The engine names the columns of a table by its own extension, which Arrow takes for bytes.
+    # The engine names a table's columns by its own extension, which Arrow takes for bytes.
     name = (field.metadata or {}).get(b"ARROW:extension:name")
     return isinstance(field.type, pa.JsonType) or name == b"lance.json"
 
 
 def _vectors(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
-    """A fixed-size list array, or one of lists of them, without a Python object per number."""
+    """A fixed-size list array, or one of lists of them, without Python floats."""
     if pa.types.is_list(type_):
         ends = np.cumsum([0, *(len(value or ()) for value in values)])
         missing = np.array([value is None for value in values], dtype=bool)

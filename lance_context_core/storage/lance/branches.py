@@ -1,9 +1,9 @@
-"""A table's refs: the engine's branches that hold the store's branches and tags, and what they need.
+"""A table's refs: engine branches that hold the store's branches, tags and versions.
 
-A ref is here the full name of an engine's branch, which tells its use, as `heads/draft` or
-`tags/v1`; None is main. (A caller's `Ref` names a version.) What is called `forks` maps each ref to
-where it was forked. The engine's own tags are not used: it removes no version older than the oldest
-of them. A branch holds exactly what it shows, and what it shows can be erased.
+A ref is here the full name of an engine branch, whose prefix is its use, as `heads/draft` or
+`tags/v1`; None is main. (A caller's `Ref` names a version.) `forks` maps each ref to its fork
+point. The engine's own tags are not used: it removes no version older than the oldest of them. A
+branch holds exactly what it shows, and what it shows can be erased.
 """
 
 import re
@@ -27,13 +27,13 @@ from lance_context_core.storage.lance.errors import (
 from lance_context_core.storage.names import shown_name
 
 MAIN = "main"
-"""The branch that every store begins with, and that cannot be deleted."""
+"""The first branch of every store, which cannot be deleted."""
 
 _HEAD, _BASE, _TAG, _KEPT, _GONE = "heads/", "bases/", "tags/", "kept/", "gone/"
 
 _EPOCH, _MICROSECOND = datetime.fromtimestamp(0, UTC), timedelta(microseconds=1)
 
-# The engine accepts letters outside ASCII too, and then cannot list its branches any more.
+# The engine also accepts letters outside ASCII, and then cannot list its branches any more.
 _NAME = re.compile(r"[A-Za-z0-9_-](?:[A-Za-z0-9._-]{0,198}[A-Za-z0-9_-])?")
 
 
@@ -50,7 +50,7 @@ class Pin(Protocol):
     """A moment of the store."""
 
     async def locate(self, name: str, handle: Any) -> At | None:
-        """Where the table `name` was then; None if it did not exist. `handle` is of any ref."""
+        """The table `name` then; None if it did not exist. `handle` is of any ref."""
 
 
 def head(branch: str) -> str | None:
@@ -59,12 +59,12 @@ def head(branch: str) -> str | None:
 
 
 def base(branch: str, number: int) -> str:
-    """The ref that holds what a branch and its parent last had in common; the highest counts."""
+    """The ref of a branch's last common version with its parent; the highest counts."""
     return f"{_BASE}{branch}.{number}"
 
 
 def gone(branch: str) -> str:
-    """The ref that says of a branch that it is being deleted: it goes last."""
+    """The ref that marks a branch as being deleted; deleted last."""
     return _GONE + branch
 
 
@@ -74,22 +74,22 @@ def gone_among(refs: Iterable[str]) -> list[str]:
 
 
 def tagged(tag: str) -> str:
-    """The ref that holds what a tag names."""
+    """The ref of a tag's version."""
     return _TAG + tag
 
 
 def kept(version: int, created_at: datetime, branch: str = MAIN) -> str:
-    """The ref that keeps a version of a branch from being removed with its neighbours.
+    """The ref that keeps a version of a branch when its neighbours are removed.
 
-    One without rows goes all the same, since the engine holds the files that a ref refers to, and
-    there are none: then the ref stands for it, with the moment in its name.
+    A version without rows is removed all the same, since the engine keeps only the files that a ref
+    refers to: then the ref stands for it, with the moment in its name.
     """
     owner = "" if branch == MAIN else f"{branch}."
     return f"{_KEPT}{owner}{version}.{(created_at - _EPOCH) // _MICROSECOND}"
 
 
 def is_kept(ref: str | None) -> bool:
-    """Whether the ref is there for a version's sake alone."""
+    """Whether the ref exists only to keep a version."""
     return ref is not None and ref.startswith(_KEPT)
 
 
@@ -104,24 +104,24 @@ def kept_of(branch: str, refs: Iterable[str]) -> dict[int, str]:
 
 
 def moment_of(ref: str) -> datetime:
-    """When the version was made that a ref keeps."""
+    """The moment of the version that a ref keeps."""
     return _EPOCH + int(ref.rpartition(".")[2]) * _MICROSECOND
 
 
 def branch_of(ref: str | None) -> str | None:
-    """The branch that writes to a ref; None if it is none's."""
+    """The branch that writes to a ref; None if none does."""
     if ref is None:
         return MAIN
     return ref.removeprefix(_HEAD) if ref.startswith(_HEAD) else None
 
 
 def tag_of(ref: str) -> str | None:
-    """The tag that a ref holds; None if it is none's."""
+    """The tag of a ref; None if it has none."""
     return ref.removeprefix(_TAG) if ref.startswith(_TAG) else None
 
 
 def owner_of(ref: str) -> str:
-    """What a user calls the branch or the tag that a ref belongs to."""
+    """The user's name of the branch or the tag of a ref."""
     name = ref.partition("/")[2]
     if is_kept(ref):
         return ".".join(name.split(".")[:-2]) or MAIN
@@ -129,19 +129,19 @@ def owner_of(ref: str) -> str:
 
 
 def named(ref: str) -> str:
-    """What messages call a ref beside main: a branch or a tag."""
+    """The name in messages of a ref other than main: a branch or a tag."""
     return f"{'tag' if ref.startswith(_TAG) else 'branch'} {owner_of(ref)!r}"
 
 
 def fork_of(ref: str, forks: Mapping[str, At]) -> At:
-    """Where a ref beside main was forked. Raises NotFoundError if it is not among `forks`."""
+    """The fork point of a ref other than main. Raises NotFoundError if not among `forks`."""
     if (at := forks.get(ref)) is None:
         raise NotFoundError(f"{named(ref)} does not exist: see branches() and tags()")
     return at
 
 
 def belonging_to(branch: str, forks: dict[str, At]) -> list[str]:
-    """The refs among `forks` that belong to a branch, each before those that it was forked from."""
+    """A branch's refs among `forks`, each before those that it was forked from."""
     own = str(head(branch))
     bases = bases_of(branch, forks)
     # A base that a merge left was forked from the branch, the branch perhaps from the first base.
@@ -153,7 +153,7 @@ def belonging_to(branch: str, forks: dict[str, At]) -> list[str]:
 
 
 def bases_of(branch: str, forks: dict[str, At]) -> list[str]:
-    """The refs among `forks` that hold the branch's bases, the newest first."""
+    """The refs among `forks` that hold the branch's bases, newest first."""
     numbers = [
         int(ref.rpartition(".")[2])
         for ref in forks
@@ -163,16 +163,16 @@ def bases_of(branch: str, forks: dict[str, At]) -> list[str]:
 
 
 def next_base(branch: str, forks: dict[str, At]) -> str:
-    """The name of the branch's next base, which counts from when it is there."""
+    """The name of the branch's next base, which is valid once it exists."""
     bases = bases_of(branch, forks)
     return base(branch, int(bases[0].rpartition(".")[2]) + 1 if bases else 0)
 
 
 def check_ref(name: object, what: str) -> str:
-    """`name`, if a branch or a tag may be called so; raises InvalidRequestError if not.
+    """`name`, if valid for a branch or a tag; otherwise raises InvalidRequestError.
 
-    It has 1 to 200 of the letters a to z and A to Z, digits, `.`, `-` and `_`; dots stand neither
-    at its ends nor side by side, `.lock` is no ending, and `main` is taken.
+    It has 1 to 200 of the letters a to z and A to Z, digits, `.`, `-` and `_`; no dot at its ends,
+    no two dots in a row, not the ending `.lock`, and not `main`.
     """
     text = check_name(name, "name")
     if not _NAME.fullmatch(text) or ".." in text or text.endswith(".lock"):
@@ -188,9 +188,9 @@ def check_ref(name: object, what: str) -> str:
 
 
 async def listed(handle: Any, table: str, *, with_gone: bool = False) -> dict[str, At]:
-    """All refs of a table but main, and where each was forked.
+    """All refs of a table but main, with their fork points.
 
-    Those of branches whose deletion has begun are left out, unless `with_gone`.
+    Leaves out branches whose deletion has begun, unless `with_gone`.
     """
     found = {ref: at for ref, at in (await _listed(handle, table)).items() if not _is_below(ref)}
     if with_gone:
@@ -200,7 +200,7 @@ async def listed(handle: Any, table: str, *, with_gone: bool = False) -> dict[st
 
 
 async def fork(handle: Any, table: str, ref: str, at: At) -> Any:
-    """A handle of a new ref that begins with what `at` shows; the ref must not exist."""
+    """A handle of a new ref, forked from the version `at`; it must not exist."""
     problem = f"cannot make a branch of {shown_name(table)}: others kept removing its files"
     attempts = Attempts(problem, FEW_ATTEMPTS)
     while True:
@@ -211,19 +211,20 @@ async def fork(handle: Any, table: str, ref: str, at: At) -> Any:
         )
         if await _is_whole(handle, table, ref):
             return forked
-        # With the last ref of a directory, somebody dropped the files of ours, not yet known.
+        # Another process dropped the last ref of the directory, and with it our files, not yet
+        # known.
         await drop(handle, table, ref)
 
 
 async def drop(handle: Any, table: str, ref: str) -> None:
-    """Remove a ref that exists and from which no other was forked, with what it alone holds."""
+    """Delete an existing ref without forks of its own, and the data of it alone."""
     await asked(f"delete a branch of {shown_name(table)}", handle.branches.delete(ref))
 
 
 async def clear(handle: Any, table: str, ref: str) -> None:
-    """Remove the files of a ref that does not exist: a process was killed while it made or dropped it.
+    """Delete the files of a missing ref, whose process was killed creating or deleting it.
 
-    The engine drops a directory with the last ref that is below it, and so one is made there.
+    The engine drops a directory with the last ref below it, so this creates one there.
     """
     below = f"{ref}/{uuid.uuid4().hex}"
     with translated(f"remove what is left of a branch of {shown_name(table)}"):
@@ -232,7 +233,7 @@ async def clear(handle: Any, table: str, ref: str) -> None:
 
 
 async def clear_all(handle: Any, table: str) -> list[str]:
-    """Finish what was killed while it cleared something; returns the refs that there are."""
+    """Finish clearings that were killed; returns the existing refs."""
     found = await _listed(handle, table)
     for ref in filter(_is_below, found):
         await drop(handle, table, ref)
@@ -240,12 +241,12 @@ async def clear_all(handle: Any, table: str) -> list[str]:
 
 
 async def versions_of(handle: Any, table: str) -> list[dict[str, Any]]:
-    """What the engine tells of the versions of the ref that a handle is of.
+    """The engine's list of the versions of the handle's ref.
 
-    Raises NotFoundError if there are none: others have removed the ref.
+    Raises NotFoundError if empty: others have removed the ref.
     """
     action = f"list the versions of {shown_name(table)}"
-    # One that others remove while all are listed makes the engine fail.
+    # The engine fails if one is removed while it lists them.
     found: list[dict[str, Any]] = await retried(
         handle.list_versions, on=StorageError, meant=partial(meant, action)
     )
@@ -257,10 +258,10 @@ async def versions_of(handle: Any, table: str) -> list[dict[str, Any]]:
 
 
 async def has_version(handle: Any, table: str, ref: str | None, version: int) -> bool:
-    """Whether there is that version of a ref, which somebody may have removed; 0 is none."""
+    """Whether that version of a ref exists; others may have removed it; 0 is none."""
     if version == 0:
         return False
-    # Not from the list of all: while others remove some, the engine fails to make it.
+    # Not from the list of all: the engine fails to make it while others remove some.
     try:
         (await opened(handle, table, ref, version)).close()
     except NotFoundError:
@@ -273,13 +274,13 @@ async def has_version(handle: Any, table: str, ref: str | None, version: int) ->
 
 
 async def opened(handle: Any, table: str, ref: str | None, version: int | None = None) -> Any:
-    """A handle of a ref that exists; with `version`, for reading that one."""
+    """A handle of an existing ref; with `version`, for reading that one."""
     action = f"open a branch of {shown_name(table)}"
     return await asked(action, handle.branches.checkout(ref or MAIN, version))
 
 
 def _is_below(ref: str) -> bool:
-    """Whether `clear` has made it."""
+    """Whether `clear` created it."""
     return ref.count("/") > 1
 
 
@@ -295,7 +296,7 @@ async def _is_whole(handle: Any, table: str, ref: str) -> bool:
 
 async def _listed(handle: Any, table: str) -> dict[str, At]:
     action = f"list the branches of {shown_name(table)}"
-    # A ref that others delete while they are listed makes the engine fail.
+    # The engine fails if others delete a ref while it lists them.
     found = await retried(
         handle.branches.list, on=StorageError, attempts=FEW_ATTEMPTS, meant=partial(meant, action)
     )

@@ -1,4 +1,4 @@
-"""One commit to a table: in its turn, again where others were faster, as durable as was promised."""
+"""One commit to a table: takes its turn, retries lost races, and is made durable."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
@@ -18,27 +18,28 @@ from lance_context_core.storage.wal.table_log import TableLog, beside_others
 T = TypeVar("T")
 
 _WAIT_SECONDS = 0.05
-"""For how long a commit waits for upkeep: most merges of fragments take less."""
+"""The maximum wait of a commit for upkeep: most fragment merges take less."""
 
 
 class Committer:
-    """The commits to one table, through whichever of its handles."""
+    """The commits to one table, through any of its handles."""
 
     def __init__(
         self, connection: Connection, name: str, ledger: TableLog | None, *, is_noted: bool = False
     ) -> None:
-        """Those to the table `name`; `ledger` is the journal's part about it.
+        """Commits to the table `name`; `ledger` is the log's part for it.
 
-        Without one it may be `is_noted` all the same which version was acknowledged.
+        Without a log the acknowledged version may still be `is_noted`.
         """
         self.name = name
         self.in_flight = InFlight(connection.uri, name)
         self.committed: Callable[[], None] | None = None
-        """Is called after each commit."""
+        """Called after each commit."""
         self.fold: Callable[[int | None], Awaitable[None]] | None = None
-        """Brings what the journal holds into the table, as far as one entry or all of it."""
+        """Flushes the log into the table, up to one entry or all of it."""
         self.before: Callable[[], Awaitable[None]] | None = None
-        """Folds what other tables are to have before this one has a new version; cheap if nothing is."""
+        """Flushes the other tables that need it before a new version of this one; cheap if none
+        do."""
         self._connection = connection
         self._ledger = ledger
         self._is_noted = is_noted
@@ -48,7 +49,7 @@ class Committer:
     async def commit(
         self, action: str, handle: Any, work: Callable[[Any], Coroutine[Any, Any, T]]
     ) -> T:
-        """Do `work`, which is one commit, as durably as the store promises."""
+        """Run `work`, one commit, as durably as the store promises."""
         self.require_sound()
         if (upkeep := self._upkeep) is not None:
             await asyncio.wait([asyncio.wrap_future(upkeep)], timeout=_WAIT_SECONDS)
@@ -58,7 +59,7 @@ class Committer:
         return done
 
     async def settle(self) -> None:
-        """Fold what the journal holds, if it holds anything."""
+        """Flush the log, if it has entries."""
         if self._ledger is None or self.fold is None or self._connection.is_read_only:
             return
         view = await self._ledger.view()
@@ -66,7 +67,7 @@ class Committer:
             return
         last = None
         if self.before is not None:
-            # What is acknowledged meanwhile may come behind something that those tables lack then.
+            # Rows acknowledged meanwhile may depend on rows that those tables lack then.
             last = view.entries[-1].seq
             await self._ledger.begin(last)
             await self.before()
@@ -74,9 +75,9 @@ class Committer:
 
     @asynccontextmanager
     async def committing(self, handle: Any) -> AsyncIterator[None]:
-        """Commit through `handle` in here, behind all that the journal holds; nobody else commits.
+        """Commit through `handle` in this context, after a flush, without other committers.
 
-        It is as durable as the store promises when that is done, and before the journal knows it.
+        The commit is durable, as far as promised, before the log notes it.
         """
         self._connection.require_writable()
         await fencing.require(self._connection.place)
@@ -85,7 +86,7 @@ class Committer:
             async with nullcontext() if journal is None else beside_others(journal):
                 yield
                 await self.sync(handle)
-            if self._is_noted:  # That needs the lock alone.
+            if self._is_noted:  # this needs only the lock
                 await self._connection.know(self.name, handle.current_branch(), handle)
             return
         if await ledger.policy() is not None and (
@@ -103,41 +104,41 @@ class Committer:
                 await self.fold(None)
             before = await ledger.doubt()
             if int(await handle.version()) != before:
-                # What is changed or removed may have been folded by others.
+                # Others may have flushed the rows that are changed or deleted.
                 await asked(f"read {shown_name(self.name)}", handle.checkout_latest())
                 await self.require(handle, before)
             yield
             await self.sync(handle)
-            # After a failure whoever comes next looks which version there is.
+            # After a failure the next committer reads the current version.
             await ledger.note(max(before, int(await handle.version())))
 
     async def require(self, handle: Any, version: int) -> None:
-        """Raise StorageError if the newest version is older than that one, which was acknowledged.
+        """Raise StorageError if the newest version is older than that acknowledged one.
 
-        What is committed on top of it would take the number of the one that is missing.
+        A commit on top of it would reuse the number of the missing one.
         """
         if int(await handle.version()) < version:
             await self._connection.mend(self.name, handle.current_branch(), is_again=True)
 
     async def know(self, handle: Any) -> None:
-        """Have the journal know the version that the table is at, once it is durable.
+        """Note the table's version in the log once it is durable.
 
-        Of one that is torn later it is then sure whether anybody was told of it.
+        If it is found torn later, it is then certain whether it was reported to a caller.
         """
         if (ledger := self._ledger) is None or _is_known(await ledger.view()):
             return
         await ledger.make()
         async with ledger.folding():
-            # Another process may have been faster, and there may be entries by now.
+            # Another process may have been faster, and entries may exist by now.
             if not _is_known(await ledger.view()):
                 await self._note_newest(ledger, handle)
 
     async def catch_up(self, handle: Any, version: int | None = None) -> None:
-        """Have the journal, which exists, know the version that the table is at, after long work beside it.
+        """Note the table's version in the existing log, after long work without it.
 
-        Nothing of that is in doubt any more, and who writes meanwhile goes on. Only where somebody may
-        have been killed as he folded what is in the journal, that is settled first. Nothing is done where
-        the journal knows that `version` already.
+        By then none of that work is in doubt, and writers continue meanwhile. Only where a process
+        may have been killed in a flush, that is settled first. Does nothing if the log knows
+        `version` already.
         """
         if (ledger := self._ledger) is None:
             return
@@ -153,9 +154,9 @@ class Committer:
             await asked(f"read {shown_name(self.name)}", handle.checkout_latest())
 
     async def know_unchanged(self, handle: Any, n_commits: int) -> None:
-        """Have the journal know the version of `handle` after so many commits that changed no row.
+        """Note the version of `handle` after that many commits that changed no row.
 
-        Nothing is done where others committed meanwhile, who may have been killed as they folded.
+        Does nothing if other processes committed meanwhile: they may have been killed in a flush.
         """
         if (ledger := self._ledger) is None or await ledger.view() is None:
             return
@@ -172,10 +173,10 @@ class Committer:
 
     @asynccontextmanager
     async def pausing(self) -> AsyncIterator[None]:
-        """Let each commit through this object that begins meanwhile wait a moment.
+        """Delay each commit through this object that begins meanwhile.
 
-        Of two commits at a time the engine tries the later one again. One that takes long would be
-        the later one for ever where somebody else writes without a pause.
+        Of two concurrent commits the engine retries the later one. A long one would be the later
+        one forever if others write without a pause.
         """
         self._upkeep = upkeep = Future[None]()
         try:
@@ -187,9 +188,9 @@ class Committer:
     async def insist(
         self, action: str, handle: Any, work: Callable[[Any], Coroutine[Any, Any, T]]
     ) -> T:
-        """As `contention.insist`, in turn with others where they have no lock in common."""
+        """As `contention.insist`, in turns with other writers if no lock is shared."""
         ledger, connection = self._ledger, self._connection
-        # A store in memory is of one connection alone.
+        # A store in memory has one connection only.
         has_lock = connection.place is connection or (
             ledger is not None and await ledger.policy() is not None
         )
@@ -198,26 +199,26 @@ class Committer:
         )
 
     def tell(self) -> None:
-        """Tell whoever wants to know that there was a commit."""
+        """Notify subscribers of a commit."""
         if self.committed is not None:
             self.committed()
 
     def require_sound(self) -> None:
-        """Raise StorageError if what is written now could be lost unnoticed."""
+        """Raise StorageError if new writes could be lost unnoticed."""
         self._connection.require_sound()
 
     async def sync(self, handle: Any) -> None:
-        """Return when what `handle` is at is as durable as the store promises."""
+        """Return when the version of `handle` is as durable as the store promises."""
         if (syncer := self._connection.syncer) is not None:
             await syncer.sync(handle)
 
     async def sync_removals(self) -> None:
-        """Return when the files that were removed are gone for good, if the store promises it."""
+        """Return when removed files are durably gone, if the store promises it."""
         if (syncer := self._connection.syncer) is not None:
             await syncer.sync_removals(self.name)
 
     async def sync_refs(self) -> None:
-        """Return when it is as durable which refs there are."""
+        """Return when the set of refs is as durable as the store promises."""
         if (syncer := self._connection.syncer) is not None:
             await syncer.sync_refs(self.name)
 

@@ -1,8 +1,8 @@
-"""One connection to LanceDB: made when it is first needed, and anew when the engine remembers too much.
+"""A connection to LanceDB: opened on demand, and again when its caches grow too large.
 
-The engine's cache of indexes may grow to 6 GiB, and keeps the pieces of indexes that have been made anew
-since. A fixed bound would have a large vector index read from the disk for each search. So the caches are
-begun anew once they have doubled: that drops what nobody asks for, and costs one more reading of what is.
+The engine's index cache may grow to 6 GiB, and keeps parts of indexes that have been rebuilt. A
+fixed limit would make each search read a large vector index from disk. So the caches are restarted
+once they have doubled: that drops unused entries, and costs one more read of the used ones.
 """
 
 import asyncio
@@ -40,27 +40,27 @@ from lance_context_core.storage.wal.policy import JournalPolicy
 from lance_context_core.storage.wal.sqlite import NAME as JOURNAL
 from lance_context_core.storage.wal.sqlite_log import SqliteLog
 
-atexit.register(contention.rest_at_exit)  # Between the end of the loop and that of the engine.
-end_at_exit()  # Now that the engine is imported: before its own end.
+atexit.register(contention.rest_at_exit)  # between the end of the loop and that of the engine
+end_at_exit()  # once the engine is imported: before its own end
 
 _MEMORY = "memory://"
-"""Where everything is gone with the connection."""
+"""A store that disappears with its connection."""
 
 _METADATA_BYTES = 64 * 1024 * 1024
-"""What the engine remembers of manifests: by default 1 GiB, of which each commit takes 140 KB."""
+"""The size of the engine's manifest cache: by default 1 GiB, and each commit uses 140 KB."""
 
 _EVERY_N_LOOKS = 256
-"""Looks at tables between two at the caches: the engine counts every piece anew. After the first so
-many, the caches hold what is in use."""
+"""The uses of tables between two checks of the caches: each check counts every part. After the
+first such number, the caches hold the data in use."""
 
 _SLACK_BYTES = 16 * 1024 * 1024
-"""What the caches may grow by, however little is in use."""
+"""The minimum growth of the caches, however little is in use."""
 
 
 class Connection:
-    """The place of a store, and the way to its tables; safe to share between threads and loops.
+    """The location of a store and access to its tables; safe for threads and loops.
 
-    Nothing is read or written, and nothing is connected, before the first call that needs it.
+    Reads, writes and connects only with the first call that needs it.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Connection:
         journal: JournalPolicy | None = None,
         is_read_only: bool = False,
     ) -> None:
-        """Name the place; see `ContextStore.open` for what the arguments mean."""
+        """For that location; see `ContextStore.open` for the arguments."""
         if not isinstance(storage_options, Mapping | None):
             raise InvalidRequestError(f"storage_options={storage_options!r}: give a dict of texts")
         self.uri = normalised(uri)
@@ -84,9 +84,9 @@ class Connection:
         self.read_consistency = read_consistency
         self.text_index = text_index or TextIndex()
         self.syncer = syncer_of(self.uri, durability)
-        """Makes commits durable; None where there is nothing to do for it."""
+        """Makes commits durable; None if it has nothing to do."""
         self.journal: Journal | None = None
-        """Takes small writes; None where there can be none."""
+        """Accepts small writes; None if it cannot."""
         if (place := Path(self.uri)).is_absolute():
             log = SqliteLog(place, is_synced=durability == "fsync", life=self.life)
             self.journal = Journal(log, journal, place=str(place), life=self.life)
@@ -96,38 +96,38 @@ class Connection:
                 place, self.journal, self.syncer, self._opened, may_write=not is_read_only
             )
         self.on_commit: Callable[[Any], None] | None = None
-        """Is told the table of each commit; must be quick."""
+        """Called with the table of each commit; must be quick."""
         self.on_move: Callable[[str, str | None], None] | None = None
-        """Is told the name and the ref of a table whose new version a read came upon, of which no
-        journal says what is in it; must be quick."""
+        """Called with the name and the ref of a table when a read finds a new version whose content
+        no log describes; must be quick."""
         self.n_renewals = 0
-        """How often it was made anew: what was opened before is to be opened again."""
+        """The number of reconnections: older handles must be opened again."""
         self.turns = threading.Lock()
-        """Whose turn it is among the verbs that concern the whole store, where no directory tells."""
+        """The lock of operations on the whole store, where no directory provides one."""
         self.storage_options = {key: str(value) for key, value in (storage_options or {}).items()}
         self._engine: Any = None
         self._connecting: SharedCall[Any] = SharedCall()
-        """One connection for all that come first: of two at once to `memory://` one lists no tables."""
+        """One connection for concurrent first calls: of two to `memory://` one lists no tables."""
         self._caches = Caches()
         self._lock = threading.Lock()
         self._is_placed = False
-        """Whether somebody has looked if the directory was moved or copied here."""
+        """Whether a move or copy of the directory has been checked for."""
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         self._displaced = ""
-        """Why branches and tags name another place; empty if they do not."""
+        """Why branches and tags name another path; empty if they do not."""
 
     @property
     def place(self) -> object:
-        """What two connections to the same store have in common."""
+        """A value that two connections to the same store share."""
         return self if self.uri.startswith(_MEMORY) else self.uri
 
     async def engine(self) -> Any:
-        """The engine's connection, made at the first call; see `Life`."""
+        """The engine's connection, opened by the first call; see `Life`."""
         self.require_usable()
         return self._engine or await self._connecting.of(self._connected)
 
     async def existing(self) -> Any | None:
-        """As `engine`; None where there is no store, which the engine would make."""
+        """As `engine`; None if no store exists, which the engine would create."""
         if not self.life.is_open:
             self.life.require()
         if self.journal is not None and not await asyncio.to_thread(self.life.is_there):
@@ -157,9 +157,9 @@ class Connection:
         return made
 
     async def _settled(self) -> None:
-        """Have branches and tags name this place, if the directory was moved or copied here.
+        """Update the paths of branches and tags if the directory was moved or copied.
 
-        Before anything is mended: both take the lock of the store.
+        Before any repair: both need the store's lock.
         """
         if not self._is_placed and self.journal is not None:
             await self._settle_place(Path(self.uri), self.journal)
@@ -168,7 +168,7 @@ class Connection:
         if not await asyncio.to_thread(relocation.is_settled, root):
             try:
                 async with journal.alone():
-                    # Another process may have been faster.
+                    # Another process may have done it.
                     if not await asyncio.to_thread(relocation.is_settled, root):
                         await asyncio.to_thread(relocation.settle, root)
             except (OSError, ReadOnlyError, StorageError) as error:
@@ -177,14 +177,14 @@ class Connection:
         self._is_placed = True
 
     async def record_place(self) -> None:
-        """Record which place branches and tags name, before one is made; where that can be recorded."""
+        """Record the path that branches and tags name, before one is created; if possible."""
         if self.journal is not None and not self._displaced:
             with suppress(OSError):
                 is_synced = self.syncer is not None
                 await asyncio.to_thread(relocation.record, Path(self.uri), is_synced=is_synced)
 
     def require_placed(self, label: str) -> None:
-        """Raise StorageError if branches and tags name another place; for who reads one of `label`."""
+        """Raise StorageError if branches and tags name another path; before reads of `label`."""
         if self._displaced:
             raise StorageError(
                 f"cannot read a branch or a tag of {label}: the store was moved or copied to "
@@ -193,7 +193,7 @@ class Connection:
             )
 
     async def table(self, name: str) -> Any:
-        """A new handle of the engine's on a table's main branch. Raises NotFoundError if it is absent."""
+        """A new engine handle of a table's main branch. Raises NotFoundError if it is missing."""
         self.require_usable()
         await self.mend(name)
         try:
@@ -209,22 +209,22 @@ class Connection:
     async def mend(
         self, name: str, ref: str | None = None, *, is_kept: bool = True, is_again: bool = False
     ) -> None:
-        """As `Repair.mend`, where there can be anything to mend; before the table is opened or read."""
+        """As `Repair.mend`, if applicable; before the table is opened or read."""
         if self._mending is not None:
             await self._settled()
             await self._mending.mend(name, ref, is_kept=is_kept, is_again=is_again)
 
     async def know(self, name: str, ref: str | None, handle: Any) -> None:
-        """As `Repair.know`, where there is a journal."""
+        """As `Repair.know`, if the store has a log."""
         if self._mending is not None:
             await self._mending.know(name, ref, handle)
 
     async def accept(self, name: str, ref: str) -> bool:
-        """As `Repair.accept`, of a store in a directory."""
+        """As `Repair.accept`, for a store in a directory."""
         return self._mending is not None and await self._mending.accept(name, ref)
 
     async def lacking(self, besides: str, *, is_damaged: bool = False) -> list[Lacking]:
-        """As `Repair.lacking`; nothing where that cannot be known."""
+        """As `Repair.lacking`; empty if it cannot be known."""
         if self._mending is None:
             return []
         await self._settled()
@@ -232,7 +232,7 @@ class Connection:
 
     @asynccontextmanager
     async def making(self, name: str, ref: str) -> AsyncIterator[None]:
-        """As `Repair.making`, where that is promised."""
+        """As `Repair.making`, if that is promised."""
         if self._mending is None or self.syncer is None:
             yield
         else:
@@ -242,9 +242,9 @@ class Connection:
     async def explain(
         self, error: ContextStoreError, name: str, ref: str | None = None, *, is_read: bool = False
     ) -> None:
-        """Raise it anew, with the file and the way out, if it tells of a version that is damaged.
+        """Raise it with the file and the remedy if its cause is a damaged version.
 
-        With `is_read` the table could be opened, and its rows are read for that.
+        With `is_read` the table could be opened, and its rows are read to find the file.
         """
         if self._mending is None:
             return
@@ -263,15 +263,15 @@ class Connection:
 
     @property
     def is_read_only(self) -> bool:
-        """Whether nothing may be written through it, and nothing on the disk changes."""
+        """Whether the store is read-only, and the disk stays unchanged."""
         return self.life.is_read_only
 
     def require_writable(self) -> None:
-        """Raise ReadOnlyError if the store was opened for reading only."""
+        """Raise ReadOnlyError if the store was opened read-only."""
         self.life.require_writable()
 
     def require_store(self) -> None:
-        """Raise NotFoundError if there is no store here, as far as the disk tells that."""
+        """Raise NotFoundError if no store exists here, as far as the disk shows."""
         if self.uri.startswith(_MEMORY):
             raise self._absent()
         root = Path(self.uri)
@@ -287,20 +287,20 @@ class Connection:
         )
 
     def require_usable(self) -> None:
-        """Raise what `Life` raises if the store is closed, or its directory is not there any more."""
+        """Raise as `Life` if the store is closed, or its directory is gone."""
         if not self.life.is_open:
             self.life.require()
         self.life.is_there()
 
     def require_sound(self) -> None:
-        """Raise StorageError if what is written now could be lost unnoticed."""
+        """Raise StorageError if new writes could be lost unnoticed."""
         if self.syncer is not None:
             self.syncer.require_sound()
 
     def keep_caches_small(self) -> None:
-        """Connect anew, and have every table opened anew, if much is remembered that is of no use.
+        """Reconnect, which reopens every table, if the caches hold much unused data.
 
-        To be called at each look at a table; whoever is at work goes on through the former handle.
+        Call it at each use of a table; running calls continue on the former handle.
         """
         if self._caches.are_outgrown() and not self.uri.startswith(_MEMORY):
             with self._lock:
@@ -308,14 +308,14 @@ class Connection:
                 self.n_renewals += 1
 
     def scratch(self) -> Path:
-        """A directory for what nobody else sees, and that goes with the connection."""
+        """A private directory, deleted with the connection."""
         with self._lock:
             if self._scratch is None:
                 self._scratch = tempfile.TemporaryDirectory(prefix="lance-context-")
             return Path(self._scratch.name)
 
     def close(self) -> None:
-        """Let go of the engine's connection; closing twice is no error."""
+        """Close the engine's connection; closing twice is no error."""
         self.life.close()
         if self._scratch is not None:
             self._scratch.cleanup()
@@ -328,17 +328,17 @@ class Connection:
 
 
 class Caches:
-    """What the engine remembers of the files that it has read, through one connection."""
+    """The engine's caches of one connection."""
 
     def __init__(self) -> None:
-        """Empty ones."""
+        """Starts empty."""
         self.session: Any = lancedb.Session(metadata_cache_size_bytes=_METADATA_BYTES)
-        """What the engine connects with."""
+        """The session for the engine's connections."""
         self._n_looks = 0
         self._settled_bytes: int | None = None
 
     def are_outgrown(self) -> bool:
-        """Whether they are twice as large as what was in use; to be asked at each look at a table."""
+        """Whether they have doubled the size in use; call it at each use of a table."""
         self._n_looks += 1
         if self._n_looks % _EVERY_N_LOOKS:
             return False

@@ -1,13 +1,14 @@
-"""Writers of one table that have no lock in common, as on an object store, take turns by the clock.
+"""Contention: writers of a table without a common lock take turns by the clock.
 
-Of several commits at the same time one is made, and the others lose a race: they are made again on top
-of it. Among writers that pause by themselves that is rare, and trying again soon is best. One that goes
-on without a pause would win for ever, so those that do divide the time. A turn ends where the wall clock
-shows a multiple of its length: all know it without a word. Who has had it is silent then, who has waited
-for as many turns as there seem to be others goes first, and the next ones look a little later whether
-somebody has. Two that begin together find out by their first commits, and the one that came second takes
-another turn. A writer that knows of no others rests a moment at the end of every second turn, so that
-another is heard. Clocks that differ cost time, nothing else: what decides is the commit.
+Object stores have no locks. Of concurrent commits one is made, and the others lose a race: they are
+retried on top of it. Among writers that pause that is rare, and retrying soon is best. A writer
+without pauses would win forever, so those divide the time. A turn ends when the wall clock shows a
+multiple of its length: all know it without a message. The writer of the last turn is then silent,
+the one that has waited for as many turns as others seem to exist goes first, and the next ones
+check a little later whether it commits. Two that begin together find out by their first commits,
+and the second takes another turn. A writer that knows of no others rests a moment at the end of
+every second turn, so that another is noticed. Differing clocks cost time, nothing else: the commit
+decides.
 """
 
 import asyncio
@@ -26,63 +27,64 @@ from lance_context_core.storage.lance.errors import asked, is_lost_race, meant
 T = TypeVar("T")
 
 _ATTEMPTS = 300
-"""How often a commit is made again that lost a race."""
+"""The maximum number of retries after lost races."""
 
 _OTHER_ATTEMPTS = 5
-"""How often, where anything else prevented it: that seldom passes."""
+"""The maximum number of retries after other errors, which seldom pass."""
 
 _PAUSE_SECONDS = 0.1
-"""At most so long a loser waits, so that those who lost together do not begin together."""
+"""The maximum delay of a loser, so that writers that lost together do not retry together."""
 
 _TURN_SECONDS = 1.0
-"""How long a turn is, doubled until `_TURN_COMMITS` fit in: commits differ, and all are to agree."""
+"""The length of a turn, doubled until `_TURN_COMMITS` fit in: commits differ, and all writers must
+agree."""
 _TURN_COMMITS = 12
 
-# In turns, since the last one has ended: then begins whose turn it is, so much later each looks who would
-# come after it, and so long rests who knows of no others.
+# In turns, since the end of the last one: when the next writer begins, how much later each further
+# one checks, and how long a writer that knows of no others rests.
 _START = 0.04
 _SLOT = 0.08
 _REST = 0.12
 
 _N_SLOTS = 2
-"""Who would come after more than so many does not look."""
+"""A writer further back than this many does not check."""
 
 _N_ALONE = 2
-"""So many turns a process goes on that knows of no others."""
+"""The number of turns that a process continues if it knows of no others."""
 
 _LEAST_SECONDS = 0.02
-"""What a commit is taken for at least."""
+"""The minimum assumed duration of a commit."""
 
 _PAUSED = 3
-"""After so many times of it without a commit a process takes no turn: it leaves room by itself."""
+"""After this many times of it without a commit a process takes no turn: its pauses suffice."""
 
 _TRIES = 4
-"""So often such a process tries a commit at once before it tries it at the end of a turn."""
+"""How often such a process tries a commit at once before it waits for the end of a turn."""
 
 _KNOWN_SECONDS = 10.0
-"""For how long others are taken to write after a commit of theirs was seen."""
+"""How long others are assumed to write after their last seen commit."""
 
 _MOST_OTHERS = 64
-"""At most so many turns of others are waited for."""
+"""The maximum number of other writers' turns to wait for."""
 
 
 class Turns:
     """The turns of one process at one table."""
 
     def __init__(self) -> None:
-        """Nothing is known of others."""
+        """Knows of no others yet."""
         self._newest = self._n_done = self._n_at_work = 0
         self._last = self._others_until = self._turn_until = 0.0
         self._took = _LEAST_SECONDS
         self._n_others = 1
-        """How many turns of others there are between two of this process, as far as is known."""
+        """The known number of other writers' turns between two of this process."""
         self._n_waited = 0
         self._is_first = False
-        """Whether this turn is known to be this process's: its commit was the first one in it."""
+        """Whether this turn is this process's: its commit was the first one in it."""
         self._is_pausing = False
 
     async def take(self, action: str, handle: Any) -> None:
-        """Return when this process may commit: at once in its turn, or where it pauses by itself."""
+        """Return when this process may commit: at once if it pauses, or in its turn."""
         now = time.monotonic()
         if now < self._turn_until:
             return
@@ -99,9 +101,9 @@ class Turns:
         self._begin_turn(_N_ALONE if is_alone else 1)
 
     async def lost(self, action: str, handle: Any, n_lost: int) -> None:
-        """Return when a commit that lost races, so many, may be tried again.
+        """Return when a commit that lost that many races may be retried.
 
-        At once if it is this process's turn, soon if it pauses by itself, otherwise in another turn.
+        At once if it is this process's turn, soon if it pauses anyway, otherwise in another turn.
         """
         now = time.monotonic()
         self._is_first = self._is_first and now < self._others_until
@@ -124,7 +126,7 @@ class Turns:
         await asked(action, handle.checkout_latest())
 
     async def _wait(self, action: str, handle: Any) -> None:
-        """Wait for the next turn of this process, and have `handle` know what was committed until then."""
+        """Wait for this process's next turn, and refresh `handle` to the latest commit."""
         edge, seconds = self._turn()
         edge = max(edge, self._turn_until)
         has_had_it = edge < self._turn_until + _SLOT * seconds
@@ -146,18 +148,18 @@ class Turns:
             edge = max(edge + seconds, self._turn()[0])
 
     def begin(self) -> float:
-        """Note that a commit is tried; returns when."""
+        """Note the start of a commit; returns its time."""
         self._n_at_work += 1
         return time.monotonic()
 
     def end(self) -> None:
-        """Note that it is not tried any more, whether it was made or not."""
+        """Note the end of a commit, made or not."""
         self._n_at_work -= 1
 
     async def done(self, handle: Any, began: float) -> None:
-        """Note a commit that was made, which shows whether others made some since the last one.
+        """Note a commit, which shows whether others committed since the last one.
 
-        While more of this process are at work it shows nothing: theirs may be among the versions.
+        While other tasks of this process commit it shows nothing: their versions count, too.
         """
         now, version = time.monotonic(), int(await handle.version())
         self._took = max(_LEAST_SECONDS, 0.9 * self._took + 0.1 * (now - began))
@@ -188,7 +190,7 @@ class Turns:
         self._turn_until = 0.0
 
     async def _hears_others(self, action: str, handle: Any) -> bool:
-        """Whether others have committed since this process looked or committed last."""
+        """Whether others have committed since this process last checked or committed."""
         await asked(action, handle.checkout_latest())
         version = int(await handle.version())
         has_others = version > self._newest + self._n_done
@@ -199,7 +201,7 @@ class Turns:
         return has_others
 
     def _turn(self) -> tuple[float, float]:
-        """When the turn began that it is now, by the monotonic clock, and how many seconds turns have."""
+        """The start of the current turn, by the monotonic clock, and the turns' seconds."""
         seconds = _TURN_SECONDS
         while seconds < _TURN_COMMITS * self._took:
             seconds *= 2
@@ -212,13 +214,13 @@ async def _sleep_until(moment: float) -> None:
 
 _HINT_SECONDS = 0.1
 _ended_at = -math.inf
-"""When a commit of this process has ended last, by the monotonic clock."""
+"""When the last commit of this process ended, by the monotonic clock."""
 
 
 def rest_at_exit() -> None:
-    """Wait for what the engine writes behind the last commit: a hint at the newest version.
+    """Wait for the engine's write after the last commit: a hint at the newest version.
 
-    It complains if the interpreter ends meanwhile.
+    The engine complains if the interpreter ends meanwhile.
     """
     if (left := _ended_at + _HINT_SECONDS - time.monotonic()) > 0:
         time.sleep(left)
@@ -231,9 +233,9 @@ async def insist(
     *,
     turns: Turns | None = None,
 ) -> T:
-    """Do `work`, which is one commit; on top of what others committed, if that prevents it.
+    """Run `work`, one commit; retry it on top of other commits that prevented it.
 
-    `turns` are given where others may commit at the same time.
+    `turns` are given if others may commit concurrently.
     """
     global _ended_at  # noqa: PLW0603 - there is one engine in a process
     n_others = n_lost = 0

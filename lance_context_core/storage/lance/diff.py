@@ -1,8 +1,8 @@
-"""Which rows may differ between two places of a table, found by where they lie on the disk.
+"""Diff: rows that may differ between two states of a table, found by their addresses.
 
-A row that is changed is written anew at another address, and on one ref an address is never used
-twice, not even after an earlier version was restored. So the rows at the addresses that both sides
-have are equal, and nothing needs to be read of them.
+A changed row is written again at another address, and on one ref an address is never reused, not
+even after an earlier version was restored. So rows at addresses that both sides have are equal, and
+are not read.
 """
 
 from collections.abc import Sequence
@@ -20,28 +20,28 @@ from lance_context_core.storage.sql import all_of
 from lance_context_core.storage.table import Table
 
 _OFFSETS = 32
-"""The upper bits of an address are the number of the fragment, which grows from commit to commit."""
+"""The upper bits of an address are the fragment's number, which grows from commit to commit."""
 
 _EVERYWHERE = 2**64 - 1
 
 _MAX_LISTED = 4_096
-"""Up to so many rows are named one by one; more are picked from all rows, which costs by the row
-of the table but far less for each."""
+"""The maximum number of rows selected by name; more are picked from all rows, at a cost per row of
+the table that is far lower for each."""
 
 _ONE_BATCH = 2**20
-"""Rows that come at a time: in the engine's own, small batches a scan takes four times as long."""
+"""The rows per batch: with the engine's own, small batches a scan takes four times as long."""
 
 
 async def apart(
     before: Table, after: Table, where: str | None, *, columns: Sequence[str]
 ) -> tuple[pa.Table, pa.Table]:
-    """The matching rows of each side that are not where the other side has the same row.
+    """The matching rows of each side, without those at an address the other side shares.
 
-    All rows that differ are among them, and some that were only moved: revisions tell these apart.
-    Both tables are of one name. They come in the order of their commits, with their `_rowid`.
+    They include all rows that differ, and some that only moved: revisions tell these apart. Both
+    tables have one name. The rows come in the order of their commits, with their `_rowid`.
     """
     old = await before.access.reader()
-    # Of a branch nobody could tell what its rows share with others.
+    # On a branch it would be unknown which rows are shared with others.
     reading_new = after.access.reader if after.ref else after.access.complete_reader
     new = await reading_new()
     try:
@@ -75,7 +75,7 @@ async def _addresses(handle: Any) -> np.ndarray:
 
 
 async def _shared(name: str, old: Any, new: Any) -> int:
-    """Below this number an address is that of the same row on both sides, where both have it."""
+    """Below this number, an address on both sides is that of the same row."""
     before = At(old.current_branch(), await old.version())
     after = At(new.current_branch(), await new.version())
     if before.ref == after.ref:
@@ -86,16 +86,16 @@ async def _shared(name: str, old: Any, new: Any) -> int:
     try:
         at_fork = await _addresses(await branches.opened(old, name, fork.ref, fork.version))
     except (NotFoundError, StorageError):
-        # The version is not kept any more: nothing is known of what the sides share.
+        # The version was removed: it is unknown which rows the sides share.
         return 0
     if len(at_fork) == 0:
         return 0
-    # Both refs count their fragments on from the newest of the fork.
+    # Both refs continue the fragment numbers of the fork point.
     return int((int(at_fork.max()) >> _OFFSETS) + 1) << _OFFSETS
 
 
 def _fork(one: At, other: At, *, forks: dict[str, At]) -> At | None:
-    """The last version that the ways to both places have in common, if that can be told."""
+    """The last common version of both histories, if known."""
     way = {at.ref: at.version for at in _way(one, forks)}
     for at in _way(other, forks):
         if at.ref in way:
@@ -104,7 +104,7 @@ def _fork(one: At, other: At, *, forks: dict[str, At]) -> At | None:
 
 
 def _way(at: At, forks: dict[str, At]) -> list[At]:
-    """`at`, where its ref was forked, where that one was, and so on."""
+    """`at`, its ref's fork point, that one's, and so on."""
     way = [at]
     while (ref := way[-1].ref) is not None and ref in forks:
         way.append(forks[ref])

@@ -1,7 +1,7 @@
-"""Whether a record that was acknowledged survives a power cut: syncing what a commit is made of.
+"""Durability: syncs the files of a commit, so that it survives a power cut.
 
-The engine writes files and renames them, and syncs none. What a process has written outlives that
-process, but a cut of the power within the next seconds takes it.
+The engine writes files and renames them, and syncs none. Written data outlives its process, but not
+a power cut within the next seconds.
 """
 
 import asyncio
@@ -22,17 +22,17 @@ if sys.platform == "darwin":
     import fcntl
 
 Durability = Literal["process", "fsync"]
-"""What an acknowledged record survives: the end of the process, or a power cut too."""
+"""An acknowledged record survives the end of the process, or a power cut too."""
 
 _SLACK_SECONDS = 2
-"""The times of files are coarser than the clock."""
+"""File times are coarser than the clock."""
 
 
 def syncer_of(uri: str, durability: Durability) -> "Syncer | None":
-    """Who keeps that promise for the store at `uri`; None if there is nothing to do for it.
+    """The syncer for the store at `uri`; None if it has nothing to do.
 
-    An object store acknowledges nothing before it is durable: there, both are the same. Raises
-    InvalidRequestError for a durability that there is not, or not there.
+    An object store acknowledges only durable writes: there, both are the same. Raises
+    InvalidRequestError for an unknown durability, or one that the store does not support.
     """
     if durability not in get_args(Durability):
         raise InvalidRequestError(f"durability={durability!r}: choose 'process' or 'fsync'")
@@ -53,11 +53,11 @@ def syncer_of(uri: str, durability: Durability) -> "Syncer | None":
 class Syncer:
     """Syncs the commits of one store in a directory; safe to share between threads.
 
-    Nothing here is awaited on the event loop itself: a sync takes milliseconds, or minutes.
+    Nothing is awaited on the event loop itself: a sync takes milliseconds, or minutes.
     """
 
     def __init__(self, root: Path) -> None:
-        """Sync what is in `root`, an absolute path, which need not be there."""
+        """Syncs files in `root`, an absolute path, which need not exist."""
         self._root = root
         self._trees: dict[Path, _Tree] = {}
         self._folders = _Folders(root)
@@ -65,10 +65,10 @@ class Syncer:
         self._failure: OSError | None = None
 
     def require_sound(self) -> None:
-        """Raise StorageError if a sync has failed: what is written now could be lost unnoticed.
+        """Raise StorageError if a sync has failed: new writes could be lost unnoticed.
 
-        To be called before a write. The system reports a failed sync once, and takes the data for
-        synced from then on, so that no later sync can be trusted.
+        Call it before a write. The system reports a failed sync once, and considers the data synced
+        from then on, so that no later sync can be trusted.
         """
         if self._failure is not None:
             raise StorageError(
@@ -78,11 +78,11 @@ class Syncer:
             ) from self._failure
 
     async def sync(self, handle: Any) -> None:
-        """Return when the version that `handle` is at, with all it refers to, is on the disk.
+        """Return when the handle's version, with all files it refers to, is on disk.
 
-        That includes what other processes wrote into it, and every version that was made since the
-        last sync. Raises StorageError if a file cannot be synced: the commit is there, and may
-        or may not survive a power cut.
+        That includes other processes' commits, and every version since the last sync. Raises
+        StorageError if a file cannot be synced: the commit is done, and may or may not survive a
+        power cut.
         """
         version = int(await handle.version())
         table = self._root / f"{handle.name}.lance"
@@ -91,7 +91,7 @@ class Syncer:
         await self._in_a_thread(lambda: tree.sync(version))
 
     async def sync_refs(self, table: str) -> None:
-        """Return when the table's tags and branches are on the disk, and those removed are gone.
+        """Return when the table's tags and branches are on disk, and removed ones gone.
 
         A new branch is a version as well, to be synced through its own handle. Raises as `sync`.
         """
@@ -104,15 +104,15 @@ class Syncer:
         )
 
     async def sync_removals(self, table: str) -> None:
-        """Return when the files that were removed from the table are gone for good.
+        """Return when the table's removed files are durably gone.
 
-        Raises as `sync`. What replaces them must have been synced before they were removed.
+        Raises as `sync`. Their replacements must be synced before the removal.
         """
         directory = self._root / f"{table}.lance"
         await self._in_a_thread(lambda: self._sync_all([], _folders_below(directory)))
 
     async def sync_names(self) -> None:
-        """Return when the disk knows which tables there are. Raises as `sync`."""
+        """Return when the set of tables is on disk. Raises as `sync`."""
         await self._in_a_thread(lambda: self._sync_all([], [self._root]))
 
     # Helpers
@@ -143,16 +143,16 @@ class Syncer:
 
 
 class _Folders:
-    """The folders of a store, whose entries are synced apart from the files that they name."""
+    """The directories of a store, whose entries are synced apart from the files in them."""
 
     def __init__(self, root: Path) -> None:
-        """Note which of the folders above `root` are there already, before any is made."""
+        """Note which directories above `root` exist before any is created."""
         self._top = next(folder for folder in root.parents if folder.exists())
         self._known: set[Path] = set()
-        """Those whose own entry, in the folder above, is synced."""
+        """Those whose own entry, in the parent directory, is synced."""
 
     def sync(self, folders: Iterable[Path]) -> None:
-        """Sync `folders`, and on the way up to them those that have one as a new entry."""
+        """Sync `folders`, and the ancestors that have one of them as a new entry."""
         wanted = set(folders)
         new: set[Path] = set()
         ways = list(wanted)
@@ -162,12 +162,12 @@ class _Folders:
                 new.add(folder)
                 wanted.add(folder.parent)
                 ways.append(folder.parent)
-        # From the inside out: a folder appears on the disk with all that is in it.
+        # From the inside out: a directory appears on disk with all its content.
         sync_each(sorted(wanted, key=lambda folder: -len(folder.parts)))
         self._known |= new
 
     def forget(self) -> None:
-        """Take all of them for new: one was removed, and made anew."""
+        """Treat all as new: one was removed, and created again."""
         self._known = set()
 
 
@@ -180,16 +180,16 @@ class _Tree:
         self._lock = threading.Lock()
         self._opened_at = time.time() - _SLACK_SECONDS
         self._last = 0
-        """The newest version that is synced; 0 if none is."""
+        """The newest synced version; 0 if none is."""
         self._identity: tuple[int, int] | None = None
-        """Tells its manifest from that of another table that took the name."""
+        """Distinguishes its manifest from that of another table that took the name."""
         self._parts: frozenset[bytes] = frozenset()
-        """What it consists of."""
+        """Its content."""
 
     def sync(self, version: int) -> None:
         """Sync up to `version`; not to be called on an event loop."""
         with self._lock:
-            # Of two calls that overlap, the second must not return before the first one's files,
+            # Of two overlapping calls, the second must not return before the files of the first,
             # which its version refers to, are synced.
             if self._identity != _identity(manifests.path(self._directory, self._last)):
                 self._last, self._identity, self._parts = 0, None, frozenset()
@@ -200,12 +200,12 @@ class _Tree:
             files, parts = self._unsynced(version)
             sync_each(files)
             self._folders.sync({file.parent for file in files})
-            # Without its manifest, which others have removed, the next sync begins anew.
+            # Without its manifest, which others have removed, the next sync starts over.
             self._last = version if identity else 0
             self._identity, self._parts = identity, parts
 
     def _unsynced(self, version: int) -> tuple[list[Path], frozenset[bytes]]:
-        """The files that are new in the versions up to this one, and the parts of the newest."""
+        """The new files of versions up to this one, and the parts of the newest."""
         files: dict[Path, None] = {}
         parts = self._parts
         for manifest in self._new_manifests(version):
@@ -225,13 +225,13 @@ class _Tree:
         return list(files), parts
 
     def _new_manifests(self, version: int) -> list[Path]:
-        """The manifests of the versions up to this one that are not synced, oldest first."""
+        """The unsynced manifests of the versions up to this one, oldest first."""
         newest = manifests.path(self._directory, version)
         if self._last and newest.exists():
             return [manifests.path(self._directory, n) for n in range(self._last + 1, version + 1)]
         listed = sorted((self._directory / "_versions").glob("*.manifest"), reverse=True)
-        # Of what came before the store was opened, only what the version refers to counts. If
-        # others have removed it meanwhile, its rows are in the versions that they made.
+        # Of versions from before the store was opened, only files that the version refers to count.
+        # If others removed it meanwhile, its rows are in the versions that they made.
         least = newest if newest in listed else max(listed, default=None, key=manifests.version)
         return [one for one in listed if one == least or _changed_at(one) >= self._opened_at]
 
@@ -252,24 +252,24 @@ def _changed_at(file: Path) -> float:
 
 
 def _folders_below(directory: Path) -> Iterator[Path]:
-    """A directory and all in it; none if it is gone."""
+    """A directory and all directories in it, recursively; none if it is gone."""
     yield from (Path(folder) for folder, _, _ in os.walk(directory))
 
 
 def _folders_in(directory: Path) -> list[Path]:
-    """The folders in a directory; none if it is gone."""
+    """The directories in a directory; none if it is gone."""
     _, names, _ = next(os.walk(directory), ("", [], []))
     return [directory / name for name in names]
 
 
 def _files_below(directory: Path) -> Iterator[Path]:
-    """All files in a directory and those in it; none if it is gone."""
+    """All files in a directory, recursively; none if it is gone."""
     for folder, _, names in os.walk(directory):
         yield from (Path(folder, name) for name in names)
 
 
 def sync_each(paths: Iterable[Path]) -> None:
-    """Have the system write each file or folder to the disk; what is gone needs none."""
+    """Sync each file or directory to disk; skips missing ones."""
     for path in paths:
         try:
             descriptor = os.open(path, os.O_RDONLY)
@@ -292,42 +292,42 @@ def _flush(descriptor: int) -> None:
         os.fsync(descriptor)
 
 
-# Commits that are being made, and versions that are being removed: never both at a time.
+# Mutual exclusion of running commits and of the removal of versions.
 #
-# The engine tells a commit what others committed since the version that it was begun on by looking at
-# the versions in between. If these are removed before it looks, it takes nothing for a conflict: rows
-# that were moved meanwhile are there twice afterwards, and rows that it deletes stay. Versions that
-# are old enough nobody is on any more; an erasure removes them at once.
+# The engine detects conflicts of a commit by reading the versions since the one that it was begun
+# on. If these are removed before it reads them, it sees no conflict: rows that were moved meanwhile
+# exist twice afterwards, and rows that it deletes stay. No commit is still based on versions that
+# are old enough; an erasure removes them at once.
 #
-# On an object store there are no locks: who erases beside others waits before it removes anything.
+# Object stores have no locks: an erasure with concurrent writers waits before it removes anything.
 
 T = TypeVar("T")
 
 _GRACE_SECONDS = 2
-"""For how long nobody is at a commit, where that cannot be known."""
+"""How long no commit is running, if that cannot be known."""
 
 
 class InFlight:
-    """Keeps the commits to one table and the removal of its versions apart, on all its branches."""
+    """Keeps commits to one table and the removal of its versions apart, on all branches."""
 
     def __init__(self, uri: str, name: str) -> None:
-        """Of the table `name` of the database at `uri`."""
+        """For the table `name` of the database at `uri`."""
         table = Path(uri) / f"{name}.lance"
-        # Two locks, since one that is shared without a pause is never free.
+        # Two locks, since a lock that is shared without a pause is never free.
         self._gate, self._room = table, table / "_versions"
         self._is_remote = "://" in uri and not uri.startswith("memory://")
 
     @asynccontextmanager
     async def committing(self) -> AsyncIterator[None]:
-        """Commit in here: versions that others commit meanwhile stay."""
-        # Whoever waits to remove some goes first.
+        """Commit in this context: no versions are removed meanwhile."""
+        # A waiting removal goes first.
         async with locked(self._room, shared=True, behind=self._gate):
             yield
 
     def guarded(
         self, work: Callable[[Any], Awaitable[T]]
     ) -> Callable[[Any], Coroutine[Any, Any, T]]:
-        """`work`, which is one commit to the table of its argument, done as `committing`."""
+        """`work`, one commit to the table of its argument, run as `committing`."""
 
         async def guarded(handle: Any) -> T:
             async with self.committing():
@@ -337,7 +337,7 @@ class InFlight:
 
     @asynccontextmanager
     async def removing(self) -> AsyncIterator[None]:
-        """Remove versions in here: nobody is at a commit, and who begins one waits."""
+        """Remove versions in this context: no commit is running, and new ones wait."""
         if self._is_remote:
             await asyncio.sleep(_GRACE_SECONDS)
         async with locked(self._gate, self._room):

@@ -1,4 +1,4 @@
-"""The one place that reads the engine's error texts and says what they mean in the store's words."""
+"""Translates the engine's error texts into the store's errors."""
 
 import re
 from collections.abc import Awaitable
@@ -19,7 +19,7 @@ from lance_context_core.errors import (
 T = TypeVar("T")
 
 _MAX_SHOWN = 300
-"""Letters of the engine's text that a message shows."""
+"""The number of characters of the engine's text in a message."""
 
 _DAMAGE = re.compile(
     r"invalid magic|not appear to be a Lance file|file size is too small|Invalid range"
@@ -34,9 +34,9 @@ _LOST_RACE = re.compile(
     r"Too many concurrent writers|Failed to commit the transaction after \d{1,9} retries"
 )
 
-# Read from top to bottom: the first that is found in the whole text wins. tests/core/
-# test_engine_errors.py has the engine say them. The first stands there because such a text quotes
-# what callers look for, which may be anything.
+# In this order: the first that occurs in the whole text wins. tests/core/test_engine_errors.py
+# provokes them. The first is there because such a text quotes a caller's query, which may be
+# anything.
 _TEXTS: list[tuple[str, type[ContextStoreError], str]] = [
     (
         r"resolving filter expression|invalid SQL predicate|No field named",
@@ -150,18 +150,17 @@ _MEANINGS = [(re.compile(pattern), kind, way_out) for pattern, kind, way_out in 
 _SOURCE = re.compile(
     r",?\s*(\S{1,300}\.rs:\d+(:\d+)?|location: Location \{[^{}]{1,300}\}|backtrace: MaybeBacktrace)"
 )
-"""The places in the engine's sources that its texts name."""
+"""The positions in the engine's sources that its texts name."""
 
 
 class translated:  # noqa: N801 - a word of the `with` statement, as `suppress` is
-    """Raise what the engine raises inside the block as an error of the store that names `action`.
+    """Translates the engine's errors in its block into store errors that name `action`.
 
-    Whatever it is, the cause is kept. Errors of the store, cancellations and interrupts pass as
-    they are.
+    The cause is always kept. Errors of the store, cancellations and interrupts pass unchanged.
     """
 
     # A generator under contextlib.contextmanager would let StopIteration through: it takes a
-    # RuntimeError that was raised from it for what Python makes of it in generators.
+    # RuntimeError raised from it for Python's own conversion in generators.
 
     def __init__(self, action: str) -> None:
         """`action` completes "cannot …", such as "read 'records'"."""
@@ -176,7 +175,7 @@ class translated:  # noqa: N801 - a word of the `with` statement, as `suppress` 
 
 
 async def asked(action: str, work: Awaitable[T]) -> T:
-    """What `work` gives, which asks the engine for one thing; what that raises is `translated`."""
+    """The result of `work`, one call of the engine, with its errors `translated`."""
     try:
         return await work
     except ContextStoreError:
@@ -186,7 +185,7 @@ async def asked(action: str, work: Awaitable[T]) -> T:
 
 
 def meant(action: str, error: Exception) -> Exception:
-    """What an error that was raised while doing `action` means; one of the store's is what it is."""
+    """The meaning of an error during `action`; store errors stay as they are."""
     if isinstance(error, ContextStoreError):
         return error
     failure = meaning(error, action)
@@ -195,7 +194,7 @@ def meant(action: str, error: Exception) -> Exception:
 
 
 def meaning(error: BaseException, action: str) -> ContextStoreError:
-    """The store's error for an engine's `error` that was raised while doing `action`."""
+    """The store's error for an engine's `error` during `action`."""
     text = str(error)
     for pattern, kind, way_out in _MEANINGS:
         if pattern.search(text):
@@ -207,39 +206,39 @@ def meaning(error: BaseException, action: str) -> ContextStoreError:
 
 
 def is_missing_file(error: Exception) -> bool:
-    """Whether it tells of a file that is not there: damaged, or removed with an old version."""
+    """Whether a file is missing: damaged, or removed with an old version."""
     return "Not found: " in str(error.__cause__)
 
 
 def may_pass(error: ContextStoreError) -> bool:
-    """Whether it may come of what others are just making or removing, as a branch or a version."""
+    """Whether a concurrent creation or removal, such as of a branch, may cause it."""
     if isinstance(error, StorageError):
         return is_damage(error) or "Directory not empty" in str(error.__cause__)
     return isinstance(error, NotFoundError | AlreadyExistsError | InternalError)
 
 
 def is_lost_race(error: ContextStoreError) -> bool:
-    """Whether it tells that other writers committed first each time: nothing was written."""
+    """Whether other writers committed first each time, so that nothing was written."""
     return isinstance(error, ConflictError) and bool(_LOST_RACE.search(str(error.__cause__)))
 
 
 def is_division_by_zero(error: ContextStoreError) -> bool:
-    """Whether an expression divided by zero, as one does which is to stop a write."""
+    """Whether an expression divided by zero, as one does to stop a write."""
     return "Divide by zero" in str(error.__cause__)
 
 
 def is_damage(error: ContextStoreError) -> bool:
-    """Whether it tells of a file that is not there, or not whole."""
+    """Whether a file is missing, or not whole."""
     return isinstance(error, StorageError) and bool(_DAMAGE.search(str(error.__cause__)))
 
 
 def is_panic(error: ContextStoreError) -> bool:
-    """Whether the engine gave up in a way that it does not foresee, as over bytes that make no sense."""
+    """Whether the engine failed unexpectedly, as on meaningless bytes."""
     return isinstance(error, InternalError) and "panicked" in str(error.__cause__)
 
 
 def damaged(action: str, file: str) -> StorageError:
-    """The error for a `file` that was found to be why one cannot do `action`."""
+    """The error for a `file` that prevents `action`."""
     return StorageError(
         f"cannot {action}: a file of the store is damaged: restore it from a copy, or an earlier "
         f"version{file}"
@@ -247,7 +246,7 @@ def damaged(action: str, file: str) -> StorageError:
 
 
 def _shown(text: str) -> str:
-    """The beginning and the end of `text`, which say what failed and why, without the sources."""
+    """The start and the end of `text`, which describe the failure, without source positions."""
     text = _SOURCE.sub("", _shortened(text, 10 * _MAX_SHOWN))
     return _shortened(text, _MAX_SHOWN)
 

@@ -1,7 +1,7 @@
-"""Tiered compaction: small fragments are merged with small ones, never the whole table.
+"""Tiered compaction: merges small fragments with small ones, never the whole table.
 
-A row moves when an update touches it and changes nothing: it keeps its id and its revision, and what
-moves together becomes one fragment. If one row of that is outside an index, all of it is.
+A row moves when an update touches it and changes nothing: it keeps its id and its revision, and
+rows that move together become one fragment. If one of them is unindexed, all of it is.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,11 +19,11 @@ from lance_context_core.storage.lance.indexes import IndexPolicy
 from lance_context_core.storage.table import Table
 
 _OFFSETS = 32
-"""An address is the number of the fragment, and in its lower 32 bits the row's place there."""
+"""An address is the fragment's number and, in its lower 32 bits, the row's position there."""
 
 _LISTED_ROWS = 4_096
-"""Up to so many rows are named one by one: the engine then takes 2 ms to find them in any table,
-and 19 ms in a million rows when it is given a range."""
+"""The maximum number of rows selected by name: the engine then takes 2 ms to find them in any
+table, and 19 ms in a million rows when given a range."""
 
 _UNCHANGED = {"revision": "revision"}
 
@@ -33,21 +33,21 @@ class FragmentPolicy:
     """When fragments are merged, and with which."""
 
     fanout: int = 8
-    """So many fragments of one tier become one of the next, whose fragments are as many times
-    larger. A row is written again once a tier: 6 times on its way to 262,144 rows. Larger means
-    less writing and more fragments, of which each takes 0.2 ms of a filtered read."""
+    """This many fragments of one tier become one of the next, whose fragments are that many times
+    larger. A row is rewritten once a tier: 6 times on its way to 262,144 rows. Larger means less
+    writing and more fragments, of which each takes 0.2 ms of a filtered read."""
     max_rows: int = 262_144
-    """What is merged has at most so many rows. At 1.5 KB a row that is 400 MB to write in one
-    piece; larger fragments save nothing, as a read of so many rows takes far longer than finding
+    """The maximum number of rows to merge. At 1.5 KB a row that is 400 MB to write in one piece;
+    larger fragments save nothing, as a read of that many rows takes far longer than finding
     them."""
     max_bytes: int = 256 * 1024 * 1024
     """The same bound for tables with large rows."""
     deleted_share: float = 0.2
-    """A fragment of whose rows so many are deleted is written again without them: at most four
-    rows for each that is gone."""
+    """A fragment with this share of deleted rows is rewritten without them: at most four rows for
+    each deleted one."""
 
     def __post_init__(self) -> None:
-        """Raise InvalidRequestError for numbers that make no policy."""
+        """Raise InvalidRequestError for invalid numbers."""
         for name, least in (("fanout", 2), ("max_rows", 2), ("max_bytes", 1)):
             if type(value := getattr(self, name)) is not int or value < least:
                 raise InvalidRequestError(f"{name}={value!r}: give a whole number, {least} or more")
@@ -64,12 +64,12 @@ class Fragment:
     rows: int
     """Those that are not deleted, 1 or more."""
     deleted: int
-    """At least so many deleted ones are still in its file."""
+    """A lower bound of the deleted rows still in its file."""
 
 
 @frozen_by_name
 class Merged:
-    """What a step of compaction did."""
+    """The result of a compaction step."""
 
     fragments_removed: int = 0
     fragments_added: int = 0
@@ -79,11 +79,11 @@ class Merged:
 def plan(
     fragments: Iterable[Fragment], policy: FragmentPolicy, *, max_rows: int | None = None
 ) -> list[tuple[int, ...]]:
-    """The groups of fragments, by number, that are each to become one.
+    """The groups of fragments, by number, to merge into one each.
 
     No fragment is in two groups. A group has at most `max_rows` rows (the policy's by default), and
     is a fragment with too many deletions alone, or several that together reach a higher tier than
-    each of them, or half of `max_rows`, from where on a fragment is left alone. A row is therefore
+    each of them, or half of `max_rows`, from where on a fragment stays as it is. A row is therefore
     merged at most once a tier, and once more.
     """
     cap = policy.max_rows if max_rows is None else max(max_rows, 2)
@@ -111,25 +111,25 @@ def plan(
 
 
 class FragmentMerges:
-    """The fragments of one table, as this process knows them, and the merging of them.
+    """Merges the fragments of one table, as known to this process.
 
-    Of a table that grows only the new fragments are looked at: all addresses of 100,000 rows take
-    20 ms, and those of a million 150 ms. All of them are read again when the count of fragments or
-    of deleted rows says that something else has happened.
+    Of a growing table it reads only the new fragments: all addresses of 100,000 rows take 20 ms,
+    and those of a million 150 ms. It reads all of them again when the number of fragments or of
+    deleted rows shows another change.
     """
 
     def __init__(self, policy: FragmentPolicy) -> None:
-        """Nothing is known yet."""
+        """Starts without any knowledge."""
         self.policy = policy
         self._known: dict[int, Fragment] = {}
         self._n_deleted = 0
         self._version = 0
 
     async def step(self, handle: Any) -> Merged:
-        """Merge what is due, one commit a group.
+        """Merge the due fragments, one commit a group.
 
-        Raises the engine's errors; a conflict with another writer leaves that group, and those
-        after it, as they are.
+        Raises the engine's errors; a conflict with another writer leaves that group, and later
+        ones, unchanged.
         """
         await handle.checkout_latest()
         removed = added = written = 0
@@ -145,14 +145,14 @@ class FragmentMerges:
         return Merged(fragments_removed=removed, fragments_added=added, rows_written=written)
 
     async def due(self, handle: Any) -> int:
-        """How many fragments a step would merge now."""
+        """The number of fragments that a step would merge now."""
         return sum(len(group) for group in await self._plan(handle))
 
     async def _plan(self, handle: Any) -> list[tuple[int, ...]]:
         stats = await handle.stats()
         n_fragments, n_deleted = counted(stats)
         if n_fragments < self.policy.fanout and not n_deleted:
-            return []  # Too few for a group, and none is sparse: no address is read for that.
+            return []  # too few for a group, and none is sparse: no address is read
         if (version := await handle.version()) != self._version:
             await self._look(handle, stats)
             self._version = version
@@ -173,7 +173,7 @@ class FragmentMerges:
 
 
 def counted(stats: Any) -> tuple[int, int]:
-    """How many fragments, and how many deleted rows in them, the engine's statistics tell."""
+    """The numbers of fragments and of deleted rows in them, by the engine's statistics."""
     pieces = stats["fragment_stats"]
     n_fragments = int(pieces["num_fragments"])
     n_physical = round(pieces["lengths"]["mean"] * n_fragments)
@@ -228,7 +228,7 @@ def _rows_of(fragments: Sequence[Fragment]) -> str:
     where = " OR ".join(f"(_rowaddr >= {start} AND _rowaddr < {end})" for start, end in ranges)
     if sum(one.rows for one in fragments) > _LISTED_ROWS:
         return where
-    # What was deleted since is left out by the engine; nothing is ever added to a fragment.
+    # The engine skips rows deleted since; a fragment never gets new rows.
     addresses = [
         start + offset
         for one, (start, _) in zip(fragments, ranges, strict=True)
@@ -237,22 +237,22 @@ def _rows_of(fragments: Sequence[Fragment]) -> str:
     return f"_rowaddr IN ({', '.join(map(str, addresses))})"
 
 
-# Upkeep of a table: merging its fragments, and the indexes that pay at its size.
+# Upkeep of a table: merging its fragments, and building the indexes that pay at its size.
 
 MERGE, BUILD = "merge", "build"
-"""What may be due: merging small fragments, building indexes."""
+"""The kinds of upkeep: merging small fragments, building indexes."""
 
 
 @frozen
 class Due:
-    """One thing that is to be done."""
+    """One due task of upkeep."""
 
     what: str
     why: str
 
 
 class CompactionMetrics(TypedDict):
-    """What a compaction did."""
+    """The result of a compaction."""
 
     fragments_removed: int
     fragments_added: int
@@ -262,27 +262,27 @@ class CompactionMetrics(TypedDict):
 
 @frozen_by_name
 class Survey:
-    """What a table consists of."""
+    """The composition of a table."""
 
     rows: int
-    """Those of the current version."""
+    """The rows of the current version."""
     fragments: int
-    """The files that hold them: each read opens all."""
+    """The data files: each read opens all."""
     deleted_rows: int
-    """Rows that are gone, but still in the table's files."""
+    """Deleted rows that are still in the table's files."""
     bytes: int
-    """Of the current version's data, indexes and older versions not counted."""
+    """The size of the current version's data, without indexes and older versions."""
     versions: int
     unindexed_rows: int
-    """Rows outside the index that lacks most: a search reads them one by one."""
+    """Unindexed rows of the index with the most: a search reads them one by one."""
     journal_rows: int
-    """Small writes that were acknowledged, and are not yet folded into the table."""
+    """Acknowledged small writes that are not yet flushed."""
     journal_bytes: int
-    """What these take."""
+    """Their size."""
 
 
 async def survey(table: Table) -> Survey | None:
-    """What the table consists of; None if it is absent."""
+    """The composition of the table; None if missing."""
     handle = await table.access.peek()
     if handle is None:
         return None
@@ -306,7 +306,7 @@ async def survey(table: Table) -> Survey | None:
 async def merge_fragments(table: Table, merges: FragmentMerges) -> Merged:
     """Merge the small fragments that are due.
 
-    Raises ConflictError where another writer was faster: what is due stays due.
+    Raises ConflictError if another writer was faster: they stay due.
     """
     async with table.access.commits.pausing(), table.access.separately() as handle:
         with translated(f"compact {table.label}"):
@@ -316,7 +316,7 @@ async def merge_fragments(table: Table, merges: FragmentMerges) -> Merged:
 
 
 async def due(table: Table, merges: FragmentMerges, policy: IndexPolicy) -> Sequence[Due]:
-    """What is due at the table; nothing if it is absent."""
+    """The due upkeep of the table; none if it is missing."""
     if await table.access.reader() is None:
         return []
     async with table.access.separately(is_reading=True) as handle:
@@ -329,10 +329,10 @@ async def due(table: Table, merges: FragmentMerges, policy: IndexPolicy) -> Sequ
 
 
 async def compact(table: Table) -> CompactionMetrics:
-    """Merge the table's fragments and fold new rows into its indexes; an absent table has none.
+    """Merge the table's fragments and add new rows to its indexes; nothing if missing.
 
-    Nothing for the background: the engine also reads the manifest of every version that there is,
-    1 ms each, and does not keep up where others write meanwhile.
+    Not for background use: the engine also reads the manifest of every existing version, 1 ms each,
+    and does not keep up with concurrent writes.
     """
     if await table.access.reader() is None:
         return CompactionMetrics(
@@ -376,7 +376,7 @@ async def build_indexes(table: Table, policy: IndexPolicy) -> list[str]:
 
 
 async def count_fragments(table: Table) -> int:
-    """How many fragments the table consists of."""
+    """The number of the table's fragments."""
     handle = await table.access.peek()
     if handle is None:
         return 0
@@ -386,11 +386,11 @@ async def count_fragments(table: Table) -> int:
 
 
 async def forget_versions(table: Table, *, older_than: timedelta) -> None:
-    """Remove the versions of a table that are older; not for tables whose past can be read."""
+    """Remove the older versions of a table; not for tables with readable history."""
     async with table.access.separately() as handle:
         with translated(f"thin {table.label}"):
             await indexes.optimize(handle, older_than=older_than)
 
 
-# Without it the engine removes versions older than a week: what is kept is for the store to decide.
+# Otherwise the engine removes versions older than a week: retention is the store's decision.
 _NEVER = timedelta(days=365_000)

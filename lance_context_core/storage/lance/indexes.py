@@ -1,4 +1,4 @@
-"""Which indexes a table has, when they pay, and when they are made anew."""
+"""Indexes of a table: which exist, when they pay, and when they are rebuilt."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -12,7 +12,7 @@ from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.storage.lance.schema import SEARCH_TEXT, VECTOR, TableSpec
 
-# How texts are cut into words for full-text search.
+# Tokenization for full-text search.
 
 
 @frozen_by_name
@@ -20,7 +20,7 @@ class TextIndex:
     """The settings of the full-text index, fixed when a table is created.
 
     Stop words are always kept: the engine's list for the ICU tokenizer is the union of all its
-    languages and holds ordinary English words such as "cat" and "dog".
+    languages and contains ordinary English words such as "cat" and "dog".
     """
 
     tokenizer: str = "icu/split"
@@ -38,18 +38,19 @@ class TextIndex:
             stem=self.stem,
             remove_stop_words=False,
             with_position=False,
-            # Else the engine leaves out words of more than 40 letters, such as hashes and keys.
+            # Otherwise the engine leaves out words of more than 40 letters, such as hashes and
+            # keys.
             max_token_length=None,
         )
 
 
 def leaves_out_words(details: Mapping[str, Any] | None) -> bool:
-    """Whether an index, by what the engine tells of it, was built without the longest words."""
+    """Whether an index was built without the longest words, by the engine's description."""
     return (details or {}).get("max_token_length") is not None
 
 
 def settings_of(details: Mapping[str, Any] | None) -> TextIndex | None:
-    """The settings that an index was built with, by what the engine tells of it; None if not by us."""
+    """The settings of an index, by the engine's description; None if not one of ours."""
     told = details or {}
     try:
         settings = TextIndex(
@@ -67,51 +68,50 @@ _OURS = {
     "ascii_folding": True,
     "max_token_length": None,
 }
-"""What is the same in all of our indexes; older ones leave out long words."""
+"""The settings shared by all our indexes; older ones leave out long words."""
 
 
 _SCALAR = {"btree": BTree, "bitmap": Bitmap}
 
 _EVERY_PARTITION = IvfFlat(distance_type="cosine")
-"""All partitions are searched, as fast as one, from the index's own cache: that is exact, and does not
-go stale as the data drifts."""
+"""All partitions are searched, as fast as one, from the index's own cache: that is exact, and does
+not degrade as the data drifts."""
 
 _UNWRITTEN_PARTITION = re.compile(r"Not found: \S+[/\\]ivf_\d+\.lance")
 
 
 @frozen_by_name
 class IndexPolicy:
-    """From which size on an index is worth building.
+    """The sizes from which an index is worth building.
 
-    The full-text index is not among them: without it there is no search by words at all, and it is
-    there from the first row.
+    Not for the full-text index: search by words requires it, and it exists from the first row.
     """
 
     scalar_rows: int = 2_000
     """Look-ups by id in fewer rows are as fast without an index."""
     vector_rows: int = 2_000
-    """Fewer vectors are read in full almost as fast. The index takes a query of 384 numbers from
-    2.2 ms to 1.5 ms at 2,000, from 6.8 ms to 2.1 ms at 10,000, and from 237 ms to 9 ms at 100,000.
-    It is as large as the vectors."""
+    """Fewer vectors are scanned almost as fast. The index takes a query of 384 numbers from 2.2 ms
+    to 1.5 ms at 2,000, from 6.8 ms to 2.1 ms at 10,000, and from 237 ms to 9 ms at 100,000. It is
+    as large as the vectors."""
     max_segments: int = 8
-    """Each time new rows are folded into an index it grows by a segment, and each is asked by every
-    query: an index with more than these is made anew."""
+    """Each addition of new rows grows an index by a segment, and every query reads each: an index
+    with more segments than this is rebuilt."""
     unindexed_rows: int = 1_000
-    """Fewer new rows than these stay outside the indexes, where a search reads them one by one: it
-    takes 5 ms for a thousand of 30 words each, and half a millisecond for their vectors."""
+    """Fewer new rows stay unindexed, and a search reads them one by one: it takes 5 ms for a
+    thousand of 30 words each, and half a millisecond for their vectors."""
     unindexed_bytes: int = 8 * 1024 * 1024
     """The same bound for tables with large rows."""
     unindexed_text_share: float = 0.05
-    """New rows join the full-text index, which is made anew for it, when they are this share of the
+    """New rows join the full-text index, which is rebuilt for it, when they are this share of the
     table. It takes 22 µs a row: with 1/20 of the table that is half a millisecond for each new row,
     on another core, whatever the size of the table."""
     unindexed_share: float = 0.25
     """The same for the other indexes, whose new rows are read at a tenth of the cost."""
     max_unindexed_rows: int = 20_000
-    """No more new rows stay outside, in the largest table: they cost a search 100 ms."""
+    """The maximum number of unindexed rows, in any table: they cost a search 100 ms."""
 
     def __post_init__(self) -> None:
-        """Raise InvalidRequestError for numbers that make no policy."""
+        """Raise InvalidRequestError for invalid numbers."""
         whole = ("scalar_rows", "vector_rows", "max_segments", "unindexed_rows", "unindexed_bytes")
         for name in (*whole, "max_unindexed_rows"):
             if not isinstance(value := getattr(self, name), int) or value < 1:
@@ -122,7 +122,7 @@ class IndexPolicy:
                 raise InvalidRequestError(f"{name}={share!r}: above 0, at most 1")
 
     def max_unindexed(self, column: str, n_rows: int, n_bytes: int) -> int:
-        """How many of a table's rows, which have so many bytes, may be outside the index."""
+        """How many rows of a table with that many bytes may be unindexed."""
         share = self.unindexed_text_share if column == SEARCH_TEXT else self.unindexed_share
         least = min(self.unindexed_rows, self.unindexed_bytes * n_rows // max(n_bytes, 1))
         return max(least, min(int(share * n_rows), self.max_unindexed_rows), 1)
@@ -134,7 +134,7 @@ async def has_text_index(handle: Any) -> bool:
 
 
 async def text_settings(handle: Any) -> TextIndex | None:
-    """How the texts of a table are cut into words; None if they are not, or otherwise than we would."""
+    """The tokenization of a table's texts; None if none, or not as ours."""
     listed: Iterable[Any] = await handle.list_indices()
     for index in listed:
         if index.columns == [SEARCH_TEXT]:
@@ -143,7 +143,7 @@ async def text_settings(handle: Any) -> TextIndex | None:
 
 
 async def text_index_id(handle: Any) -> int | None:
-    """Which full-text index a table has, of all that were ever made; None if it has none."""
+    """The identity of a table's full-text index, among all ever built; None if missing."""
     listed: Iterable[Any] = await handle.list_indices()
     for index in listed:
         if index.columns == [SEARCH_TEXT]:
@@ -152,7 +152,7 @@ async def text_index_id(handle: Any) -> int | None:
 
 
 async def ensure_text_index(handle: Any, settings: TextIndex) -> None:
-    """Build the full-text index, while the table is still empty, so that later rows join it."""
+    """Build the full-text index of a table that is still empty; later rows join it."""
     if not await has_text_index(handle):
         await _build(handle, SEARCH_TEXT, settings.config())
 
@@ -160,7 +160,7 @@ async def ensure_text_index(handle: Any, settings: TextIndex) -> None:
 async def build(
     handle: Any, spec: TableSpec, *, policy: IndexPolicy, text_index: TextIndex
 ) -> list[str]:
-    """Build what is due; returns the indexed columns. Readers use what was there until it is done."""
+    """Build the due indexes; returns their columns. Readers use the old ones meanwhile."""
     reasons = await due(handle, spec, policy=policy)
     for column in reasons:
         await _build(handle, column, _config(column, spec, text_index))
@@ -168,9 +168,9 @@ async def build(
 
 
 async def optimize(handle: Any, *, older_than: timedelta, delete_unverified: bool = False) -> Any:
-    """Merge all fragments, fold new rows into the indexes, and remove the older versions.
+    """Merge all fragments, add new rows to the indexes, and remove older versions.
 
-    Returns the engine's statistics of it.
+    Returns the engine's statistics.
     """
     options = {"cleanup_older_than": older_than, "delete_unverified": delete_unverified}
     try:
@@ -178,14 +178,14 @@ async def optimize(handle: Any, *, older_than: timedelta, delete_unverified: boo
     except Exception as error:
         if not _UNWRITTEN_PARTITION.search(str(error)):
             raise
-    # The engine divides a partition that has grown too large, by way of files which it does not
-    # write where none of the new rows has a vector. A new index has no rows to fold in.
+    # The engine splits a partition that has grown too large, using files which it does not write if
+    # none of the new rows has a vector. A new index has no rows to add.
     await _build(handle, VECTOR, _EVERY_PARTITION)
     return await handle.optimize(**options)
 
 
 async def build_anew(handle: Any) -> None:
-    """Build every index anew, as it was set; drop those that nothing is left for."""
+    """Rebuild every index with its settings; drop those that nothing is left for."""
     await handle.checkout_latest()
     names = (await handle.schema()).names
     has_vectors = VECTOR in names and await handle.count_rows(f"{VECTOR} IS NOT NULL") > 0
@@ -201,10 +201,10 @@ async def build_anew(handle: Any) -> None:
 
 
 async def due(handle: Any, spec: TableSpec, *, policy: IndexPolicy) -> dict[str, str]:
-    """The columns that want an index or a new one, and why.
+    """The columns that need an index or a new one, and why.
 
-    It pays and is missing, has fallen into pieces, too many rows came after it, or it was built when
-    long words were left out.
+    It pays and is missing, has too many segments, too many unindexed rows, or was built without
+    long words.
     """
     stats = await handle.stats()
     n_rows, n_bytes = int(stats["num_rows"]), int(stats["total_bytes"])
@@ -222,7 +222,7 @@ async def due(handle: Any, spec: TableSpec, *, policy: IndexPolicy) -> dict[str,
 
 
 async def unindexed(handle: Any) -> dict[str, int]:
-    """How many rows are outside the index on each indexed column."""
+    """The number of unindexed rows on each indexed column."""
     listed: Iterable[Any] = await handle.list_indices()
     return {index.columns[0]: int(index.num_unindexed_rows or 0) for index in listed}
 
@@ -230,12 +230,12 @@ async def unindexed(handle: Any) -> dict[str, int]:
 async def _worthwhile(
     handle: Any, spec: TableSpec, policy: IndexPolicy, n_rows: int, *, there: set[str]
 ) -> list[str]:
-    """The columns whose indexes pay in a table of so many rows."""
+    """The columns whose indexes pay in a table of that many rows."""
     columns = list(spec.indexed) if n_rows >= policy.scalar_rows else []
     # No index of the engine finds the nearest of many vectors exactly.
     has_vectors = VECTOR in (await handle.schema()).names and not spec.has_many_vectors
     if n_rows >= policy.vector_rows and has_vectors:
-        # Counting the vectors reads the column: one that is indexed need not be counted.
+        # Counting the vectors reads the column: an indexed one need not be counted.
         is_there = _name(VECTOR) in there
         if is_there or await handle.count_rows(f"{VECTOR} IS NOT NULL") >= policy.vector_rows:
             columns.append(VECTOR)
@@ -251,7 +251,7 @@ def _config(column: str, spec: TableSpec, text_index: TextIndex) -> Any:
 
 
 def _as_set(index: Any) -> Any:
-    """The settings that an index was built with; None for one that is not of ours."""
+    """The settings that an index was built with; None if not one of ours."""
     match index.index_type:
         case "FTS":
             kept = {
@@ -276,7 +276,7 @@ _TEXT_SETTINGS = (
 
 
 async def _segments(handle: Any) -> dict[str, int]:
-    """Of how many segments each index consists, by its name."""
+    """The number of segments of each index, by its name."""
     listed: Iterable[Any] = await handle.list_indices()
     return {index.name: index.num_segments for index in listed}
 

@@ -1,4 +1,4 @@
-"""Where a store is, a directory or an object store, and its files as copying reads and writes them."""
+"""The location of a store, in a directory or object store, and its files."""
 
 import os
 import re
@@ -12,7 +12,7 @@ from pyarrow import fs
 from lance_context_core._util.checks import check_name, shown
 from lance_context_core.errors import InvalidRequestError
 
-# What names a store: a directory, or the URI of an object store. What is neither is refused.
+# The URI of a store: a directory, or that of an object store. Others are refused.
 
 _REMOTE = frozenset(
     (
@@ -23,7 +23,7 @@ _REMOTE = frozenset(
 """The schemes that the engine opens, besides `file`."""
 
 _URI = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+):/(/?)")
-"""A scheme of two letters or more, and whether it has both slashes: `Path` leaves one of them."""
+"""A scheme of two letters or more, and whether it has both slashes: `Path` drops one of them."""
 
 _OF_WINDOWS = re.compile(r"[a-zA-Z]:[\\/]|\\\\")
 """A drive, or another machine."""
@@ -34,10 +34,11 @@ _WAY_OUT = (
 
 
 def normalised(uri: object, what: str = "uri") -> str:
-    """`uri` as the engine wants it: local paths absolute, so that none is taken for a scheme.
+    """`uri` in the engine's form: local paths absolute, so that none is a scheme.
 
-    Raises InvalidRequestError for a scheme that the engine does not open, and for what would become a
-    directory with a strange name: a URI that was a `Path`, and on other systems a path of Windows.
+    Raises InvalidRequestError for a scheme that the engine does not open, and for paths that would
+    become a directory with a strange name: a URI that was a `Path`, and on other systems a path of
+    Windows.
     """
     if not isinstance(uri, str | os.PathLike) or not isinstance(path := os.fspath(uri), str):
         raise InvalidRequestError(f"{what}={uri!r}: give a directory or the URI of an object store")
@@ -63,12 +64,12 @@ def normalised(uri: object, what: str = "uri") -> str:
         )
     try:
         return str(Path(text).expanduser().absolute())
-    except RuntimeError as error:  # There is no such user.
+    except RuntimeError as error:  # the user does not exist
         raise InvalidRequestError(f"{what}={shown(text)}: {error}: give the whole path") from error
 
 
 def require_local(path: object, what: str) -> None:
-    """Raise InvalidRequestError for what names no file or folder of this machine, as `normalised` does."""
+    """Raise InvalidRequestError unless it is a path of this machine, as for `normalised`."""
     if not Path(normalised(path, what)).is_absolute():
         raise InvalidRequestError(
             f"{what}={shown(path)}: give a file or a folder of this machine, and copy it from there"
@@ -76,7 +77,7 @@ def require_local(path: object, what: str) -> None:
 
 
 _UNFINISHED = "copy.unfinished"
-"""The object that is under a prefix for as long as a copy to it is not whole."""
+"""The object that exists under a prefix until a copy to it is whole."""
 
 _OPTIONS = {
     "access_key_id": "access_key",
@@ -88,11 +89,11 @@ _OPTIONS = {
     "endpoint": "endpoint_override",
     "endpoint_url": "endpoint_override",
 }
-"""LanceDB's names of options, without `aws_`, and what they are called here."""
+"""LanceDB's names of options, without `aws_`, mapped to the names here."""
 
 
 class Files(Protocol):
-    """The files below one place; each is named by its path from there, with slashes."""
+    """The files below one location; each named by its relative path, with slashes."""
 
     uri: str
     system: Any
@@ -102,23 +103,23 @@ class Files(Protocol):
         """All files of its tables, with their sizes."""
 
     def is_there(self) -> bool:
-        """Whether there is anything that a copy would be mixed with."""
+        """Whether files exist that a copy would be mixed with."""
 
     def begin(self) -> None:
-        """Make the place ready to be written to."""
+        """Prepare the location for writing."""
 
     def write(self, name: str, data: bytes) -> None:
-        """Write a file that is not there."""
+        """Write a new file."""
 
     def finish(self) -> None:
-        """Give what was written its name: it is whole."""
+        """Give the files their name: the copy is whole."""
 
     def discard(self) -> None:
-        """Remove what was written."""
+        """Remove the written files."""
 
 
 def files_at(uri: str | os.PathLike[str], storage_options: Mapping[str, str] | None) -> Files:
-    """The files at a place. Raises InvalidRequestError for one that is neither a directory nor S3."""
+    """The files at a location. Raises InvalidRequestError unless a directory or S3."""
     text = normalised(uri, "destination")
     if text.startswith("s3://"):
         return Bucket(text.rstrip("/"), storage_options or {})
@@ -131,13 +132,13 @@ def files_at(uri: str | os.PathLike[str], storage_options: Mapping[str, str] | N
 
 
 def read(files: Files, name: str) -> bytes:
-    """A whole file."""
+    """The content of a file."""
     with files.system.open_input_stream(f"{files.root}/{name}") as stream:
         return bytes(stream.read())
 
 
 def copied(source: Files, goal: Files, name: str) -> None:
-    """Copy one file as it is."""
+    """Copy one file unchanged."""
     if isinstance(source, Directory) and isinstance(goal, Directory):
         to = Path(goal.root, name)
         to.parent.mkdir(parents=True, exist_ok=True)
@@ -155,10 +156,10 @@ def copied(source: Files, goal: Files, name: str) -> None:
 
 
 class Directory:
-    """A directory; it is written beside its name, and renamed once it is whole."""
+    """A directory; written under another name, and renamed once it is whole."""
 
     def __init__(self, path: Path) -> None:
-        """An absolute path, of what may be there or not."""
+        """An absolute path, existing or not."""
         self.uri = str(path)
         self.system = fs.LocalFileSystem()
         self.root = self.uri
@@ -177,32 +178,32 @@ class Directory:
         return self._path.exists()
 
     def begin(self) -> None:
-        """From now on write beside the name."""
+        """From now on, write under another name."""
         part = self._path.with_name(f"{self._path.name}.part-{os.getpid()}")
         part.mkdir(parents=True)
         self.root = str(part)
 
     def write(self, name: str, data: bytes) -> None:
-        """Write a file that is not there."""
+        """Write a new file."""
         to = Path(self.root, name)
         to.parent.mkdir(parents=True, exist_ok=True)
         to.write_bytes(data)
 
     def finish(self) -> None:
-        """Give it its name."""
+        """Rename it."""
         Path(self.root).rename(self._path)
 
     def discard(self) -> None:
-        """Remove what was written."""
+        """Remove the written files."""
         if self.root != self.uri:
             shutil.rmtree(self.root, ignore_errors=True)
 
 
 class Bucket:
-    """A prefix of S3, which knows no renaming: an object says while it is not whole."""
+    """A prefix of S3, which has no renaming: an object marks it as incomplete."""
 
     def __init__(self, uri: str, storage_options: Mapping[str, str]) -> None:
-        """A prefix, without a slash at its end; options as LanceDB takes them."""
+        """A prefix, without a slash at its end; options as for LanceDB."""
         self.uri = uri
         self.system = _s3(storage_options)
         self.root = str(PurePosixPath(uri.removeprefix("s3://")))
@@ -220,11 +221,11 @@ class Bucket:
         return {name: size for name, size in names.items() if ".lance/" in name}
 
     def is_there(self) -> bool:
-        """Whether there is a store which is not what is left of a copy that was killed."""
+        """Whether a store exists that is not the remainder of a killed copy."""
         return bool(self.listed()) and not self._is_unfinished()
 
     def begin(self) -> None:
-        """Remove what is left of a copy that was killed, and say that another one has begun."""
+        """Remove the remains of a killed copy, and mark that another one has begun."""
         if self._is_unfinished():
             self._clear()
         self.write(_UNFINISHED, b"A copy to here is not finished.\n")
@@ -235,11 +236,11 @@ class Bucket:
             stream.write(data)
 
     def finish(self) -> None:
-        """Nothing says any more that it is not whole."""
+        """Remove the mark that it is incomplete."""
         self.system.delete_file(f"{self.root}/{_UNFINISHED}")
 
     def discard(self) -> None:
-        """Remove what was written, unless it is whole."""
+        """Remove the written objects, unless it is whole."""
         if self._is_unfinished():
             self._clear()
 
@@ -248,7 +249,7 @@ class Bucket:
         return bool(found.type == fs.FileType.File)
 
     def _clear(self) -> None:
-        """Remove all, that which says so last."""
+        """Remove all, the mark last."""
         for name in self.listed():
             self.system.delete_file(f"{self.root}/{name}")
         self.system.delete_dir_contents(self.root)

@@ -1,7 +1,7 @@
-"""Which files a version of a table consists of, read from the engine's manifest of that version.
+"""The files of a table's version, read from the engine's manifest.
 
 The layout is that of Lance's table format: a file that ends with a message of protocol buffers,
-whose place stands in its last 16 bytes. Only the fields that lead to files are looked at.
+whose position is in its last 16 bytes. Reads only the fields that lead to files.
 """
 
 import json
@@ -17,33 +17,33 @@ from uuid import UUID
 from lance_context_core._util.frozen import frozen
 
 _NEWEST = 2**64 - 1
-"""Manifests are named by what is left to this number: the newest comes first in a listing."""
+"""Manifests are named by the difference to this number: the newest is first in a listing."""
 
 _DELETIONS = {0: "arrow", 1: "bin"}
 
 _MAGIC = b"LANC"
 
 _HINT = "latest_version_hint.json"
-"""Where the engine notes the newest version, after each commit."""
+"""The file of the engine's note of the newest version, written after each commit."""
 
 _SIZED = 2
-"""The kind of a field whose length stands before it."""
+"""The wire type of a field that is preceded by its length."""
 
 _INDEXES, _TRANSACTION = 6, 21
 _SECTIONS = (_INDEXES, _TRANSACTION)
-"""The fields of a manifest that say where in the file another message is."""
+"""The fields of a manifest with the position of another message in the file."""
 
 _BASES, _CLONE, _PATH = 18, 113, 4
-"""Of a manifest, of a transaction, and of either of these: where files of others are."""
+"""The fields of a manifest, of a transaction, and of either, that lead to other files."""
 
 _NEXT_ROW_ID, _BRANCH = 14, 20
-"""Of a manifest: the id of the next new row, and the branch that the version is of."""
+"""The fields of a manifest with the next row id, and with its branch."""
 
 _Field = int | bytes
 
 
 class _Tagged(NamedTuple):
-    """A field as it is encoded."""
+    """An encoded field."""
 
     number: int
     kind: int
@@ -51,7 +51,7 @@ class _Tagged(NamedTuple):
 
 
 class Stamp(NamedTuple):
-    """Which file lies at a place."""
+    """The identity of the file at a path."""
 
     inode: int
     modified_ns: int
@@ -59,44 +59,44 @@ class Stamp(NamedTuple):
 
 
 class UnknownManifestError(ValueError):
-    """The file is no manifest of the layout that is known here."""
+    """The file is no manifest of the known layout."""
 
 
 class TornError(UnknownManifestError):
-    """It is none of any layout: it is cut off, or overwritten."""
+    """The file has no layout at all: it is cut off, or overwritten."""
 
 
 @frozen
 class Contents:
-    """What one version consists of."""
+    """The content of one version."""
 
     parts: frozenset[bytes] = frozenset()
-    """Its fragments and indexes, in the engine's encoding: alike if their files are."""
+    """Its fragments and indexes, in the engine's encoding: equal if their files are."""
     files: dict[Path, int | None] = field(default_factory=dict)
-    """The files of the parts that were not known, and the version's transaction, with their sizes
-    as far as these are told."""
+    """The files of the unknown parts, and of the version's transaction, with their sizes if
+    recorded."""
     folders: list[Path] = field(default_factory=list)
-    """Where the indexes among these parts are; all files there belong to them."""
+    """The directories of the indexes among these parts; all files there belong to them."""
 
 
 def path(directory: Path, version: int) -> Path:
-    """Where the manifest of a version is, of the table or branch in `directory`."""
+    """The path of a version's manifest, of the table or branch in `directory`."""
     return directory / "_versions" / f"{_NEWEST - version:020}.manifest"
 
 
 def is_newest(directory: str, version: int) -> bool:
-    """Whether a version is there, and no later one; False of tables whose manifests are named as of old."""
+    """Whether a version is the newest; False for manifests with the old names."""
     return stamp(directory, version) is not None
 
 
 def stamp(directory: str, version: int) -> Stamp | None:
-    """What tells the manifest of a version from any other one that is made at its place later.
+    """The identity of a version's manifest, unlike that of a later one at its path.
 
     None unless it is the newest, as `is_newest`.
     """
     folder = f"{directory}/_versions/"
     later, this = (f"{folder}{_NEWEST - number:020}.manifest" for number in (version + 1, version))
-    exists, stat = os.path.exists, os.stat  # To make paths takes longer than to look.
+    exists, stat = os.path.exists, os.stat  # creating paths takes longer than the system calls
     if exists(later):
         return None
     try:
@@ -107,12 +107,12 @@ def stamp(directory: str, version: int) -> Stamp | None:
 
 
 def version(manifest: Path) -> int:
-    """The version that a manifest of that name describes."""
+    """The version of the manifest with that name."""
     return _NEWEST - int(manifest.stem)
 
 
 def versions(directory: Path) -> list[int]:
-    """The versions whose manifests are in `directory`, ascending."""
+    """The versions with manifests in `directory`, ascending."""
     return sorted(listed(directory))
 
 
@@ -124,9 +124,9 @@ def listed(directory: Path) -> dict[int, Path]:
 
 
 def hinted(directory: Path) -> int:
-    """The newest version that the engine has noted beside the manifests; 0 if it noted none.
+    """The newest version in the engine's note; 0 if missing.
 
-    A later one may exist: the note is made after the commit, and the process may end before it.
+    A later one may exist: the note follows the commit, and the process may end before it.
     """
     try:
         number = json.loads((directory / "_versions" / _HINT).read_bytes())["version"]
@@ -136,7 +136,7 @@ def hinted(directory: Path) -> int:
 
 
 def hint(directory: Path, version: int) -> None:
-    """Note `version` as the newest, where a later one is noted that does not exist any more."""
+    """Note `version` as the newest, if a later one is noted that no longer exists."""
     if hinted(directory) > version:
         new = directory / "_versions" / f"{_HINT}.new"
         new.write_text(json.dumps({"version": version}, separators=(",", ":")))
@@ -144,17 +144,17 @@ def hint(directory: Path, version: int) -> None:
 
 
 def forget_hint(directory: Path) -> None:
-    """Have nothing noted as the newest: all versions are about to go."""
+    """Delete the note of the newest version: all versions are about to be removed."""
     (directory / "_versions" / _HINT).unlink(missing_ok=True)
 
 
 def directory_of(table: Path, ref: str) -> Path:
-    """Where the versions of a ref of the table are; an empty `ref` is main."""
+    """The directory of a ref's versions; an empty `ref` is main."""
     return table / "tree" / ref if ref else table
 
 
 def file_of_ref(table: Path, ref: str) -> Path:
-    """The file that says that the table has a ref."""
+    """The file that shows that the table has a ref."""
     return table / "_refs" / "branches" / f"{quote(ref, safe='')}.json"
 
 
@@ -164,7 +164,7 @@ def refs(table: Path) -> list[str]:
 
 
 def forked_at(table: Path, ref: str) -> int:
-    """The version that a ref begins with; 0 if there is no such ref, or its file is damaged."""
+    """The version that a ref was forked from; 0 if missing, or its file is damaged."""
     try:
         number = json.loads(file_of_ref(table, ref).read_bytes())["parentVersion"]
     except (OSError, KeyError, TypeError, ValueError):
@@ -173,7 +173,7 @@ def forked_at(table: Path, ref: str) -> int:
 
 
 def created_at(directory: Path, version: int) -> datetime | None:
-    """When a version was made; None if it is not there, or its layout is unknown."""
+    """When a version was made; None if it is missing, or its layout unknown."""
     for manifest in (path(directory, version), directory / "_versions" / f"{version}.manifest"):
         try:
             data = manifest.read_bytes()
@@ -192,7 +192,7 @@ def created_at(directory: Path, version: int) -> datetime | None:
 
 
 def contents(manifest: Path, directory: Path, *, known: Container[bytes] = ()) -> Contents:
-    """What the version consists of, with the files of the parts that are not `known`.
+    """The content of a version, with the files of the parts that are not `known`.
 
     `directory` is that of the table or branch. Raises UnknownManifestError, TornError if it is not
     whole, and OSError if it cannot be read.
@@ -207,7 +207,7 @@ def contents(manifest: Path, directory: Path, *, known: Container[bytes] = ()) -
 
 
 def data_files(manifest: Path, directory: Path) -> dict[int, list[Path]]:
-    """The files with rows that a version consists of, by the number of their fragment.
+    """The data files of a version, by the number of their fragment.
 
     `directory` is that of the table or branch. Raises as `contents`.
     """
@@ -223,7 +223,7 @@ def data_files(manifest: Path, directory: Path) -> dict[int, list[Path]]:
 
 
 def require_whole(manifest: Path, number: int) -> None:
-    """Raise TornError if the file is cut off, overwritten, or not the manifest of that version."""
+    """Raise TornError if the file is cut off, overwritten, or another version's manifest."""
     data = manifest.read_bytes()
     if data[-4:] != _MAGIC:
         raise TornError("no magic at the end")
@@ -236,11 +236,10 @@ def require_whole(manifest: Path, number: int) -> None:
 
 
 def elsewhere(data: bytes, moved: Callable[[str], str]) -> bytes:
-    """The manifest `data` for a copy of its table, which is at another place.
+    """The manifest `data` for a copy of its table, at another path.
 
-    A branch's manifest names the places of the table and of the branches that it was made from, as
-    they were when it was made; `moved` is given each, and returns where that is in the copy. Raises
-    TornError if it is not whole.
+    A branch's manifest names the paths of the table and of the branches that it was forked from, as
+    of its creation; `moved` maps each to its path in the copy. Raises TornError if it is not whole.
     """
     if data[-4:] != _MAGIC:
         raise TornError("no magic at the end")
@@ -270,7 +269,7 @@ def elsewhere(data: bytes, moved: Callable[[str], str]) -> bytes:
 
 
 def transaction_elsewhere(message: bytes, moved: Callable[[str], str]) -> bytes:
-    """A transaction for a copy of its table: that which made a branch names what it was made from."""
+    """A transaction for a copy of its table; that of a fork names its source."""
 
     def edited(one: _Tagged) -> _Field:
         return _with_path(_bytes(one.value), moved) if one.number == _CLONE else one.value
@@ -279,7 +278,7 @@ def transaction_elsewhere(message: bytes, moved: Callable[[str], str]) -> bytes:
 
 
 def detached(data: bytes, next_row_id: int) -> bytes:
-    """The manifest `data` for a table of its own, no branch, whose new rows have ids from there on.
+    """The manifest `data` for a separate table, with new row ids from there on.
 
     Raises TornError if it is not whole.
     """
@@ -294,7 +293,7 @@ def detached(data: bytes, next_row_id: int) -> bytes:
 
 
 def require_message(file: Path) -> None:
-    """Raise TornError if the file is no message of protocol buffers, or an empty one."""
+    """Raise TornError if the file is no message of protocol buffers, or empty."""
     if not list(_fields(file.read_bytes())):
         raise TornError("an empty message")
 
@@ -345,7 +344,7 @@ def _files(
 
 
 def _files_of_index(index: bytes, folder: Path) -> Iterator[tuple[Path, int | None]]:
-    """The files of an index; indexes that older engines made do not tell them."""
+    """The files of an index; indexes of older engines do not list them."""
     for number, value in _fields(index):
         if number == 10:
             file = dict(_fields(_bytes(value)))
@@ -360,7 +359,7 @@ def _folder(index: bytes, directory: Path, bases: dict[int, Path]) -> Path:
 
 
 def _base_of(file: dict[int, _Field], directory: Path, bases: dict[int, Path]) -> Path:
-    """The table that a file belongs to: a branch refers to those of its parent."""
+    """The table that owns a file: a branch refers to files of its parent."""
     return bases[_int(file[7])] if 7 in file else directory
 
 
@@ -372,7 +371,7 @@ def _base(message: bytes) -> tuple[int, Path]:
 
 
 def _message(data: bytes, place: int) -> bytes:
-    """The message that stands at `place`, after its length."""
+    """The message at `place`, preceded by its length."""
     begin = place + 4
     end = begin + int.from_bytes(data[place:begin], "little")
     if not 0 <= place < begin < end <= len(data):
@@ -388,7 +387,7 @@ def _with_path(message: bytes, moved: Callable[[str], str]) -> bytes:
 
 
 def _encoded(fields: Iterable[_Tagged], edited: Callable[[_Tagged], _Field]) -> bytes:
-    """A message of protocol buffers with these fields, each with the value that `edited` returns."""
+    """A message of protocol buffers with these fields, each with its value from `edited`."""
     message = bytearray()
     for one in fields:
         value = edited(one)
@@ -436,7 +435,7 @@ def _tagged(message: bytes) -> Iterator[_Tagged]:
 
 
 def _varint(message: bytes, place: int) -> tuple[int, int]:
-    """The number that stands at `place`, and the place after it."""
+    """The number at `place`, and the position after it."""
     number = shift = 0
     try:
         while message[place] > 127:

@@ -1,4 +1,4 @@
-"""What it means that a file is missing which a read needs: that others removed the version, or damage."""
+"""The cause of a missing file in a read: the version was removed, or damage."""
 
 from lance_context_core.errors import ConflictError, ContextStoreError, NotFoundError
 from lance_context_core.storage.lance import branches
@@ -12,14 +12,14 @@ from lance_context_core.storage.names import shown_name
 async def explain(
     error: ContextStoreError, connection: Connection, name: str, at: At, *, is_pinned: bool
 ) -> None:
-    """Raise what the `error` means that reading the table `name` there ended with, if others did it.
+    """Raise the meaning of the `error` of a read of `name`, if others caused it.
 
-    That is if they have removed the version: NotFoundError, if it `is_pinned` and so was asked for by
-    name; ConflictError, if it was the newest, which may be asked for again.
+    That is if they removed the version: NotFoundError, if it `is_pinned` and so was asked for by
+    name; ConflictError, if it was the newest, and a retry may succeed.
     """
     if not (is_missing_file(error) or isinstance(error, NotFoundError)):
         return
-    # Files go before the version that names them: whoever is erasing is waited for.
+    # Files go before the version that names them: wait for a running erasure.
     async with InFlight(connection.uri, name).committing():
         if await _is_there(connection, name, at):
             return

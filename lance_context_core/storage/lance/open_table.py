@@ -1,4 +1,4 @@
-"""How a table is opened, and made where it is absent; on main, on another ref, or as it was."""
+"""Opens or creates a table, on main, on another ref, or at a version."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -20,15 +20,17 @@ from lance_context_core.storage.lance.schema import VECTOR, TableSpec, check_col
 from lance_context_core.storage.names import shown_name
 from lance_context_core.storage.wal.table_log import TableLog
 
-# Making a table while others may be making it.
+# Creating a table while others may create it.
 #
-# The engine looks whether a table exists, and then creates it. What another process creates between
-# these steps, and writes there, it replaces by an empty table. In a local directory that cannot be:
-# those who create wait for each other, on a lock that the system takes from a process which ends.
+# The engine checks whether a table exists, and then creates it. A table that another process
+# creates between these steps, and its rows, are replaced by an empty table. In a local directory
+# that cannot happen: creators wait for each other, on a lock that the system takes from a process
+# that ends.
 #
-# On an object store acknowledged rows are then in earlier versions alone. Whoever did so notices by the
-# number of its version, and puts them back; only if it is killed before that, they stay there. (A clone of
-# an empty table replaces nothing, but loses what makes row ids stable.)
+# On an object store acknowledged rows are then only in earlier versions. The replacing process
+# detects it by the number of its version, and restores them; they stay there only if it is killed
+# before that. (A clone of an empty table replaces nothing, but loses the setting that makes row ids
+# stable.)
 
 T = TypeVar("T")
 
@@ -38,9 +40,9 @@ _running: set[asyncio.Future[Any]] = set()
 async def create_table(
     connection: Any, uri: str, name: str, *, schema: pa.Schema, options: Mapping[str, str]
 ) -> Any:
-    """The engine's handle of a new table of the database at `uri`; fails if it is seen to exist.
+    """The engine's handle of a new table in `uri`; fails if the table exists.
 
-    Cancelling ends the wait alone: half made, it could lack what others have written.
+    Cancellation only ends the wait: a half-created table could lack other writers' rows.
     """
 
     async def make() -> Any:
@@ -73,12 +75,12 @@ class _Replaced:
         self._handle = handle
         self._made = made
         self._n_failures = 0
-        """Of the storage, after which it is not known what was done."""
+        """An error of the storage that leaves the result unknown."""
 
     async def put_back(self) -> None:
-        """Have in it what was there before, and behind that what was written since.
+        """Restore the earlier rows, followed by those written since.
 
-        Raises StorageError if that cannot be done: what is missing is in an earlier version.
+        Raises StorageError if that fails: the missing rows are in an earlier version.
         """
         former = self._made - 1
         label = shown_name(self._name)
@@ -86,8 +88,8 @@ class _Replaced:
             if not await self._insist(self._count, former):
                 return
             restored = await self._insist(self._restore, former)
-            # Of the versions in between the last one has all that is missing now, unless a try that
-            # seemed to fail had restored the table before.
+            # The last of the versions in between has all missing rows, unless a try that seemed to
+            # fail had restored the table before.
             first = self._made + 1 if self._n_failures else restored - 1
             for version in range(max(first, self._made + 1), restored):
                 await self._insist(self._take_over, version)
@@ -111,13 +113,13 @@ class _Replaced:
         return int(await (await self._at(version)).count_rows())
 
     async def _restore(self, version: int) -> int:
-        """Returns the version that is the same again."""
+        """Returns the version with the restored content."""
         await self._handle.checkout_latest()
         await self._handle.restore(version)
         return int(await self._handle.version())
 
     async def _take_over(self, version: int) -> None:
-        """Add what that version has and the table has not, in order."""
+        """Append that version's rows that the table lacks, in order."""
         rows = await (await self._at(version)).query().with_row_id().to_arrow()
         await self._handle.checkout_latest()
         if rows.num_rows:
@@ -130,34 +132,34 @@ class _Replaced:
 
 STABLE_ROW_IDS = {"new_table_enable_stable_row_ids": "true"}
 """A row's id then survives compaction and updates, and grows in the order of commits: it is the
-order in which a session reads back."""
+order in which a session is read."""
 
 
 class Root(Protocol):
-    """A table on main, through which others are come by."""
+    """A table on main, from which other tables are opened."""
 
     name: str
 
     async def peek(self) -> Any | None:
-        """The engine's handle; None if it is absent."""
+        """The engine's handle; None if missing."""
 
     async def opened(self) -> Any:
-        """The engine's handle; makes the table if it is absent."""
+        """The engine's handle; creates a missing table."""
 
 
 @frozen
 class Beside:
-    """A ref of a table beside main."""
+    """A ref of a table other than main."""
 
     ref: str
     main: Root
-    """The table on main: with it a table begins on every other."""
+    """The table on main: a table begins there on every ref."""
     records: Root
-    """The records on main, which tell what branches there are."""
+    """The records on main, which list the branches."""
 
 
 class Opening:
-    """The ways to one table on one ref."""
+    """Access to one table on one ref."""
 
     def __init__(
         self,
@@ -173,7 +175,7 @@ class Opening:
         self.name = name
         self.ref = beside.ref if beside else None
         self.is_incomplete = False
-        """Whether the handle that was opened last could not be given what it lacks."""
+        """Whether the last opened handle could not be completed."""
         self._label = shown_name(name)
         self._connection = connection
         self._spec = spec
@@ -182,7 +184,7 @@ class Opening:
         self._pin = pin
 
     async def open(self) -> Any | None:
-        """A new handle; None if the table is absent."""
+        """A new handle; None if the table is missing."""
         connection = self._connection
         if await connection.existing() is None:
             return None
@@ -225,12 +227,12 @@ class Opening:
         try:
             await self.complete(handle)
         except StorageError:
-            # Who may not write reads what is there. Who writes is told.
+            # A read-only caller reads what exists. A writer gets the error.
             self.is_incomplete = True
         return handle
 
     async def create(self) -> Any:
-        """Make the table; raises AlreadyExistsError, or ConflictError, where another was faster."""
+        """Create the table; raises AlreadyExistsError, or ConflictError, if another was faster."""
         if self._beside is not None:
             # Others may erase from main, and so remove the version that it begins with.
             beside = self._beside
@@ -253,7 +255,7 @@ class Opening:
         return handle
 
     async def complete(self, handle: Any) -> None:
-        """Give the table what an older release, a crash or a restored version left it without."""
+        """Add columns and indexes that an older release, a crash or a restore left missing."""
 
         async def work(handle: Any) -> None:
             names = (await handle.schema()).names
@@ -271,14 +273,14 @@ class Opening:
     # Refs
 
     async def fork(self, handle: Any, ref: str, at: At) -> Any:
-        """A handle of a new ref that begins with what `at` shows; the ref must not exist.
+        """A handle of a new ref, forked from the version `at`; it must not exist.
 
         Raises ConflictError if others have removed that version.
         """
         await self._connection.record_place()
         async with self._connection.making(self.name, ref):
             try:
-                # Nobody erases the files of that version before it has the ref.
+                # The files of that version are not erased before the ref has it.
                 async with self._commits.in_flight.committing():
                     forked = await orphaned_refs.fork(self._connection, handle, self.name, ref, at)
             except (NotFoundError, StorageError) as error:
@@ -290,13 +292,14 @@ class Opening:
         return forked
 
     async def drop(self, handle: Any, ref: str) -> None:
-        """Remove a ref that exists and from which no other was forked."""
+        """Delete an existing ref without forks of its own."""
         if self._connection.journal is None:
             await branches.drop(handle, self.name, ref)
         else:
             ledger = TableLog(self._connection.journal, self.name, ref)
             async with ledger.committing():
-                # In this order: a ref of that name may be made anew, and must not meet its entries.
+                # In this order: a ref of that name may be created again, and must not get its
+                # entries.
                 await ledger.discard()
                 await branches.drop(handle, self.name, ref)
         await self._commits.sync_refs()
@@ -311,7 +314,7 @@ class Opening:
     # Helpers
 
     async def _require_branch(self) -> None:
-        """Raise NotFoundError if there is no such branch at all: the records have it."""
+        """Raise NotFoundError if the branch does not exist, by the records."""
         if self._beside is None:
             return
         records = self._beside.records
@@ -321,14 +324,14 @@ class Opening:
             raise NotFoundError(f"{what} does not exist: see branches(), or create it")
 
     async def _forked_empty(self, beside: Beside) -> Any:
-        """Make a table that main may have, but had not when this branch was made."""
+        """Create a table that main may have, but lacked when this branch was made."""
         root = await beside.main.opened()
         branch = str(branches.branch_of(beside.ref))
         base = branches.base(branch, 0)
         if base in await branches.listed(root, self.name):
             empty = await branches.opened(root, self.name, base)
         else:
-            root = await self._connection.table(self.name)  # What it shows is there.
+            root = await self._connection.table(self.name)  # its content exists
             empty = await self.fork(root, base, At(None, await root.version()))
         with translated(f"create {self._label}"):
             if await empty.count_rows():
@@ -336,6 +339,6 @@ class Opening:
             if VECTOR in (await empty.schema()).names:
                 # The branch may bring vectors of another length.
                 await empty.drop_columns([VECTOR])
-        # What was main's is gone before the branch has the table.
+        # Main's rows are gone before the branch has the table.
         await self._commits.sync(empty)
         return await self.fork(root, beside.ref, At(base, await empty.version()))

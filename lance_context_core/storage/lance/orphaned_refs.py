@@ -1,6 +1,6 @@
-"""Making a ref where a killed process may have left files of one, and removing these files.
+"""Orphaned refs: creating refs next to files of a killed process, and removing those files.
 
-A process that is killed while it makes or drops a ref leaves a directory that belongs to none.
+A process killed while it creates or drops a ref leaves a directory that belongs to none.
 """
 
 import asyncio
@@ -19,11 +19,11 @@ from lance_context_core.storage.lance.connection import Connection
 from lance_context_core.storage.lance.errors import is_damage
 
 _QUIET_SECONDS = 2
-"""How long nothing has changed in what nobody is about to finish."""
+"""How long a directory must be unchanged to count as abandoned."""
 
 
 async def may_be(connection: Connection, tables: Iterable[str]) -> bool:
-    """Whether any of these tables may have a ref, or what is left of one: by a look at the disk."""
+    """Whether the disk shows a ref, or remains of one, for these tables."""
     root = Path(connection.uri)
     places = [root / f"{name}.lance" / folder for name in tables for folder in ("tree", "_refs")]
     return not root.is_absolute() or await asyncio.to_thread(
@@ -32,9 +32,9 @@ async def may_be(connection: Connection, tables: Iterable[str]) -> bool:
 
 
 def mark(uri: str, table: str, ref: str) -> tuple[int, int] | None:
-    """What tells a ref from another one that is made under its name later; None if there is none.
+    """The identity of a ref, different from later ones of its name; None if missing.
 
-    None too where that is no file of a directory.
+    Also None if it is no file of a directory.
     """
     try:
         found = os.stat(f"{uri}/{table}.lance/_refs/branches/{quote(ref, safe='')}.json")  # noqa: PTH116 - a path takes longer
@@ -44,7 +44,7 @@ def mark(uri: str, table: str, ref: str) -> tuple[int, int] | None:
 
 
 async def fork(connection: Connection, handle: Any, table: str, ref: str, at: At) -> Any:
-    """As `refs.fork`, also where something is left of such a ref, of this version or another."""
+    """As `refs.fork`, even if remains of such a ref exist, of this version or another."""
     try:
         return await branches.fork(handle, table, ref, at)
     except (AlreadyExistsError, StorageError) as error:
@@ -57,9 +57,9 @@ async def fork(connection: Connection, handle: Any, table: str, ref: str, at: At
 async def clear(
     connection: Connection, table: str, suspects: Iterable[str], *, there: Collection[str]
 ) -> bool:
-    """Remove the files of refs beside those that are `there`; returns whether there may have been any.
+    """Remove the files of refs not in `there`; returns whether any may have existed.
 
-    Only `suspects` are looked for on an object store, whose directories the engine does not list.
+    On an object store, whose directories the engine does not list, checks the `suspects` only.
     """
     found = [ref for ref in await _places(connection, table) or suspects if ref not in there]
     return any([await _removed(connection, table, ref) for ref in found])
@@ -76,10 +76,10 @@ async def _places(connection: Connection, table: str) -> list[str]:
 
 
 async def _removed(connection: Connection, table: str, ref: str) -> bool:
-    """Remove what is left of a ref; returns whether there may have been something.
+    """Remove the remains of a ref; returns whether any may have existed.
 
-    Not if there is such a ref, or no directory of its name. Waits until nobody can be about to
-    make it, which takes seconds at most.
+    Not if such a ref exists, or no directory of its name. Waits until no process can be creating
+    it, which takes seconds at most.
     """
     handle = await connection.table(table)
     if ref in await branches.listed(handle, table, with_gone=True):
@@ -98,18 +98,18 @@ async def _removed(connection: Connection, table: str, ref: str) -> bool:
 
 
 def _folders(place: Path) -> list[str]:
-    """The names of the folders in a folder; none if it does not exist, or is removed meanwhile."""
+    """The names of the directories in a directory; none if missing or removed meanwhile."""
     _, names, _ = next(os.walk(place), ("", [], []))
     return sorted(names)
 
 
 def _tree(connection: Connection, table: str) -> Path:
-    """Where the refs of a table are; an absolute path unless it is on an object store."""
+    """Where the refs of a table are; an absolute path unless on an object store."""
     return Path(connection.uri) / f"{table}.lance" / "tree"
 
 
 async def _settled(place: Path) -> None:
-    """Return when nothing has changed in a directory for a while, or there is none any more."""
+    """Return when a directory has not changed for a while, or no longer exists."""
     with suppress(FileNotFoundError):
         while (  # noqa: ASYNC110 - another process may be at it
             age := time.time() - await asyncio.to_thread(_newest, place)
@@ -118,5 +118,5 @@ async def _settled(place: Path) -> None:
 
 
 def _newest(place: Path) -> float:
-    """When something in a directory last changed."""
+    """When the content of a directory last changed."""
     return max(path.stat().st_mtime for path in (place, *place.rglob("*")))

@@ -1,8 +1,8 @@
-"""Tries a release of LanceDB that no test has run with, before a store is opened with it.
+"""Probe: checks an untested release of LanceDB before a store is opened with it.
 
 The store relies on more than LanceDB promises: the layout of manifests, merges that compare
-revisions, conditions on JSON, the errors of a merge. Where one of these is another, a store could be
-damaged, or be taken for damaged.
+revisions, conditions on JSON, the errors of a merge. If one of these differs, a store could be
+damaged, or reported as damaged.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from lance_context_core.storage.lance.schema import KEY
 from lance_context_core.storage.names import SUCCEEDS, new_revision, next_revision
 
 TRIED = "0.40"
-"""The minor release that all tests run with, and that is not tried again."""
+"""The minor release of all tests, which is not probed."""
 
 _SCHEMA = pa.schema(
     [
@@ -32,13 +32,13 @@ _SCHEMA = pa.schema(
 )
 
 _found_good: set[str] = set()
-"""The releases that were tried in this process: one."""
+"""The releases that were probed in this process: one."""
 
 
 async def require_known() -> None:
-    """Raise InternalError if this release of LanceDB does not do what the store relies on.
+    """Raise InternalError if this release of LanceDB lacks what the store relies on.
 
-    Of another minor release than `TRIED` this is tried, once in a process, in a folder of its own.
+    Probes minor releases other than `TRIED`, once in a process, in a directory of its own.
     """
     release = lancedb.__version__
     if release in _found_good or ".".join(release.split(".")[:2]) == TRIED:

@@ -1,11 +1,11 @@
-"""Erasing inside a table: which rows its versions hold, and how deleted rows leave its files.
+"""Erasure in a table: finds rows in all versions, and removes them from the files.
 
 A deleted row stays in the data file of its fragment, in the indexes, and in every older version, on
-each ref. So the live rows are written anew, the indexes built anew, and the older
-versions removed, ref by ref: those that were forked from others before these.
+each ref. So the live rows are rewritten, the indexes rebuilt, and the older versions removed, ref
+by ref: those that were forked from others before these.
 
-No text of a caller may get into a condition by which rows are deleted or updated: the engine keeps
-these conditions in its files. They are named by number here.
+No text of a caller may get into a condition that deletes or updates rows: the engine stores these
+conditions in its files. They name rows by number here.
 """
 
 import asyncio
@@ -31,42 +31,43 @@ from lance_context_core.storage.sql.predicates import Clause, all_of, is_present
 from lance_context_core.storage.table import Table
 from lance_context_core.storage.write_batch import WriteBatch
 
-# The links between turns that an earlier release stored. Nothing reads them, and they outlive what they name.
+# The links between turns that an earlier release stored. Nothing reads them, and they outlive the
+# rows they name.
 
 STORED = all_of([is_present(LINK), not_in_list("context", MADE)])
-"""The condition that a row has one. No text of a caller is in it."""
+"""The condition that a row has one. It contains no text of a caller."""
 
 _AT_ONCE = 100_000
-"""So many rows are written anew in one commit, for which others wait."""
+"""The number of rows rewritten in one commit, for which others wait."""
 
 
 async def forget(table: Table) -> None:
-    """Take them out of all rows of a table; where there are none, that costs a look at two columns."""
+    """Remove them from all rows of a table; without any, this reads two columns."""
     if LINK not in table.spec.schema.names or not await table.count(STORED):
         return
     ids = (await table.select(STORED, columns=[KEY]))["_rowid"].to_pylist()
     for start in range(0, len(ids), _AT_ONCE):
         some = ids[start : start + _AT_ONCE]
-        # A condition that only the engine can tell is a commit: so many are nothing for the journal.
+        # A condition that only the engine can evaluate is a commit: too many rows for the log.
         where = Clause(f"{STORED} AND _rowid >= {some[0]} AND _rowid <= {some[-1]}")
         await table.write(WriteBatch(where=where, values={LINK: None}))
 
 
 async def forget_on(table: Table, handle: Any) -> None:
-    """Take them out of all rows that a handle of the table shows, in one commit."""
+    """Remove them from all rows of a handle, in one commit."""
     if LINK in table.spec.schema.names and await handle.count_rows(STORED):
         async with table.access.commits.in_flight.committing():
             await handle.update(where=STORED, updates_sql={LINK: "NULL"})
 
 
 _ROWS_AT_ONCE = 262_144
-"""What one commit writes anew: of other writers' changes to these rows one has to give way."""
+"""The rows rewritten by one commit: it conflicts with other writers' changes of them."""
 
 _AGE = timedelta(milliseconds=1)
-"""From which age on a version is old."""
+"""The age from which a version is old."""
 
 _OFFSETS = 32
-"""The upper bits of an address are the number of the fragment."""
+"""The upper bits of an address are the fragment's number."""
 
 _UNCHANGED = {"revision": "revision"}
 
@@ -80,14 +81,14 @@ class TableRef:
     table: Table
     """The table on it."""
     fork: At | None
-    """Where it was forked; None for main."""
+    """Its fork point; None for main."""
     versions: tuple[int, ...]
-    """Those that are there, ascending."""
+    """The existing versions, ascending."""
     telling: tuple[int, ...]
-    """Of these, those that between them show every row that any of them shows."""
+    """Those of them that together show every row that any of them shows."""
     plain_until: int
-    """Up to this version nothing was ever updated or deleted on the way: the files hold what the
-    versions show. 0 if that cannot be told."""
+    """Up to this version nothing was ever updated or deleted: the files contain exactly the rows of
+    the versions. 0 if unknown."""
 
     @property
     def is_plain(self) -> bool:
@@ -97,7 +98,7 @@ class TableRef:
 
 @frozen
 class Removed:
-    """What went with the older versions of a ref."""
+    """The result of removing the older versions of a ref."""
 
     n_bytes: int
     is_all: bool
@@ -106,10 +107,10 @@ class Removed:
 
 @frozen
 class Gone:
-    """The rows that are to go from a table."""
+    """The rows to erase from a table."""
 
     where: str
-    """What lies outside stays, whatever its key."""
+    """Rows outside of it stay, whatever their keys."""
     keys: Collection[str]
 
     async def shown(self, handle: Any) -> list[int]:
@@ -121,7 +122,7 @@ class Gone:
 
 
 async def forks(database: Database, name: str, spec: TableSpec) -> dict[str | None, At | None]:
-    """The refs of a table that exists, and where each was forked; None is main, which was not."""
+    """The refs of an existing table with their fork points; main, as None, has none."""
     if not await orphaned_refs.may_be(database.connection, [name]):
         return {None: None}
     handle = await database.table(name, spec).access.opened()
@@ -131,7 +132,7 @@ async def forks(database: Database, name: str, spec: TableSpec) -> dict[str | No
 
 
 async def table_refs(database: Database, name: str, spec: TableSpec, main: Any) -> list[TableRef]:
-    """A table that exists on each of its refs; what was forked comes before what it was forked from.
+    """An existing table on each of its refs; forks come before their sources.
 
     `main` is a handle of it on main.
     """
@@ -145,7 +146,7 @@ async def table_refs(database: Database, name: str, spec: TableSpec, main: Any) 
         except (NotFoundError, StorageError):
             if ref is None or ref in await branches.listed(main, name):
                 raise
-            continue  # somebody has just deleted it
+            continue  # another process has just deleted it
         first = 1 if at is None else at.version
         is_plain = history.versions[0] == first and (
             at is None or (at.ref in found and found[at.ref].plain_until >= first)
@@ -158,12 +159,11 @@ async def table_refs(database: Database, name: str, spec: TableSpec, main: Any) 
 async def past(
     ref: TableRef, wanted: Sequence[tuple[str, Sequence[str]]], main: Any
 ) -> AsyncIterator[tuple[bool, list[pa.Table]]]:
-    """The rows of each telling version that meet each condition, with the columns asked for there.
+    """The rows of each telling version that meet each condition, with its columns.
 
-    And whether it is the newest of the ref. Versions that somebody else removes meanwhile are
-    passed by. Columns that a version lacks are missing in its rows; it has no row that matches a
-    condition which names one of them. `main` is a handle of the table on main. Of the journal nothing is
-    folded before.
+    And whether it is the newest of the ref. Skips versions that others remove meanwhile. Columns
+    that a version lacks are missing in its rows; it has no row that matches a condition on one of
+    them. `main` is a handle of the table on main. Does not flush the log.
     """
     table = ref.table
     apart = nullcontext(main) if ref.name is None else table.access.separately(is_settled=True)
@@ -175,7 +175,7 @@ async def past(
                     handle = await branches.opened(root, table.name, table.ref, version)
                 rows = await asked(f"read {table.label}", _read(handle, wanted, table.spec))
             except (NotFoundError, StorageError) as error:
-                # Whoever was killed while removing an old version has left a part of it.
+                # A process killed while removing an old version has left a part of it.
                 is_remains = version != ref.versions[-1] and is_missing_file(error)
                 there = await branches.versions_of(root, table.name)
                 if version in {about["version"] for about in there} and not is_remains:
@@ -200,7 +200,7 @@ async def _read(
 
 
 async def present(table: Table, where: str, columns: Sequence[str]) -> pa.Table:
-    """The matching rows of the newest version of a ref, whatever its readers still look at."""
+    """The matching rows of a ref's newest version, whatever version its readers use."""
     async with table.access.separately() as handle:
         return await asked(f"read {table.label}", reads.scan(handle, where, columns))
 
@@ -218,12 +218,12 @@ async def delete(table: Table, gone: Gone) -> None:
 
 
 async def scour(table: Table, gone: Gone, *, sole_writer: bool) -> Removed:
-    """Remove the rows from one ref, and from its files whatever the ref does not show.
+    """Delete the rows from one ref, and from its files all rows not shown.
 
-    Every row is written anew, and every index built anew, beside what others write meanwhile. May
-    be repeated after a crash. A `sole_writer` also removes files of commits that never came to
-    pass: where somebody else is writing, these may be files that are about to be needed. Raises
-    ConflictError where others keep changing the same rows.
+    Rewrites every row and rebuilds every index, concurrently with writers. Repeatable after a
+    crash. A `sole_writer` also removes files of commits that were never made: with other writers,
+    these may be files of a running commit. Raises ConflictError if others keep changing the same
+    rows.
     """
     return await retried(
         lambda: _scour(table, gone, sole_writer=sole_writer),
@@ -245,10 +245,10 @@ async def _delete(table: Table, handle: Any, gone: Gone) -> None:
 
 async def _scour(table: Table, gone: Gone, *, sole_writer: bool) -> Removed:
     async with table.access.separately() as handle:
-        # Somebody may have written it once more since it was deleted.
+        # Another writer may have written it again since it was deleted.
         await _delete(table, handle, gone)
         await asked(f"erase from {table.label}", _write_anew(table, handle))
-        # What replaces the older versions must be there before they go.
+        # The replacement of the older versions must exist before they go.
         await table.access.commits.sync(handle)
         removing = _remove_versions(table, handle, sole_writer=sole_writer)
         removed = await asked(f"remove old versions of {table.label}", removing)
@@ -258,32 +258,32 @@ async def _scour(table: Table, gone: Gone, *, sole_writer: bool) -> Removed:
 
 async def _remove_versions(table: Table, handle: Any, *, sole_writer: bool) -> Removed:
     clean = int(await handle.version())
-    # Of an age of zero the engine warns.
+    # The engine warns of an age of zero.
     await asyncio.sleep(2 * _AGE.total_seconds())
     async with AsyncExitStack() as stack:
         if not sole_writer:
             await stack.enter_async_context(table.access.commits.in_flight.removing())
             await handle.checkout_latest()
         done = await indexes.optimize(handle, older_than=_AGE, delete_unverified=sole_writer)
-    # One that a machine with a clock ahead of this one's wrote may be left.
+    # A version written by a machine with a clock ahead of this one's may be left.
     left = await branches.versions_of(handle, table.name)
     is_all = min(about["version"] for about in left) >= clean
     return Removed(int(done.prune.bytes_removed), is_all)
 
 
 async def _write_anew(table: Table, handle: Any) -> None:
-    """Build every index anew, over rows that are beside no deleted one any more."""
+    """Rebuild every index, over rows that share no fragment with a deleted one any more."""
     await forget_on(table, handle)
     await _move_rows(table, handle)
     await indexes.build_anew(handle)
 
 
 async def _move_rows(table: Table, handle: Any) -> None:
-    """Move every row out of the fragments that hold deleted ones beside it.
+    """Move every row out of the fragments that also hold deleted ones.
 
-    Where they lie is not told: if there are any, all rows are moved. On a ref that was forked they
-    are moved always: while it refers to files of the ref that it was forked from, the engine keeps
-    that version there, and with it the condition of whatever deletion made it.
+    The location of these is unknown: if any exist, all rows are moved. On a forked ref they are
+    always moved: while it refers to files of the source ref, the engine keeps that version there,
+    and with it the condition of the deletion that made it.
     """
     found = await branches.versions_of(handle, table.name)
     newest = max(found, key=lambda about: about["version"])
@@ -308,7 +308,7 @@ async def _move_rows(table: Table, handle: Any) -> None:
 
 
 async def _fragments(handle: Any) -> dict[int, int]:
-    """How many rows each fragment shows, by its number."""
+    """The number of rows that each fragment shows, by its number."""
     await handle.checkout_latest()
     rows = await handle.query().select(["_rowaddr"]).to_arrow()
     addresses = rows["_rowaddr"].to_numpy().astype(np.uint64) >> np.uint64(_OFFSETS)
@@ -358,15 +358,14 @@ async def _history(root: Any, table: Table) -> _History:
 
 
 def _keeps(old: Mapping[str, str], new: Mapping[str, str]) -> bool:
-    """Whether the later version surely shows what the earlier one does."""
+    """Whether the later version surely shows all rows of the earlier one."""
     return int(old["total_rows"]) == 0 or _only_adds(old, new)
 
 
 def _only_adds(old: Mapping[str, str], new: Mapping[str, str]) -> bool:
-    """Whether all that was done is to add rows: by the summary, one new fragment, full of them.
+    """Whether all changes were additions: by the summary, one new fragment, full of them.
 
-    An update or a compaction takes fragments away for the one that it adds, or deletes rows in
-    them.
+    An update or a compaction replaces fragments by the one that it adds, or deletes rows in them.
     """
     if int(old["total_data_file_rows"]) == int(new["total_data_file_rows"]) == 0:
         return True
@@ -382,7 +381,7 @@ _SUMMED = ("total_fragments", "total_rows", "total_data_file_rows")
 
 
 def _depth(ref: str | None, forks: Mapping[str | None, At | None]) -> int:
-    """How many forks lead to the ref."""
+    """The number of forks that lead to the ref."""
     depth = 0
     while (at := forks.get(ref)) is not None:
         ref, depth = at.ref, depth + 1
@@ -390,7 +389,7 @@ def _depth(ref: str | None, forks: Mapping[str | None, At | None]) -> int:
 
 
 def _among(name: str, numbers: Collection[int]) -> str:
-    """That a number is one of these, of which there may be very many, often neighbours."""
+    """That a number is one of these, which may be very many, and often neighbours."""
     sorted_ = np.unique(np.fromiter(numbers, np.uint64, len(numbers)))
     breaks = np.flatnonzero(np.diff(sorted_) != 1) + 1
     runs = [(int(run[0]), int(run[-1])) for run in np.split(sorted_, breaks)]

@@ -1,4 +1,4 @@
-"""The queries: scans, look-ups by row id, and the two search channels, over an open handle."""
+"""Queries on an open handle: scans, reads by row id, vector and full-text search."""
 
 import asyncio
 import re
@@ -18,19 +18,20 @@ from lance_context_core.storage.prefilter import Narrowed
 from lance_context_core.storage.sql import all_of
 
 _NAMES = re.compile(r"'(?:[^']|'')*'|`([^`]*)`")
-"""The texts of a condition, in which anything may stand, and the names of its columns."""
+"""The texts of a condition, which may contain anything, and the names of its columns."""
 
 _FEW = 1_000
-"""So many rows are sorted in a few milliseconds, in which the loop stands still."""
+"""The number of rows that are sorted in a few milliseconds, which block the loop."""
 
 _MANY = 16_384
-"""Of so many rows the ids are listed in a few milliseconds; of more, the last ones are looked for."""
+"""The number of rows whose ids are listed in a few milliseconds; of more, only the last ones are
+read."""
 
 _MOST = 2**31
-"""No table has so many rows, and the engine takes no limit that is much higher."""
+"""More rows than any table has; the engine accepts no limit that is much higher."""
 
 _ALL = 100_000
-"""More partitions than a vector index has; few are as fast to look through as one."""
+"""More partitions than a vector index has; searching few takes as long."""
 
 
 async def scan(
@@ -41,9 +42,9 @@ async def scan(
     most: int | None = None,
     are_there: bool = False,
 ) -> pa.Table:
-    """The matching rows in the order of their commits, with their `_rowid`; any `most` of them.
+    """The matching rows in the order of their commits, with `_rowid`; any `most` of them.
 
-    If the columns `are_there`, nobody looks which of them the table has.
+    With `are_there`, does not check which of the columns the table has.
     """
     lists, where = await prefilter.apart(handle, where)
     selected = columns if are_there else await present(handle, columns)
@@ -75,7 +76,7 @@ async def stream(
 
 
 async def stored_ids(handle: Any, where: str | None) -> np.ndarray:
-    """The ids of the matching rows, as they stand in the table's files: after changes not in order."""
+    """The ids of the matching rows, in file order: after changes not ascending."""
     query = handle.query().select([]).with_row_id()
     if where := await _asked(handle, where):
         query = query.where(where)
@@ -84,16 +85,16 @@ async def stored_ids(handle: Any, where: str | None) -> np.ndarray:
 
 
 async def count(handle: Any, where: str | None) -> int:
-    """How many rows match."""
+    """The number of matching rows."""
     if (await prefilter.apart(handle, where))[0]:
         return int((await scan(handle, where, [])).num_rows)
     return int(await handle.count_rows(await _asked(handle, where)))
 
 
 async def written_last(handle: Any, n: int, columns: Sequence[str]) -> pa.Table:
-    """About the last `n` rows, of which nothing else is read.
+    """About the last `n` rows, without reading others.
 
-    They are those that stand last in the table's files: where upkeep has merged some since, these.
+    They are the last ones in the table's files: if upkeep has merged some since, these.
     """
     n_rows = await handle.count_rows()
     query = handle.query().select(await present(handle, columns)).with_row_id()
@@ -103,7 +104,7 @@ async def written_last(handle: Any, n: int, columns: Sequence[str]) -> pa.Table:
 async def take(
     handle: Any, row_ids: Sequence[int] | np.ndarray, columns: Sequence[str]
 ) -> pa.Table:
-    """The rows with these ids, in their order; those that are gone are left out."""
+    """The rows with these ids, in their order, without deleted ones."""
     wanted = [int(row_id) for row_id in row_ids]
     query = handle.take_row_ids(wanted).select(await present(handle, columns)).with_row_id()
     rows = await _rows(query)
@@ -111,7 +112,7 @@ async def take(
     places = [place[row_id] for row_id in rows["_rowid"].to_pylist()]
     if places == sorted(places):
         return rows
-    # A list: of an array of numpy's, the first one has all of `numpy.ma` imported.
+    # A list: the first NumPy array would import all of `numpy.ma`.
     return rows.take(pa.array(sorted(range(len(places)), key=places.__getitem__), pa.int64()))
 
 
@@ -125,15 +126,14 @@ async def slice_of(
     limit: int | None = None,
     last: int | None = None,
 ) -> pa.Table:
-    """Part of the matching rows, in the order of their commits; `nothing` if that is empty.
+    """A range of the matching rows, in the order of their commits; `nothing` if empty.
 
-    With `last` the `offset` is counted from the end. Rows outside the part are not read, only their
-    ids.
+    With `last` the `offset` counts from the end. Of rows outside the range only the ids are read.
     """
     if limit is None and last is None and offset == 0:
         return await scan(handle, where, columns)
     if limit is not None and limit > _MANY and offset == 0 and last is None:
-        # Where there are as good as never so many, one query does: to list the ids is another one.
+        # That many rows almost never exist, so one query suffices: listing the ids is another one.
         rows = await scan(handle, where, columns, most=limit + 1 if limit < _MOST else None)
         if rows.num_rows <= limit:
             return rows
@@ -148,22 +148,21 @@ async def slice_of(
 async def tail_of(
     handle: Any, where: str | None, columns: Sequence[str], last: int, *, nothing: pa.Table
 ) -> tuple[pa.Table, int]:
-    """The last matching rows, in order, and how many match that come before them."""
+    """The last matching rows, in order, and the number of matches before them."""
     while True:
         version = await handle.version()
         rows, n = await asyncio.gather(
             slice_of(handle, where, columns, nothing=nothing, last=last), count(handle, where)
         )
-        # Another read may have brought the handle forward in between.
+        # Another read may have moved the handle in between.
         if await handle.version() == version:
             return rows, n - rows.num_rows
 
 
 async def _last_ids(handle: Any, where: str | None, n: int | None) -> np.ndarray:
-    """The ids of matching rows in order: of all, or of the last ones, `n` at least if there are so many.
+    """The ids of matching rows in order: all, or at least the last `n`.
 
-    Rows are numbered as they come, so the last ones are looked for among the newest, and ever further
-    back.
+    Row ids ascend, so the last ones are searched among the newest, and then further back.
     """
     n_rows = 0 if n is None else await handle.count_rows()
     if n and n_rows > _MANY:
@@ -193,21 +192,21 @@ async def narrow(handle: Any, where: str) -> Narrowed:
 async def search(
     handle: Any, where: str | None, rows: Narrowed | None, limit: int, find: prefilter.Search
 ) -> pa.Table:
-    """The best `limit` rows that meet `where`, as `find` tells them; `rows` are these, if it is long."""
+    """The best `limit` rows of `find` that meet `where`; `rows` are its matches, if long."""
     if where is None or rows is None:
         return await find(where, limit)
     if rows.version != await handle.version():
-        rows = await narrow(handle, where)  # Others have written since.
+        rows = await narrow(handle, where)  # others have written since
     return await prefilter.search(rows, limit, find)
 
 
 async def nearest(
     handle: Any, vector: np.ndarray, *, where: str | None, limit: int, columns: Sequence[str]
 ) -> pa.Table:
-    """The `limit` rows nearest by cosine, best first, with `_rowid` and `_distance` in [0, 2].
+    """The `limit` nearest rows by cosine, best first, with `_rowid` and `_distance` in [0, 2].
 
-    Rows without a vector never match. A zero vector has no direction: it is at distance 1 from
-    everything. If as many rows match `where`, as many are returned. The table has all `columns`.
+    Rows without a vector never match. A zero vector has no direction: its distance from everything
+    is 1. Returns `limit` rows if as many match `where`. The table has all `columns`.
     """
     selected = [*columns, "_distance"]
     where = await _asked(handle, where)
@@ -234,7 +233,7 @@ async def nearest(
 async def match(
     handle: Any, text: str, *, where: str | None, limit: int, columns: Sequence[str]
 ) -> pa.Table:
-    """The `limit` rows that match words of `text` best, with `_rowid` and their BM25 `_score`."""
+    """The `limit` rows that best match words of `text`, with `_rowid` and BM25 `_score`."""
     selected = [*await _shown(handle, columns), "_score"]
     where = await _asked(handle, where)
 
@@ -243,7 +242,7 @@ async def match(
         search = search.select(selected).with_row_id()
         return search.where(where) if where else search
 
-    # To look which of all rows are there takes as long as the search, and is seldom needed.
+    # Checking which rows exist takes as long as the search, and is seldom needed.
     hits = await _rows(query(where))
     return hits if hits.num_rows == limit else await _rows(query(_alive(where)))
 
@@ -257,16 +256,16 @@ async def present(handle: Any, columns: Sequence[str]) -> list[str]:
 
 
 _columns: WeakKeyDictionary[Any, frozenset[str] | None] = WeakKeyDictionary()
-"""The columns of what readers' handles show, once asked for."""
+"""The columns of readers' handles, once read."""
 
 
 def has_moved_on(handle: Any) -> None:
-    """Know that a reader's handle may show another version from now on; it is told each time."""
+    """Note that a reader's handle may show another version; called at each move."""
     _columns[handle] = None
 
 
 async def _shown(handle: Any, columns: Sequence[str]) -> list[str]:
-    """As `present`, for who only reads: what it shows was looked for just now, and is asked once."""
+    """As `present`, for readers: the handle was just checked, so reads the columns once."""
     if (names := _columns.get(handle)) is None:
         names = frozenset((await handle.schema()).names)
         if handle in _columns:
@@ -275,27 +274,27 @@ async def _shown(handle: Any, columns: Sequence[str]) -> list[str]:
 
 
 async def has_moved(handle: Any, error: Exception) -> bool:
-    """Whether a file was missing because others went on and removed the handle's version."""
+    """Whether a file was missing because others removed the handle's version."""
     if not is_missing_file(error):
         return False
     version = await handle.version()
-    with suppress(Exception):  # Then `error` says what is wrong.
+    with suppress(Exception):  # `error` is the cause then
         await handle.checkout_latest()
     return bool(await handle.version() != version)
 
 
 async def _rows(query: Any) -> pa.Table:
-    """What a query finds.
+    """The result of a query.
 
-    One that does not know its table leaves out what lancedb does first: it reads the schema in
-    search of blob columns, which no table of ours has, and that is a twentieth of a short query.
+    A query that does not know its table skips lancedb's first step: it reads the schema in search
+    of blob columns, which our tables lack, and takes a twentieth of a short query.
     """
     query._table = None  # noqa: SLF001
     return await query.to_arrow()
 
 
 async def _asked(handle: Any, where: str | None) -> str | None:
-    """`where`, as it is asked of a version that may lack columns which came later."""
+    """`where`, for a version that may lack columns added later."""
     if not where or not any(f"`{name}`" in where for name in ADDED_SINCE_V1):
         return where
     lacking = set(ADDED_SINCE_V1).difference((await handle.schema()).names)
@@ -303,10 +302,10 @@ async def _asked(handle: Any, where: str | None) -> str | None:
 
 
 def _alive(where: str | None) -> str:
-    """`where`, said in a way that makes the engine look which rows are there.
+    """`where`, in a form that makes the engine check which rows exist.
 
-    Without it, an index that is older than a deletion and a compaction proposes rows that are gone,
-    and the engine drops these from the best instead of taking the next ones.
+    Without it, an index that is older than a deletion and a compaction proposes deleted rows, and
+    the engine drops these from the best instead of adding the next ones.
     """
     return all_of(["_rowid >= 0", *([where] if where else [])])
 
@@ -323,47 +322,47 @@ async def _with_undirected(
 
 
 def _with_column(rows: pa.Table, name: str, value: float) -> pa.Table:
-    """`rows` with one more column of 32-bit floats, all alike."""
+    """`rows` with one more column of equal 32-bit floats."""
     return rows.append_column(name, pa.array([value] * rows.num_rows, pa.float32()))
 
 
-# What a query of a table found: by columns of Python's values, made when they are asked for.
+# The result of a query: columns of Python values, converted on demand.
 
 
 class Found(Protocol):
-    """Some rows, in one order, with what the query says of each."""
+    """Rows in one order, with the query's score of each."""
 
     @property
     def ids(self) -> Sequence[int]:
-        """Which rows these are; the lower, the earlier one was written."""
+        """Their row ids; earlier rows have lower ones."""
 
     @property
     def scores(self) -> Sequence[float] | np.ndarray:
-        """What a search channel says of each: the distance, or BM25."""
+        """The search channel's score of each: the distance, or BM25."""
 
     def column(self, name: str) -> Sequence[Any]:
-        """One value of each row; None where a row, or the table, has none."""
+        """One value of each row; None if a row, or the table, has none."""
 
     def table(self) -> pa.Table:
-        """All of it, with `_rowid`, and `_distance` or `_score`."""
+        """All columns, with `_rowid`, and `_distance` or `_score`."""
 
 
 class Rows:
-    """Those of the engine."""
+    """Rows of the engine."""
 
     def __init__(self, rows: pa.Table, score: str = "") -> None:
-        """`score` is the column of the scores, if there is one."""
+        """`score` is the column of the scores, if any."""
         self._rows = rows
         self._score = score
 
     @property
     def ids(self) -> list[int]:
-        """Which rows these are."""
+        """Their row ids."""
         return self.column("_rowid")
 
     @property
     def scores(self) -> list[float]:
-        """What a search channel says of each."""
+        """The search channel's score of each."""
         return self.column(self._score)
 
     def column(self, name: str) -> list[Any]:
@@ -374,9 +373,9 @@ class Rows:
         return values
 
     def table(self) -> pa.Table:
-        """All of it."""
+        """All columns."""
         return self._rows
 
     def with_texts(self, name: str, values: Sequence[str | None]) -> "Rows":
-        """The same with one more column."""
+        """The same rows with one more column."""
         return Rows(self._rows.append_column(name, pa.array(values, pa.string())), self._score)

@@ -1,8 +1,9 @@
-"""A store's directory at another path than before: what its branches and tags name is brought there.
+"""Relocation: updates the paths in branches and tags of a moved or copied store.
 
-The engine writes the absolute path of a table into the manifests of the branches that are made of it,
-and takes no path that is relative to the store. A file beside the tables records the path for which
-all of them were written, so that one look tells whether the directory was moved or copied since.
+The engine writes the absolute path of a table into the manifests of the branches that are forked
+from it, and accepts no path that is relative to the store. A file next to the tables records the
+path for which all of them were written, so that one read tells whether the directory was moved or
+copied.
 """
 
 import os
@@ -19,40 +20,40 @@ from lance_context_core.storage.lance import manifests
 from lance_context_core.storage.lance.durability import sync_each
 
 NAME = "place"
-"""The file, in the directory of the store, that holds the path for which its manifests are written."""
+"""The file, in the directory of the store, with the path for which its manifests are written."""
 
 _PART = "place.part-"
-"""What the name of a file begins with that is being written; it takes its own once it is whole."""
+"""The prefix of the name of a file that is being written; it is renamed once it is whole."""
 
 _NAMING = ("_versions", "_transactions")
-"""The folders of a branch whose files name places."""
+"""The directories of a branch whose files name paths."""
 
 _EDITED: dict[str, Callable[[bytes, Callable[[str], str]], bytes]] = {
     ".manifest": manifests.elsewhere,
     ".txn": manifests.transaction_elsewhere,
 }
-"""How to bring a file of a branch to another place, by the ending of its name."""
+"""How to move a file of a branch to another path, by the extension of its name."""
 
 
 def known_as(path: str) -> str:
-    """The one path of a store's directory, whichever of its paths it is opened by.
+    """The canonical path of a store's directory, whichever of its paths is used.
 
-    Symbolic links are resolved. A directory that is mounted twice keeps the path that it recorded, as
-    long as that leads to it.
+    Symbolic links are resolved. A directory that is mounted twice keeps the recorded path, as long
+    as that leads to it.
     """
     real = os.path.realpath(path)
     place = Path(real)
-    # A look, before anything is opened: this is called on event loops.
+    # A system call, before anything is opened: this is called on event loops.
     recorded = recorded_at(place) if os.path.exists(place / NAME) else None  # noqa: PTH110 - False, too, where one may not look
     if recorded is None or recorded == real:
         return real
-    # Who is given a mount for reading alone must not come by the one that may be written to.
+    # A caller with a read-only mount must not get the writable one.
     is_alike = _is_same(recorded, real) and os.access(recorded, os.W_OK) == os.access(real, os.W_OK)
     return recorded if is_alike else real
 
 
 def recorded_at(root: Path) -> str | None:
-    """The path for which the manifests of the store in `root` were written; None if none is recorded."""
+    """The path for which the manifests in `root` were written; None if none is recorded."""
     try:
         return os.fsdecode((root / NAME).read_bytes())
     except OSError:
@@ -68,9 +69,9 @@ def is_settled(root: Path) -> bool:
 
 
 def settle(root: Path) -> None:
-    """Have all manifests name files in `root`.
+    """Update all manifests to name files in `root`.
 
-    For one process at a time; it may be repeated after a crash. Raises OSError where it may not write.
+    For one process at a time; repeatable after a crash. Raises OSError if it may not write.
     """
     for rest in root.glob(f"{_PART}*"):
         rest.unlink(missing_ok=True)
@@ -82,17 +83,17 @@ def settle(root: Path) -> None:
                 is_changed = True
         if is_changed:
             sync_each([folder])
-    # Last: what was ended before this is done again.
+    # Last: after a crash before this, all steps are repeated.
     record(root)
 
 
 def is_foreign(root: Path) -> bool:
-    """Whether some manifest names another place; all are read for that."""
+    """Whether some manifest names another path; reads all of them."""
     return any(_moved_to(root, file) for folder in _folders(root) for file in folder.iterdir())
 
 
 def record(root: Path, *, is_synced: bool = True) -> None:
-    """Say that all manifests of the store are for `root`. Raises OSError where it may not write."""
+    """Record that all manifests are for `root`. Raises OSError if it may not write."""
     if recorded_at(root) != str(root):
         _replace(root / NAME, os.fsencode(root), root, is_synced=is_synced)
         if is_synced:
@@ -100,10 +101,10 @@ def record(root: Path, *, is_synced: bool = True) -> None:
 
 
 def at_place(name: str, data: bytes, uri: str) -> bytes:
-    """The file `name` of a store with the content `data`, for a copy of the store at `uri`.
+    """The content `data` of the file `name`, for a copy of the store at `uri`.
 
-    A file of a branch names the tables of the copy; any other is as it was. Raises StorageError if the
-    branch is made of something else than its table, and TornError if the file is not whole.
+    A file of a branch names the tables of the copy; any other is unchanged. Raises StorageError if
+    the branch is forked from another table than its own, and TornError if the file is not whole.
     """
     if not may_name_places(name):
         return data
@@ -113,12 +114,12 @@ def at_place(name: str, data: bytes, uri: str) -> bytes:
 
 
 def may_name_places(name: str) -> bool:
-    """Whether the file `name` of a store may name the place of the store."""
+    """Whether the file `name` of a store may contain the path of the store."""
     return ".lance/tree/" in name and name.endswith(tuple(_EDITED))
 
 
 def _folders(root: Path) -> Iterator[Path]:
-    """The folders of branches that hold what names places."""
+    """The directories of branches with files that name paths."""
     for tree in sorted(root.glob("*.lance/tree")):
         for path, folders, _ in os.walk(tree):
             if "_versions" in folders:
@@ -127,7 +128,7 @@ def _folders(root: Path) -> Iterator[Path]:
 
 
 def _moved_to(root: Path, file: Path) -> bytes | None:
-    """What the file is to be for the store in `root`; None if it is that, or has nothing to name."""
+    """The new content for the store in `root`; None if current, or without paths."""
     name = file.relative_to(root).as_posix()
     if not may_name_places(name):
         return None
@@ -135,14 +136,14 @@ def _moved_to(root: Path, file: Path) -> bytes | None:
         data = file.read_bytes()
         new = at_place(name, data, str(root))
     except FileNotFoundError:
-        return None  # Its version is removed meanwhile.
+        return None  # its version was removed meanwhile
     except (StorageError, IndexError, KeyError, TypeError, ValueError):
-        return None  # It is not whole, or of something else: `verify` and `mend` look at that.
+        return None  # not whole, or of another kind: `verify` and `mend` check that
     return None if new == data else new
 
 
 def _replace(file: Path, data: bytes, root: Path, *, is_synced: bool = True) -> None:
-    """Have `data` in the file, all of it or nothing; also after a power cut, if it `is_synced`."""
+    """Replace the file by `data` atomically; also for a power cut if `is_synced`."""
     part = root / f"{_PART}{uuid4().hex}"
     with part.open("wb") as opened:
         opened.write(data)
@@ -150,12 +151,12 @@ def _replace(file: Path, data: bytes, root: Path, *, is_synced: bool = True) -> 
             opened.flush()
             os.fsync(opened.fileno())
     with suppress(FileNotFoundError):
-        shutil.copystat(file, part)  # How old a version is counts.
+        shutil.copystat(file, part)  # the age of a version counts
     part.replace(file)
 
 
 def _moved(folder: str, uri: str, path: str) -> str:
-    """Where the table in `folder`, or a branch of it, is below `uri`, of which `path` is elsewhere."""
+    """The path below `uri` of the table in `folder`, or its branch, formerly at `path`."""
     found = re.fullmatch(rf".*?/{re.escape(folder)}(/tree/.+)?", path)
     if found is None:
         raise StorageError(

@@ -1,4 +1,4 @@
-"""Which versions of a table are kept, for how long, and how the others are removed."""
+"""Retention of a table's versions, and removal of the others."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,27 +19,27 @@ from lance_context_core.storage.table import Table
 from lance_context_core.types import Version
 
 Reason = Literal["tag", "branch", "recent", "hourly", "daily", "newest"]
-"""Why a version is kept; of several reasons the first in this order is told."""
+"""The reason to keep a version; of several, the first in this order."""
 
 
 @frozen_by_name
 class VersionRetention:
-    """How long the store's versions are kept; it has no bearing on records.
+    """How long the store's versions are kept; does not concern records.
 
-    The newest version stays in any case, and so does what a tag names or a branch was made from. A
-    length of zero turns its part off; what is not a minute old stays even so, since the engine is
-    told an age and not a moment.
+    The newest version always stays, and so do tagged versions and fork points of branches. A length
+    of zero turns its part off; versions younger than a minute stay even so, since the engine
+    accepts an age and not a moment.
     """
 
     all_for: timedelta = timedelta(hours=1)
-    """Every version stays for so long."""
+    """How long every version stays."""
     hourly_for: timedelta = timedelta(days=1)
-    """The last version of each hour of UTC stays for so long."""
+    """How long the last version of each hour of UTC stays."""
     daily_for: timedelta = timedelta(days=30)
-    """The last version of each day of UTC stays for so long."""
+    """How long the last version of each day of UTC stays."""
 
     def __post_init__(self) -> None:
-        """Raise InvalidRequestError for what is no duration."""
+        """Raise InvalidRequestError for values that are no durations."""
         for name in (field.name for field in fields(self)):
             value = getattr(self, name)
             if not isinstance(value, timedelta) or value < timedelta(0):
@@ -47,7 +47,7 @@ class VersionRetention:
 
     @classmethod
     def everything(cls) -> Self:
-        """Keep all versions for ever."""
+        """Keep all versions forever."""
         return cls(all_for=timedelta.max)
 
 
@@ -60,12 +60,12 @@ def choose(
     moments: Iterable[tuple[datetime, Reason]] = (),
     is_superseded: bool = False,
 ) -> dict[int, Reason]:
-    """The numbers that stay of `versions`, ascending, and why.
+    """The numbers of the `versions` to keep, ascending, and why.
 
-    Those `held` stay, those of the grid of `retention`, and what was the newest at each of
-    `moments`. The newest of all stays too, unless it `is_superseded`: about to be replaced by a
-    version that holds the same. What stays is what would stay had it been chosen from all the
-    versions that there ever were: to choose earlier makes no difference to a later choice.
+    Keeps the `held` ones, those of the grid of `retention`, and the newest at each of `moments`.
+    Keeps the newest of all, too, unless it `is_superseded`: about to be replaced by a version of
+    the same content. The result is as if chosen from all versions that ever existed: an earlier
+    pruning does not change a later one.
     """
     kept: dict[int, Reason] = (
         {version.number: held[version.number] for version in versions if version.number in held}
@@ -93,14 +93,14 @@ def choose(
 
 
 async def holders(table: Table) -> dict[int, Reason]:
-    """The versions of the table's ref that tags name, or branches were made from, or itself was."""
+    """The versions of the table's ref with tags, forked branches, or its own fork point."""
     handle = await table.access.reader()
     if handle is None:
         return {}
     forks = await branches.listed(handle, table.name)
     held: dict[int, Reason] = {}
     if table.ref is not None:
-        # It is a version of the ref that this one was made from, and held there.
+        # It is a version of the ref that this one was forked from, and held there.
         held[branches.fork_of(table.ref, forks).version] = "branch"
     for ref, at in forks.items():
         if at.ref == table.ref and not branches.is_kept(ref):
@@ -121,7 +121,7 @@ async def will_be_rewritten(table: Table) -> bool:
 
 
 async def live_bytes(table: Table) -> int:
-    """The size of the current version's data, roughly."""
+    """The approximate size of the current version's data."""
     handle = await table.access.reader()
     if handle is None:
         return 0
@@ -130,11 +130,10 @@ async def live_bytes(table: Table) -> int:
 
 
 async def remove(table: Table, *, older_than: timedelta, but: Iterable[Version]) -> int:
-    """Remove the versions of the table's ref that are older, but for those and the newest.
+    """Remove the older versions of the table's ref, but for those and the newest.
 
-    Those get a hold of their own, and lose it when a later call does not name them. Returns the
-    bytes that were freed. A crash leaves nothing removed that should stay; may be repeated. The
-    table is compacted by it.
+    Those get a ref of their own, and lose it when a later call does not name them. Returns the
+    freed bytes. A crash removes nothing that should stay; repeatable. Compacts the table.
     """
     branch = str(branches.branch_of(table.ref))
     async with table.access.commits.pausing(), table.access.separately() as handle:
@@ -144,18 +143,18 @@ async def remove(table: Table, *, older_than: timedelta, but: Iterable[Version])
             ref = branches.kept(number, wanted[number].created_at, branch)
             await table.access.fork(ref, At(table.ref, number), handle)
         for number in holds.keys() - wanted.keys():
-            with suppress(NotFoundError):  # somebody else let go of it
+            with suppress(NotFoundError):  # another process deleted it
                 await table.access.drop(holds[number])
         await table.access.commits.sync(handle)
 
         async def attempt() -> int:
             with translated(f"thin {table.label}"):
-                # A clock that is ahead leads to less than no time; of none the engine warns.
+                # A clock that is ahead gives a negative age; the engine warns of zero.
                 age = max(older_than, timedelta(milliseconds=1))
                 done = await indexes.optimize(handle, older_than=age)
                 return int(done.prune.bytes_removed)
 
-        # It merges fragments first, and others may be at these.
+        # It merges fragments first, and others may be using these.
         n_bytes = await retried(
             attempt,
             on=ConflictError,
@@ -169,7 +168,7 @@ async def remove(table: Table, *, older_than: timedelta, but: Iterable[Version])
 def _newest_at(
     versions: Sequence[Version], moments: Iterable[tuple[datetime, Reason]]
 ) -> list[tuple[int, Reason]]:
-    """The greatest number at each moment, where there is one."""
+    """The greatest number at each moment, if one exists."""
     by_time = sorted(versions, key=lambda version: version.created_at)
     times = [version.created_at for version in by_time]
     greatest = list(accumulate((version.number for version in by_time), max))

@@ -1,4 +1,4 @@
-"""The tables of the store: their columns, their keys, and the format that they are written in."""
+"""The tables of the store: columns, keys and format version."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -10,7 +10,7 @@ from lance_context_core.errors import StorageError, StoreFormatError
 from lance_context_core.storage.names import shown_name
 
 FORMAT_VERSION = 1
-"""Raised when a release writes what an older one cannot read."""
+"""Incremented when an older release cannot read what this one writes."""
 
 FORMAT_KEY = b"lance_context:format"
 MODEL_KEY = b"lance_context:embedding_model"
@@ -18,59 +18,59 @@ KEY = "key"
 VECTOR = "vector"
 SEARCH_TEXT = "search_text"
 ACKNOWLEDGED = "acknowledged_at"
-"""When a row was written, if that was before the commit that brought it: the journal had it meanwhile."""
+"""When a row was written, if before its commit: the log stored it meanwhile."""
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 
 IMAGES_COLLECTION = "lance_context.images"
-"""The collection of the vectors of pictures, which are in a space of their own."""
+"""The collection of image vectors, which have a vector space of their own."""
 
 OWES = "owes"
-"""What job a record is to be about, while that is no row yet."""
+"""The job that a record is meant for, while it is no row yet."""
 
 LINK = "previous_key"
-"""Where a chunk names the chunk before it, by its key; turns follow each other in the order of their rows."""
+"""The key of the previous chunk; turns follow each other in the order of their rows."""
 
 MADE = ("knowledge", "tiers", "summaries")
-"""The contexts of what is made of records of all contexts. There alone rows have a `LINK`."""
+"""The contexts of rows derived from records of all contexts. Only rows there have a `LINK`."""
 
 ADDED_SINCE_V1 = ("author", OWES)
-"""What conditions name, and what the versions that an older release wrote lack: there it is null."""
+"""The columns in conditions that versions of an older release lack: there they are null."""
 
 
 @dataclass(frozen=True)
 class TableSpec:
-    """What a table of one sort looks like.
+    """The specification of one kind of table.
 
-    A table that lacks a column of its specification, because an older release wrote it, is given
-    that column, empty, when it is opened for writing.
+    If a table lacks a column of its specification, because an older release wrote it, the column is
+    added, empty, when the table is opened for writing.
     """
 
     schema: pa.Schema
-    """Without the vector column, whose length is known only when the first vector arrives."""
+    """Without the vector column, whose length is unknown until the first vector."""
     indexed: Mapping[str, str]
     """The columns worth a scalar index once the table is large, and its type."""
     has_many_vectors: bool = False
     """Whether a row has a list of vectors, and is as near as the nearest of them."""
     is_ordered: bool = False
-    """Whether the order in which rows were added is shown: what replaces an expired row is last."""
+    """Whether the order of additions is visible: the replacement of an expired row comes last."""
     tells_versions: bool = False
-    """Whether a write answers with a version, in which what it wrote is found for ever after."""
+    """Whether a write returns a version in which its rows are found forever after."""
     repeats_keys: bool = False
-    """Whether there may be several rows of one key."""
+    """Whether several rows may have one key."""
     is_journaled: bool = True
-    """Whether small writes go through the journal, where the store has one."""
+    """Whether small writes go through the log, if the store has one."""
 
     is_cold: bool = False
-    """Whether its rows are kept and never searched: no index of words or vectors is made of them."""
+    """Whether its rows are never searched: it has no full-text or vector index."""
     serves_the_store: bool = False
     """Whether it is one of the store's own, which no version or branch shows."""
     seldom: frozenset[str] = frozenset()
-    """The columns that few conditions name, and few reads: each takes time, though it may be empty."""
+    """The columns that are seldom named or read: each takes time, even if empty."""
 
     @cached_property
     def columns(self) -> frozenset[str]:
-        """The names of all columns, that of the vectors among them."""
+        """The names of all columns, including the vector column."""
         return frozenset((*self.schema.names, VECTOR))
 
     @cached_property
@@ -80,7 +80,7 @@ class TableSpec:
 
     @property
     def is_searchable(self) -> bool:
-        """Whether rows carry a text for full-text search and may carry a vector."""
+        """Whether rows have a text for full-text search and may have a vector."""
         return SEARCH_TEXT in self.schema.names and not self.is_cold
 
 
@@ -100,7 +100,7 @@ def check_format(schema: pa.Schema, name: str) -> None:
 
 
 def check_columns(schema: pa.Schema, spec: TableSpec, name: str) -> None:
-    """Raise StorageError if a column of the table has a name that none ever had, in the place of one's own.
+    """Raise StorageError if a column of the table has a name that was never used.
 
     An earlier release may lack some columns, and a later one have more.
     """
@@ -114,7 +114,7 @@ def check_columns(schema: pa.Schema, spec: TableSpec, name: str) -> None:
 
 
 def vector_field(dimension: int, model: str | None, *, is_many: bool = False) -> pa.Field:
-    """The vector column, which remembers the model that fills it (empty: the callers' own)."""
+    """The vector column, with the name of its embedding model (empty for callers' vectors)."""
     metadata = {MODEL_KEY: (model or "").encode()}
     one = pa.list_(pa.float32(), dimension)
     return pa.field(VECTOR, pa.list_(one) if is_many else one, metadata=metadata)
@@ -128,7 +128,7 @@ def vector_length(field: pa.Field) -> int:
 
 
 def vector_model(field: pa.Field) -> str | None:
-    """The embedding model that a vector column was built with; None if callers bring vectors."""
+    """The embedding model of a vector column; None if callers bring vectors."""
     return ((field.metadata or {}).get(MODEL_KEY) or b"").decode() or None
 
 
@@ -153,7 +153,7 @@ def _required(name: str, type_: pa.DataType | None = None) -> pa.Field:
 
 
 def _indexed(*, ranges: Iterable[str] = (), few_values: Iterable[str] = ()) -> dict[str, str]:
-    """The index of the key and of each other column, by how many values it has."""
+    """The index of the key and of other columns, by their number of values."""
     return dict.fromkeys((KEY, *ranges), "btree") | dict.fromkeys(few_values, "bitmap")
 
 
@@ -167,7 +167,7 @@ _PRIMARY_KEY = pa.field(
 
 
 def upkeep_table(fields: list[pa.Field]) -> TableSpec:
-    """A table that serves the store itself: rows by key, which no version or branch shows."""
+    """A table for the store itself: rows by key, which no version or branch shows."""
     revision = pa.field("revision", pa.int64(), nullable=False)
     return TableSpec(
         schema=_schema([_PRIMARY_KEY, revision, *fields]),
@@ -203,8 +203,8 @@ RECORDS = TableSpec(
             pa.field("source_ids", pa.list_(pa.string())),
             *_text("session_id", "run_id", LINK, "role", "name"),
             _required("content_type"),
-            # All but the large values once more, as JSON: reading a row costs by the column, and a
-            # whole record would be thirty of them. Conditions look at the columns.
+            # All but the large values once more, as JSON: reading a row costs per column, and a
+            # whole record would be thirty of them. Conditions use the columns.
             *_text("fields"),
             *_text("text", "parts", "native"),
             pa.field("blob", pa.large_binary()),
@@ -214,7 +214,7 @@ RECORDS = TableSpec(
             pa.field("metadata", pa.json_()),
             *_text("state_metadata"),
             pa.field("relationships", pa.list_(_RELATIONSHIP)),
-            # Each target, alone and under its relation: what `related` looks up.
+            # Each target, alone and under its relation: `related` looks these up.
             pa.field("edges", pa.list_(pa.string())),
             pa.field("tags", pa.list_(pa.string())),
             _required("lifecycle_status"),
@@ -243,7 +243,7 @@ RECORDS = TableSpec(
 )
 
 COLD = replace(RECORDS, indexed=_indexed(ranges=("session_id",)), is_cold=True, is_journaled=False)
-"""Records that no search shall go over, as they were among the others."""
+"""Archived records, as they were among the others, outside of all searches."""
 
 SESSIONS = TableSpec(
     schema=_schema(
@@ -287,7 +287,7 @@ DOCUMENTS = TableSpec(
             *_text("section", "text", SEARCH_TEXT),
             pa.field("metadata", pa.json_()),
             *_text("properties"),
-            # Of what an older release kept; since then the bytes are a blob, which is named here.
+            # Used by an older release; since then the bytes are a blob, which is named here.
             pa.field("blob", pa.large_binary()),
             *_text("payload_uri"),
         ]
@@ -302,7 +302,7 @@ BLOBS = TableSpec(
     schema=_schema(
         [
             *_IDENTITY,
-            # A blob is one row, with its bytes if they are few, and a row for each piece of more.
+            # A blob is one row, with its bytes if they are few, or a row for each piece of more.
             _required("kind"),
             _required("hash"),
             *_integers("position", "size"),
@@ -310,7 +310,8 @@ BLOBS = TableSpec(
             pa.field("is_own", pa.bool_()),
             pa.field("is_pinned", pa.bool_()),
             *_times("kept_until"),
-            # How often something came to name it: whoever lets go of it sees that somebody took hold.
+            # The number of references ever added: a caller that deletes the blob sees a new
+            # reference.
             *_integers("n_holds"),
             pa.field("data", pa.large_binary()),
             *_LATER,
@@ -323,18 +324,18 @@ GRAPH = TableSpec(
     schema=_schema(
         [
             *_IDENTITY,
-            # Entities, relations and what is said of them are rows of one table, so that one commit
-            # writes all that was found in one source.
+            # Entities, relations and statements about them are rows of one table, so that one
+            # commit writes all results of one source.
             _required("kind"),
             *_text("type", "name_key"),
-            # The first 60 bits of the keys of entities: a walk looks up hundreds of them at once,
-            # and numbers are found in a third of the time that the keys take.
+            # The first 60 bits of the keys of entities: a traversal looks up hundreds of them at
+            # once, and numbers are found in a third of the time of the keys.
             *_integers("node", "source_node", "target_node", "about_node"),
             pa.field("weight", pa.float64()),
             *_times("valid_from", "valid_to", "recorded_at"),
             pa.field("source_ids", pa.list_(pa.string())),
             *_text("session_id", "document_id"),
-            # All that the thing says, as JSON: what a walk reads of a row beside the nodes.
+            # The whole content, as JSON: what a traversal reads of a row besides the nodes.
             _required("content"),
             *_LATER,
         ]
@@ -352,14 +353,14 @@ KEY_VALUES = TableSpec(
     schema=_schema(
         [
             *_IDENTITY,
-            # Each segment with a NUL after it, which none can hold: a prefix is a range then, and
-            # namespaces sort as the tuples that they are.
+            # Each segment followed by a NUL, which none can contain: a prefix is then a range, and
+            # namespaces sort like their tuples.
             _required("namespace"),
             *_times("expires_at"),
             pa.field("value", pa.json_()),
             pa.field("data", pa.large_binary()),
             *_text("data_type"),
-            # What of the value each vector was made of, in the order of the vectors.
+            # The part of the value of each vector, in the order of the vectors.
             pa.field("vector_paths", pa.list_(pa.string())),
             *_LATER,
         ]

@@ -1,4 +1,4 @@
-"""How a table is come by: the engine's handles, opened and made when needed, read and written through."""
+"""The engine's handles of a table, opened or created on demand for reads and writes."""
 
 import asyncio
 import time
@@ -48,13 +48,13 @@ from lance_context_core.storage.wal.table_log import TableLog
 T = TypeVar("T")
 
 _LOOKS = 5
-"""How often a read begins anew where others remove the version that it was looking at."""
+"""The number of retries of a read whose version others removed."""
 
 _running: set[asyncio.Task[Any]] = set()
 
 
 class TableHandle:
-    """The engine's handles of one table, which need not exist: the first write creates it."""
+    """The engine's handles of a table by name; the first write creates a missing one."""
 
     def __init__(
         self,
@@ -65,73 +65,73 @@ class TableHandle:
         beside: Beside | None = None,
         pin: Pin | None = None,
     ) -> None:
-        """Name the table and, unless main is meant, the ref.
+        """For the table of that name and, unless on main, the ref.
 
-        With `pin` it is read as it was, and refuses writes.
+        With `pin` it is read at that version, and refuses writes.
         """
         self.name = name
         self.ref = beside.ref if beside else None
         self.label = shown_name(name)
-        """What error messages call it."""
+        """Its name in error messages."""
         self.spec = spec
         self.connection = connection
         self.ledger: TableLog | None = None
-        """The journal's part about the table; None where it has none."""
+        """The log's part for the table; None if the log has none."""
         self.tail: View | None = None
-        """Of a table as it was: what is laid over it, as if the journal held that."""
+        """For a pinned table: the entries to merge in, as if from the log."""
         if connection.journal is not None and pin is None and spec.is_journaled:
             self.ledger = TableLog(connection.journal, name, self.ref)
         is_noted = not (spec.is_journaled or spec.serves_the_store)
         self.commits = Committer(connection, name, self.ledger, is_noted=is_noted)
-        """What is written to it, whichever way."""
+        """Counts everything written to it."""
         self.presence = KeyFilter(self.snapshot, self.label)
-        """Which keys the table surely does not have."""
+        """The keys that the table surely lacks."""
         self._opening = Opening(connection, name, spec, self.commits, beside=beside, pin=pin)
         self._pin = pin
         self.handle: Any = None
-        """Of what was read or written last; None if nothing was, or the table is absent."""
+        """Of the last read or write; None before one, and if the table is missing."""
         self._opened_for = 0
-        """Which connection the handle is of, by the number of its renewal."""
+        """The connection of the handle, by the number of its renewal."""
         self.finishing: Callable[[], Awaitable[None]] | None = None
-        """Is awaited before this is closed."""
+        """Awaited before this is closed."""
         self.aside: Callable[[], Awaitable[Any | None]] | None = None
-        """Leads to a handle that shows what the journal holds, too, where nobody may fold it."""
+        """Leads to a handle that includes the log's rows, where a flush is not allowed."""
         self.closing: Callable[[], None] | None = None
-        """Is called when this is closed."""
+        """Called when this is closed."""
         self._creating = FairLock()
         self._refreshed_at = -float("inf")
         self._is_outrun = False
-        """Whether another process has written for this one what the handle does not show."""
+        """Whether another process has written for this one rows that the handle does not show."""
         self._table: int | None = None
-        """Which one the journal knew when it was last asked whether the handle is behind."""
+        """The version that the log knew at the last check whether the handle is behind."""
         self._mark: object = None
-        """Which ref of the name it was when that was last looked at."""
+        """The identity of the ref of that name at the last check."""
         self._seen: _Seen | None = None
-        """What the last look for what others wrote found."""
+        """The result of the last check for other writers' commits."""
         is_listed = connection.journal is not None and self.ref is None
         self._folder = f"{connection.uri}/{name}.lance" if is_listed else None
-        """Where a look at the disk tells which version is the newest; None where it does not."""
+        """The directory whose files show the newest version; None if none do."""
         self._version: int | None = None
-        """Which one a read saw last, while the journal knew nothing of the table."""
+        """The version that a read saw last, while the log did not know the table."""
         self._snapshot: tuple[tuple[Moment, int], Any, pa.Schema] | None = None
 
     # Reading
 
     @property
     def is_pinned(self) -> bool:
-        """Whether it is read as it was at an earlier moment."""
+        """Whether it is read at an earlier moment."""
         return self._pin is not None
 
     async def reader(self) -> Any | None:
-        """The engine's handle, as fresh as the store's read consistency asks; None if absent.
+        """The engine's handle, as fresh as the read consistency requires; None if missing.
 
-        What the journal holds is folded before.
+        Flushes the log first.
         """
         await self.settle()
         return await self.peek()
 
     async def view(self) -> View | None:
-        """What the journal holds of the table; None if it does not know it."""
+        """The log's view of the table; None if the log does not know it."""
         if self._pin is not None:
             return self.tail
         if self.ledger is None:
@@ -140,7 +140,7 @@ class TableHandle:
         return await self.ledger.view()
 
     async def names(self) -> dict[int, int]:
-        """As `TableLog.names`; none without a journal."""
+        """As `TableLog.names`; empty without a log."""
         return {} if self.ledger is None else await self.ledger.names()
 
     async def forget_names(self, kept: Collection[int]) -> None:
@@ -149,11 +149,11 @@ class TableHandle:
             await self.ledger.forget_names(kept)
 
     async def settle(self) -> None:
-        """Fold what the journal holds, if it holds anything."""
+        """Flush the log, if it has entries."""
         await self.commits.settle()
 
     async def peek(self) -> Any | None:
-        """As `reader`, without what the journal holds."""
+        """As `reader`, without a flush."""
         self._let_go_of_another()
         connection, handle = self.connection, self.handle
         connection.require_usable()
@@ -177,11 +177,11 @@ class TableHandle:
                 self._is_outrun = True
                 if not isinstance(failure := meaning(error, f"read {self.label}"), StorageError):
                     raise failure from error
-                # Another process may have dropped the table; if it did not, this raises again.
+                # Another process may have dropped the table; if not, this raises again.
                 handle = await self._opened_after(handle)
             self._refreshed_at = time.monotonic()
         if view is not None and (handle is None or int(await handle.version()) < view.version):
-            # It is not what it was when it was opened.
+            # It is another table than the one that was opened.
             await self.connection.mend(self.name, self.ref, is_again=True)
         if self._pin is None and (view is None or self._folder is not None):
             version = 0 if handle is None else int(await handle.version())
@@ -191,7 +191,7 @@ class TableHandle:
         return handle
 
     async def over(self, where: str | None, read: Callable[[View], Awaitable[T]]) -> T | None:
-        """What `read` makes of the journal; None if that is empty, or cannot be asked `where`."""
+        """The result of `read` on the log; None if empty, or unable to evaluate `where`."""
         if not merge_on_read.is_askable(where):
             return None
 
@@ -207,10 +207,10 @@ class TableHandle:
         return await self.follow(look)
 
     async def follow(self, look: Callable[[], Awaitable[T]]) -> T:
-        """What `look` finds at the version that the journal knows; again if others removed that one.
+        """The result of `look` at the log's version; retried if that was removed.
 
-        Long work makes versions beside the journal, which gets to know of them in the end, unless
-        the process is killed. Meanwhile the one that it knows may be removed for its age.
+        Long work makes versions without the log, which learns of them at the end, unless the
+        process is killed. Meanwhile the version that it knows may be removed by age.
         """
 
         async def catch_up(error: Exception) -> None:
@@ -229,7 +229,7 @@ class TableHandle:
 
     @asynccontextmanager
     async def explained(self) -> AsyncIterator[None]:
-        """Read in here: an error that tells of a damaged file names it, where that is to be found."""
+        """Read in this context: an error about a damaged file names that file, if found."""
         try:
             yield
         except (StorageError, InternalError) as error:
@@ -238,12 +238,12 @@ class TableHandle:
             raise
 
     async def read_at(self, moment: Moment, action: str, read: Callable[[Any], Awaitable[T]]) -> T:
-        """What `read` finds through a handle at that version, which nobody moves; see `look`."""
+        """The result of `read` on a handle at that fixed version; see `look`."""
         with translated(action.format(self.label)):
             return await read(await self.snapshot(moment))
 
     async def snapshot(self, moment: Moment) -> Any:
-        """A handle at that version, which nobody moves."""
+        """A handle at that fixed version."""
         return (await self._known_at(moment))[1]
 
     async def schema_at(self, moment: Moment) -> pa.Schema:
@@ -251,26 +251,26 @@ class TableHandle:
         return (await self._known_at(moment))[2]
 
     async def at(self, version: int) -> Any:
-        """As `snapshot`, of the table as it is called now; anew each time."""
+        """As `snapshot`, of the table that has the name now; a new one each time."""
         if self._pin is not None:
             return await self.peek()
         handle = await self.connection.table(self.name)
         return await branches.opened(handle, self.name, self.ref, version)
 
     async def schema(self) -> pa.Schema:
-        """The columns of the table as they are; those of its specification if it is absent."""
+        """The actual columns of the table; those of its specification if it is missing."""
         handle = await self.peek()
         return self.spec.schema if handle is None else await handle.schema()
 
     async def complete_reader(self) -> Any | None:
-        """As `reader`, also where nobody may fold what the journal holds: of rows alone, not of refs."""
+        """As `reader`, even where no flush is allowed: for rows only, not for refs."""
         return await (self.reader() if self.aside is None else self.aside())
 
     async def look(self, action: str, read: Callable[[Any], Awaitable[T]], absent: T) -> T:
-        """What `read` finds through the handle; `absent` if there is no table.
+        """The result of `read` on the handle; `absent` if the table is missing.
 
-        `action` says it for an error message, with `{}` for the table.
-        It is asked again if others removed the version that it was looking at.
+        `action` names the action in errors, with `{}` for the table. Retried if the version was
+        removed meanwhile.
         """
         if (handle := await self.complete_reader()) is None:
             return absent
@@ -290,7 +290,7 @@ class TableHandle:
             )
 
     async def explain(self, handle: Any, error: Exception) -> None:
-        """As `removed.explain`, of an error that reading through a handle ended with."""
+        """As `removed.explain`, for an error of a read through a handle."""
         if isinstance(error, StorageError):
             at = At(handle.current_branch(), int(await handle.version()))
             is_pinned = self._pin is not None
@@ -300,14 +300,14 @@ class TableHandle:
                 )
             except ConflictError:
                 if self.handle is handle:
-                    # Of a ref that was made anew it would show no later version.
+                    # For a ref that was created again it would show no later version.
                     self.handle = None
                 raise
 
     # Writing
 
     def require_writable(self) -> None:
-        """Raise ReadOnlyError where only reads are, StoreClosedError where no write can be."""
+        """Raise ReadOnlyError on a read-only handle, StoreClosedError on a closed store."""
         if self._pin is not None:
             raise ReadOnlyError(
                 f"{self.label} is open at an earlier version, for reading only: "
@@ -318,21 +318,21 @@ class TableHandle:
         self.connection.require_writable()
 
     async def ready(self) -> None:
-        """As `require_writable`; makes the table if it is absent, while the caller may still cancel."""
+        """As `require_writable`; creates a missing table, while the caller may still cancel."""
         self.require_writable()
         if self.handle is None:
             await self.opened()
 
     async def writer(self) -> Any:
-        """The engine's handle for writing; creates the table if it is absent.
+        """The engine's handle for writing; creates the table if missing.
 
-        What the journal holds is folded before.
+        Flushes the log first.
         """
         await self.commits.settle()
         return await self.opened()
 
     async def opened(self) -> Any:
-        """As `writer`, without what the journal holds."""
+        """As `writer`, without a flush."""
         self.require_writable()
         self.connection.life.is_there()
         self._let_go_of_another()
@@ -340,7 +340,7 @@ class TableHandle:
             self._is_another(await self.view())
             self.handle = await self._opening.open() or await self._create()
         elif self.ref is not None and self.ref not in await branches.listed(self.handle, self.name):
-            # The engine would write on, to where nobody reads.
+            # The engine would go on writing, where no reader looks.
             self.handle = await self._opening.open() or await self._create()
         elif self._is_outrun:
             self._is_outrun = False
@@ -354,7 +354,7 @@ class TableHandle:
         return self.handle
 
     def expect_newer(self) -> None:
-        """Have the next read or write look for what another process has written for this one."""
+        """Have the next call check for rows that another process wrote for this one."""
         self._is_outrun = True
 
     async def write(
@@ -364,10 +364,11 @@ class TableHandle:
         *,
         is_guarded: bool = True,
     ) -> T:
-        """Do `write`, which is one commit, to its end: cancelling the caller ends the wait alone.
+        """Run `write`, one commit, to its end: cancellation only ends the wait.
 
-        It `is_guarded` from whoever removes versions, unless it adds rows, whatever is there, and so
-        gets on with every commit of others; or the versions go by their age alone.
+        With `is_guarded`, versions are not removed meanwhile. Not needed if `write` only adds rows,
+        whatever exists, and so tolerates all other commits; or if versions are removed by age
+        alone.
         """
         handle = await self.opened()
         work = self.commits.in_flight.guarded(write) if is_guarded else write
@@ -380,11 +381,11 @@ class TableHandle:
     async def separately(
         self, *, is_settled: bool = False, is_reading: bool = False
     ) -> AsyncIterator[Any]:
-        """A handle for long work on the table, beside the one that reads and writes use.
+        """A handle for long work on the table, separate from that of other calls.
 
-        The engine leaves a handle at the version that its work ended with, even where others have
-        meanwhile gone on through the same handle: they would be turned back. If the journal `is_settled`,
-        nobody looks what it holds; who `is_reading` alone has read the table before.
+        The engine leaves a handle at the version of its own work, even if others have gone on
+        through the same handle: they would be set back. With `is_settled` the log is not flushed
+        first; with `is_reading` the caller has already read the table.
         """
         if not is_reading:
             await (self.opened() if is_settled else self.writer())
@@ -403,43 +404,43 @@ class TableHandle:
                 await self.catch_up(version)
 
     async def catch_up(self, version: int | None = None) -> None:
-        """Have the journal know which version the table is at, after long work beside it.
+        """Note the table's version in the log, after long work without it.
 
-        Unless it knows that one already, where it is given.
+        Skipped if the log knows the given version already.
         """
         if self.ledger is not None and await self.ledger.exists():
             await self.commits.catch_up(await self.opened(), version)
 
     async def complete(self, handle: Any) -> None:
-        """Give the table what an older release, a crash or a restored version left it without."""
+        """Add columns and indexes that an older release, a crash or a restore left missing."""
         await self._opening.complete(handle)
 
     # Refs
 
     async def fork(self, ref: str, at: At, handle: Any = None) -> Any:
-        """A handle of a new ref that begins with what `at` shows; the ref must not exist."""
+        """A handle of a new ref, forked from the version `at`; it must not exist."""
         return await self._opening.fork(handle or await self.writer(), ref, at)
 
     async def drop(self, ref: str) -> None:
-        """Remove a ref that exists and from which no other was forked."""
+        """Delete an existing ref without forks of its own."""
         self.require_writable()
         await self._opening.drop(await self.peek(), ref)
 
     async def clear(self, suspects: Iterable[str] = ()) -> list[str]:
-        """Remove the files of refs whose process was killed as it made or dropped them.
+        """Delete the files of refs whose process was killed while creating or deleting them.
 
-        Returns the refs that there are, of a table that exists. Only `suspects` are looked for on an
-        object store, whose directories the engine does not list.
+        Returns the existing refs, of an existing table. On an object store, whose directories the
+        engine does not list, checks the `suspects` only.
         """
         return await self._opening.clear(await self.opened(), suspects)
 
     async def finish(self) -> None:
-        """Wait for what was begun beside its callers."""
+        """Wait for background work."""
         if self.finishing is not None:
             await self.finishing()
 
     def close(self) -> None:
-        """Let go of the engine's handle."""
+        """Close the engine's handle."""
         if self.closing is not None:
             self.closing()
         handle, self.handle = self.handle, None
@@ -459,21 +460,21 @@ class TableHandle:
         return known
 
     def _is_stale(self) -> bool:
-        """Whether it is time to look for what others wrote."""
+        """Whether it is time to check for other writers' commits."""
         interval = self.connection.read_consistency
         if interval is None:
             return False
         return time.monotonic() - self._refreshed_at >= interval.total_seconds()
 
     def _is_another(self, view: View | None) -> bool:
-        """Whether the table was made anew under its name since it was last asked, as the journal knows."""
+        """Whether the log knows that the table was created again since the last call."""
         if view is None:
             return False
         before, self._table = self._table, view.table
         return before not in (None, view.table)
 
     def _let_go_of_another(self) -> None:
-        """Have no handle of a ref that was deleted since, and perhaps made anew under its name."""
+        """Close the handle of a ref that was deleted since, and perhaps created again."""
         if self.ref is None:
             return
         before, self._mark = (
@@ -484,12 +485,12 @@ class TableHandle:
             self.handle = self._snapshot = None
 
     def _known_newest(self, handle: Any, view: View | None) -> int | None:
-        """The version that the handle shows, if a look at the disk says that there is no later one."""
+        """The handle's version, if the files show that it is the newest."""
         if (seen := self._seen) is None or self._folder is None or seen.handle is not handle:
             return None
         if view is not None and not 0 < view.version <= seen.version:
             return None
-        # A tenth of what the engine takes to say so.
+        # A tenth of the time of the engine's own check.
         return seen.version if manifests.stamp(self._folder, seen.version) == seen.stamp else None
 
     def _see(self, handle: Any | None, version: int) -> None:
@@ -501,16 +502,16 @@ class TableHandle:
         self._seen = None if stamp is None else _Seen(handle, version, stamp)
 
     def _note_move(self, version: int) -> None:
-        """Have what is kept of the table elsewhere be dropped if others may have erased some of it."""
+        """Clear the caches of the table if others may have erased rows."""
         before, self._version = self._version, version
         if before not in (None, version) and self.connection.on_move is not None:
             self.connection.on_move(self.name, self.ref)
 
     async def _opened_after(self, former: Any | None) -> Any | None:
-        """A handle that is opened now, in the place of `former`.
+        """A newly opened handle, replacing `former`.
 
-        If that was replaced meanwhile, its successor stays: there may be writes in it that this
-        one, although it comes later, does not show.
+        If that was replaced meanwhile, its successor stays: it may have writes that this one,
+        although later, does not show.
         """
         handle = await self._opening.open()
         if self.handle is former:
@@ -518,7 +519,7 @@ class TableHandle:
         return handle
 
     async def _create(self) -> Any:
-        """Make the table, or open it where another task or process was faster."""
+        """Create the table, or open it if another task or process was faster."""
         # The tasks and threads of this process take turns; see `creation` for other processes.
         async with self._creating.held():
             try:
@@ -531,7 +532,7 @@ class TableHandle:
 
 @frozen
 class _Seen:
-    """What a handle showed when it was last looked for what others wrote."""
+    """The state of a handle at the last check for other writers."""
 
     handle: Any
     version: int
@@ -539,8 +540,8 @@ class _Seen:
 
 
 async def _is_behind(handle: Any, view: View | None) -> bool:
-    """Whether what was seen in the journal may be in a version that the handle does not show."""
+    """Whether entries seen in the log may be in a version newer than the handle's."""
     if view is None:
         return False
-    # Of no version: what was acknowledged is in the newest one, whichever that is.
+    # Of no version: all that was acknowledged is in the newest one, whichever that is.
     return not view.version or int(await handle.version()) < view.version

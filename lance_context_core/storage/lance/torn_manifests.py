@@ -1,7 +1,7 @@
-"""Which files a power cut has left torn: they are gone, or not as long, or not what they were.
+"""Files torn by a power cut: missing, too short, or overwritten.
 
-A file is taken for torn only for what is in it, or for not being there. What the system does not let
-one look at is an error, and tells nothing.
+A file counts as torn only because of its content, or because it is missing. If the system refuses
+access, an error is raised, which proves nothing.
 """
 
 from collections.abc import Container, Iterator
@@ -12,26 +12,25 @@ from lance_context_core.storage.lance import manifests
 from lance_context_core.storage.lance.manifests import TornError, UnknownManifestError
 
 _MAGIC = {".lance": b"LANC", ".idx": b"LANC", ".arrow": b"ARROW1"}
-"""What files of a sort end with."""
+"""The last bytes of each kind of file."""
 
 
 def torn(
     manifest: Path, version: int, directory: Path, *, known: Container[bytes] = ()
 ) -> Path | None:
-    """The first file of that version that is torn, the manifest above all; None if none is.
+    """The first torn file of that version, its manifest first; None if none is.
 
-    `directory` is that of the table or branch. The parts that are `known` are not looked at. Raises
-    OSError where one cannot look.
+    `directory` is that of the table or branch. Skips `known` parts. Raises OSError if access fails.
     """
     try:
         manifests.require_whole(manifest, version)
         contents = manifests.contents(manifest, directory, known=known)
     except FileNotFoundError:
-        return None  # Others have removed the version.
+        return None  # others have removed the version
     except TornError:
         return manifest
     except manifests.UnknownManifestError:
-        return None  # A newer engine may have other layouts.
+        return None  # a newer engine may have other layouts
     for file, size in contents.files.items():
         if not _is_whole(file, size):
             return file
@@ -39,14 +38,14 @@ def torn(
 
 
 def parts_of(manifest: Path, directory: Path) -> frozenset[bytes]:
-    """What a version consists of; nothing, if that cannot be told. Raises OSError as `torn`."""
+    """The parts of a version; empty if unknown. Raises OSError as `torn`."""
     with suppress(manifests.UnknownManifestError):
         return manifests.contents(manifest, directory).parts
     return frozenset()
 
 
 def names_rows(manifest: Path, directory: Path) -> bool:
-    """Whether a version has files with rows; not, if that cannot be told. Raises OSError as `torn`."""
+    """Whether a version has data files; False if unknown. Raises OSError as `torn`."""
     with suppress(manifests.UnknownManifestError):
         files = manifests.contents(manifest, directory).files
         return any(file.parent.name == "data" for file in files)
@@ -54,7 +53,7 @@ def names_rows(manifest: Path, directory: Path) -> bool:
 
 
 def has_ending(file: Path) -> bool:
-    """Whether a file ends as those of its sort do, or is of none that is known. Raises OSError."""
+    """Whether a file has its kind's last bytes, or no known kind. Raises OSError."""
     try:
         if file.suffix == ".txn":
             manifests.require_message(file)
@@ -85,22 +84,22 @@ def _end(file: Path, n_bytes: int) -> bytes:
 
 
 def _is_bitmap(data: bytes) -> bool:
-    """Whether it is all of a Roaring bitmap: https://github.com/RoaringBitmap/RoaringFormatSpec."""
+    """Whether it is a whole Roaring bitmap: https://github.com/RoaringBitmap/RoaringFormatSpec."""
     cookie, n = int.from_bytes(data[:4], "little"), int.from_bytes(data[4:8], "little")
     if cookie != 12346:
-        return cookie & 0xFFFF == 12347  # One with runs, whose length is not that easily told.
+        return cookie & 0xFFFF == 12347  # with runs, whose length is harder to compute
     counts = [int.from_bytes(data[at + 2 : at + 4], "little") + 1 for at in range(8, 8 + 4 * n, 4)]
     return len(data) == 8 + 8 * n + sum(2 * one if one <= 4096 else 8192 for one in counts)
 
 
-# Whether the files are there that the versions of a table consist of, and whole as far as one can see.
+# Checks that the files of a table's versions exist, and are whole as far as visible.
 
 
 def damaged(table: Path, counted: set[Path]) -> Iterator[tuple[Path, str]]:
-    """The files of a table that are wrong, of all its versions, branches and tags, and what is.
+    """The damaged files of a table in all versions, branches and tags, with the damage.
 
-    Those that were looked at are added to `counted`; none of them is looked at twice. What belongs
-    to a branch or tag that is deleted meanwhile is not wrong.
+    Adds the checked files to `counted`; checks none twice. Files of branches or tags deleted
+    meanwhile do not count.
     """
     yield from _damaged(table, counted)
     for ref in manifests.refs(table):
@@ -119,7 +118,7 @@ def _damaged(directory: Path, counted: set[Path]) -> Iterator[tuple[Path, str]]:
             yield manifest, f"is no whole manifest: {error}"
             continue
         except FileNotFoundError:
-            continue  # Others have removed the version.
+            continue  # others have removed the version
         except OSError as error:
             yield manifest, f"cannot be read: {error}"
             continue
@@ -143,7 +142,7 @@ def _wrong(file: Path, size: int | None) -> str | None:
         if not has_ending(file):
             return "does not end as files of its sort do"
     except FileNotFoundError:
-        # Transactions are of use only until they are done.
+        # Transactions matter only until they are done.
         return None if file.suffix == ".txn" else "is missing"
     except OSError as error:
         return f"cannot be read: {error}"

@@ -1,4 +1,4 @@
-"""The vectors of a table: all of one length, and of one model; their column is made with the first one."""
+"""The vectors of a table, of one length and model; the first creates their column."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -23,19 +23,19 @@ from lance_context_core.storage.lance.writes import add_column
 
 
 class Vectors:
-    """Which vectors a table takes."""
+    """The vectors that a table accepts."""
 
     def __init__(self, access: TableHandle) -> None:
         """Those of the table of `access`."""
         self._access = access
         self.column: pa.Field | None = None
-        """As it was last seen; who writes notices if it has become another."""
+        """As last seen; a write notices a change."""
         self._is_asked_for_model = False
 
     async def require_room(self, *, dimension: int | None = None, model: str | None = None) -> None:
-        """Raise as `ensure` if the table was built for vectors of others; None is any.
+        """Raise as `ensure` if the table was built for other vectors; None for any.
 
-        It is asked once: another process may have changed it meanwhile, which a write notices.
+        Checked once: another process may have changed it meanwhile, which a write notices.
         """
         if self._has_room(dimension, model):
             return
@@ -45,9 +45,9 @@ class Vectors:
             self.column = schema.field(VECTOR)
 
     async def model(self) -> str | None:
-        """The model whose vectors the table holds; None if it holds none, or those of callers.
+        """The model of the table's vectors; None if it has none, or callers' own.
 
-        It is looked for once, as in `require_room`.
+        Read once, as in `require_room`.
         """
         if self.column is None and not self._is_asked_for_model:
             schema = await self._access.schema()
@@ -56,7 +56,7 @@ class Vectors:
         return None if self.column is None else vector_model(self.column)
 
     async def ensure(self, dimension: int, model: str | None) -> None:
-        """Make sure that the table takes vectors of that length from that model.
+        """Make sure that the table accepts vectors of that length from that model.
 
         Raises DimensionMismatchError or EmbeddingModelMismatchError if it was built for others.
         """
@@ -79,9 +79,9 @@ class Vectors:
         self.column = schema.field(VECTOR)
 
     async def empty(self, dimension: int, model: str) -> None:
-        """Put an empty vector column for that model in the place of the one that there is.
+        """Replace the vector column by an empty one for that model.
 
-        Two commits; after a crash between them there is none, as before the first vector.
+        Two commits; after a crash between them the table has none, as before the first vector.
         """
 
         async def drop(handle: Any) -> None:
@@ -96,7 +96,7 @@ class Vectors:
         await self.ensure(dimension, model)
 
     def check(self, schema: pa.Schema, dimension: int, model: str | None) -> None:
-        """Raise unless vectors of that length and model belong into a table of this schema."""
+        """Raise unless vectors of that length and model fit a table of this schema."""
         if VECTOR not in schema.names:
             return
         field = schema.field(VECTOR)
@@ -124,6 +124,6 @@ class Vectors:
 
 
 def vectors_of(rows: Sequence[Row]) -> list[Sequence[float]]:
-    """The vectors of the rows; of those that have several, one each."""
+    """The vectors of the rows; one each of those that have several."""
     vectors = [row[VECTOR] for row in rows if row.get(VECTOR) is not None]
     return [one[0] if np.ndim(one) == 2 else one for one in vectors if len(one)]

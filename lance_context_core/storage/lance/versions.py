@@ -1,4 +1,4 @@
-"""Earlier moments of the store: by number, by tag, by branch, by time; and the way back to them."""
+"""Time travel: versions by number, tag, branch or time, and restoring them."""
 
 import asyncio
 from bisect import bisect_left, bisect_right
@@ -25,10 +25,10 @@ from lance_context_core.storage.table import Table
 from lance_context_core.storage.write_batch import WriteBatch
 from lance_context_core.types import Version
 
-# When the versions of a ref were made, told by the files of a directory.
+# The times of a ref's versions, from the files of a directory.
 #
 # The engine reads the manifests of all versions to tell the time of one. On an object store, and in
-# memory, there is no other way.
+# memory, no other way exists.
 
 
 @frozen
@@ -38,18 +38,18 @@ class Moments:
     directory: Path
 
     async def numbers(self) -> list[int]:
-        """The numbers of the versions, ascending; no file is read for it."""
+        """The numbers of the versions, ascending; reads no file."""
         return await asyncio.to_thread(manifests.versions, self.directory)
 
     async def of(self, numbers: Sequence[int]) -> dict[int, datetime]:
-        """When these versions were made; without those that are gone meanwhile."""
+        """When these versions were made; without those removed meanwhile."""
         return await asyncio.to_thread(self._of, numbers)
 
     async def last_before(self, moment: datetime, numbers: Sequence[int]) -> int | None:
-        """The last of these versions, which are ascending, that was made by then.
+        """The last of these ascending versions that was made by then.
 
-        A few of them are read: each was made after the one before. 0 if none was; None if one of
-        those that were read is gone meanwhile.
+        Reads a few of them: each is later than the previous one. 0 if none was; None if one of
+        those read was removed meanwhile.
         """
         return await asyncio.to_thread(self._last_before, moment, numbers)
 
@@ -74,7 +74,7 @@ class Moments:
 
 
 async def moments_of_ref(handle: Any, ref: str | None) -> Moments | None:
-    """The versions of a ref of the table of `handle`, if they are in a directory."""
+    """The versions of a ref of the table of `handle`, if in a directory."""
     root = Path(await handle.uri())
     if not root.is_absolute():
         return None
@@ -87,13 +87,13 @@ Ref = int | str | datetime
 
 @frozen
 class AtTag:
-    """The store as a tag named it."""
+    """The store at a tag."""
 
     tag: str
     records: Table
 
     async def locate(self, name: str, handle: Any) -> At | None:
-        """What the tag names of the table `name`; None if the table did not exist then.
+        """The tag's version of the table `name`; None if the table did not exist then.
 
         Raises NotFoundError if the tag was deleted since.
         """
@@ -103,19 +103,19 @@ class AtTag:
             await _require(self.records, ref)
             return None
         version = await (await refs.opened(handle, name, ref)).version()
-        # What is erased from under a tag is missing on its own ref only.
+        # An erasure under a tag removes rows on the tag's own ref only.
         return await _rooted(handle, name, at) if version == at.version else At(ref, version)
 
 
 @frozen
 class AtHead:
-    """The store as a branch has it, at the moment when it is asked for."""
+    """The current state of a branch, at the time of the call."""
 
     branch: str
     records: Table
 
     async def locate(self, name: str, handle: Any) -> At | None:
-        """The newest version of the table `name` on the branch; None if it has none there.
+        """The newest version of the table `name` on the branch; None if it has none.
 
         Raises NotFoundError if the branch was deleted since.
         """
@@ -128,15 +128,15 @@ class AtHead:
 
 @frozen
 class AtMoment:
-    """One ref of the store as it was at a moment, or, for some tables, at a version."""
+    """One ref of the store at a moment, or, for some tables, at a version."""
 
     ref: str | None
     moment: datetime
     numbers: Mapping[str, int]
-    """The version of the tables for which it is known exactly."""
+    """The versions of the tables for which it is known exactly."""
 
     async def locate(self, name: str, handle: Any) -> At | None:
-        """The newest version of the table `name` at that moment; None if it did not exist."""
+        """The newest version of the table `name` then; None if it did not exist."""
         if name in self.numbers:
             return await _rooted(handle, name, At(self.ref, self.numbers[name]))
         if self.ref is not None and self.ref not in await refs.listed(handle, name):
@@ -146,19 +146,19 @@ class AtMoment:
 
 
 class AtNumber:
-    """One ref of the store at a version of its records, whose moment is asked for when it counts.
+    """One ref of the store at a version of its records, whose moment is read lazily.
 
-    That of other tables: on an object store all versions are read for it.
+    Only other tables need the moment: on an object store it requires reading all versions.
     """
 
     def __init__(self, records: Table, number: int) -> None:
-        """Look at the version of that number, which exists."""
+        """At the version of that number, which exists."""
         self._records = records
         self._number = number
         self._moment: datetime | None = None
 
     async def locate(self, name: str, handle: Any) -> At | None:
-        """The newest version of the table `name` at that moment; None if it did not exist."""
+        """The newest version of the table `name` then; None if it did not exist."""
         ref = self._records.ref
         if name == self._records.name:
             return await _rooted(handle, name, At(ref, self._number))
@@ -171,10 +171,10 @@ class AtNumber:
 
 
 async def pin(records: Table, ref: Ref) -> Pin:
-    """The moment that `ref` names; `records` is the table that versions are counted by.
+    """The moment of `ref`; `records` is the table whose versions count.
 
-    A number or a time is one of the branch that `records` is on. Raises NotFoundError if there is no
-    such version, tag or branch, or if the branch is younger than the moment.
+    A number or a time is one of the branch of `records`. Raises NotFoundError if no such version,
+    tag or branch exists, or if the branch is younger than the moment.
     """
     handle = await records.access.reader()
     if isinstance(ref, str):
@@ -196,7 +196,7 @@ async def pin(records: Table, ref: Ref) -> Pin:
     if handle is not None:
         is_there = await _is_there(handle, name, current, ref)
         named = (await records.access.names()).get(ref, ref)
-        # An earlier one only where the other never came about.
+        # An earlier one only if the other never came about.
         if (named > ref or not is_there) and await _is_there(handle, name, current, named):
             return AtNumber(records, named)
         if is_there:
@@ -209,7 +209,7 @@ async def pin(records: Table, ref: Ref) -> Pin:
 
 
 def _lacking(number: int, kept: Sequence[int]) -> str:
-    """Why there is no version of that number beside those that are kept, ascending, and the way out."""
+    """Why the kept versions, ascending, lack that number, and the remedy."""
     if not kept:
         return f"version {number} does not exist: nothing was written yet"
     if not 0 < number < kept[-1]:
@@ -222,10 +222,10 @@ def _lacking(number: int, kept: Sequence[int]) -> str:
 async def versions(
     table: Table, *, limit: int | None = None, before: int | None = None
 ) -> list[Version]:
-    """The versions of a table's ref that are kept, oldest first, with their tags.
+    """The kept versions of a table's ref, oldest first, with their tags.
 
-    With `limit` the newest ones, of those whose number is less than `before`. A version whose number
-    means a later one is left out.
+    With `limit` the newest ones, of those whose number is less than `before`. Leaves out a version
+    whose number was reported for a later one.
     """
     for what, value in (("limit", limit), ("before", before)):
         if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
@@ -255,13 +255,13 @@ async def versions(
 
 
 async def tags(table: Table) -> dict[str, At]:
-    """What each tag names."""
+    """The version of each tag."""
     handle = await table.access.reader()
     return {} if handle is None else await _tags(handle, table.name)
 
 
 async def move_tag(table: Table, tag: str, at: At) -> None:
-    """Name a version, whatever the tag named before."""
+    """Set a tag to a version, new or moved."""
     handle, ref = await table.access.writer(), refs.tagged(tag)
     named = (await refs.listed(handle, table.name)).get(ref)
     if named == at:
@@ -272,7 +272,7 @@ async def move_tag(table: Table, tag: str, at: At) -> None:
 
 
 async def delete_tag(table: Table, tag: str) -> bool:
-    """Forget a tag; the version stays. Returns whether the tag existed."""
+    """Delete a tag; the version stays. Returns whether the tag existed."""
     handle = await table.access.reader()
     if handle is None or tag not in await _tags(handle, table.name):
         return False
@@ -281,11 +281,11 @@ async def delete_tag(table: Table, tag: str) -> bool:
 
 
 async def restore(table: Table, at: At | None) -> None:
-    """Make the table what it was there, as a new version; empty if it did not exist then."""
+    """Restore the table to that state, in a new version; empty without such a state."""
     handle = await table.access.writer()
     async with table.access.commits.committing(handle):
         with translated(f"restore {table.label}"):
-            # What others wrote meanwhile is undone too.
+            # It also undoes what others wrote meanwhile.
             await handle.checkout_latest()
         version = await handle.version()
 
@@ -303,7 +303,7 @@ async def restore(table: Table, at: At | None) -> None:
 
 
 async def _imitate(table: Table, handle: Any, at: At) -> None:
-    """Make the table equal to what another ref has, in content and in order, in one commit."""
+    """Make the table equal to another ref, in content and order, in one commit."""
     source = await refs.opened(handle, table.name, at.ref, at.version)
     schema = await source.schema()
     if VECTOR in schema.names:
@@ -316,7 +316,7 @@ async def _imitate(table: Table, handle: Any, at: At) -> None:
             changes = await _changes(handle, source)
         if not changes.n_rows:
             return
-        # Of a key that stands twice one goes at a time.
+        # Of a key with two rows, one is deleted at a time.
         if (await table.write(changes)).is_done and not table.spec.repeats_keys:
             return
         with translated(f"restore {table.label}"):
@@ -324,10 +324,10 @@ async def _imitate(table: Table, handle: Any, at: At) -> None:
 
 
 async def _changes(handle: Any, source: Any) -> WriteBatch:
-    """What makes the one the other.
+    """The changes that make one table equal to the other.
 
-    The longest beginning of the source that stands here in the same order stays; what comes after
-    is added anew, since the order of rows is that of their commits.
+    The longest common beginning in the source's order stays; later rows are added again, since the
+    order of rows is that of their commits.
     """
     here = (await reads.scan(handle, None, [KEY, "revision"])).to_pylist()
     there = await reads.scan(source, None, [KEY, "revision"])
@@ -342,7 +342,7 @@ async def _changes(handle: Any, source: Any) -> WriteBatch:
     names = (await source.schema()).names
     rows = await reads.take(source, row_ids, names) if row_ids else there.slice(0, 0)
     if row_ids:
-        # A row that goes and comes back at once must not be taken for the one that stays.
+        # A row that is deleted and added at once must not be taken for a row that stays.
         revisions = [new_revision() if one in places else one[1] for one in wanted[n_kept:]]
         index = rows.column_names.index("revision")
         rows = rows.set_column(index, rows.schema.field(index), [revisions])
@@ -351,7 +351,7 @@ async def _changes(handle: Any, source: Any) -> WriteBatch:
 
 
 async def _require(records: Table, ref: str) -> None:
-    """Raise NotFoundError unless the store has that branch or tag: the records tell."""
+    """Raise NotFoundError unless the store has that branch or tag, by its records."""
     handle = await records.access.peek()
     refs.fork_of(ref, {} if handle is None else await refs.listed(handle, records.name))
 
@@ -386,7 +386,7 @@ async def _versions(
     before: int | None = None,
     but: Collection[int] = (),
 ) -> list[Version]:
-    """Versions of a ref, ascending; the first is the one that the ref was made from."""
+    """Versions of a ref, ascending; the first is the one that it was forked from."""
     forks = await refs.listed(handle, name)
     at = None if ref is None else refs.fork_of(ref, forks)
     kept = refs.kept_of(str(refs.branch_of(ref)), forks)
@@ -398,7 +398,7 @@ async def _versions(
     else:
         numbers = {*made, *await files.numbers()}
     if at is not None and (not numbers or min(numbers) > at.version):
-        # What a ref begins with is held on the ref that it was made from, and there alone.
+        # The first version of a ref is held only on the ref that it was forked from.
         root = await _versions(handle, name, at.ref, limit=1, before=at.version + 1)
         made |= {one.number: one.created_at for one in root if one.number == at.version}
         numbers |= made.keys()
@@ -412,7 +412,7 @@ async def _versions(
 
 
 async def _told(handle: Any, name: str, ref: str | None) -> dict[int, datetime]:
-    """When the versions of a ref were made, as far as their manifests are there, by the engine."""
+    """When the versions of a ref were made, by the engine, if their manifests exist."""
     opened = await refs.opened(handle, name, ref)
     # The engine gives local time without its zone.
     return {
@@ -422,13 +422,13 @@ async def _told(handle: Any, name: str, ref: str | None) -> dict[int, datetime]:
 
 
 async def _last_before(handle: Any, name: str, ref: str | None, moment: datetime) -> int | None:
-    """The newest version of a ref that was made by then; None if there was none."""
+    """The newest version of a ref made by then; None if none was."""
     if (files := await moments_of_ref(handle, ref)) is not None:
         found = await files.last_before(moment, await files.numbers())
         forks = await refs.listed(handle, name)
         kept = refs.kept_of(str(refs.branch_of(ref)), forks).items()
         past = [number for number, one in kept if refs.moment_of(one) <= moment]
-        # Before the first of its own a branch has that of its parent.
+        # Before its own first version a branch has that of its parent.
         if found or (found == 0 and ref is None):
             return max([*past, found]) or None
     known = await _versions(handle, name, ref)
@@ -437,7 +437,7 @@ async def _last_before(handle: Any, name: str, ref: str | None, moment: datetime
 
 
 async def _is_there(handle: Any, name: str, ref: str | None, number: int) -> bool:
-    """Whether a version can be opened, which no other one is read for."""
+    """Whether a version can be opened, without reading any other."""
     if number < 1:
         return False
     try:
@@ -448,10 +448,10 @@ async def _is_there(handle: Any, name: str, ref: str | None, number: int) -> boo
 
 
 async def _rooted(handle: Any, name: str, at: At) -> At:
-    """Where to find what `at` names, which may not be left on its own ref.
+    """The location of `at`, which may not be on its own ref.
 
-    The first version of a ref may only be on its parent, and one without rows on the ref that
-    keeps it.
+    The first version of a ref may only be on its parent, and one without rows on the ref that keeps
+    it.
     """
     forks = await refs.listed(handle, name)
     kept = refs.kept_of(str(refs.branch_of(at.ref)), forks).get(at.version)

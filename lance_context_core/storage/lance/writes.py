@@ -1,4 +1,4 @@
-"""The writes: one commit each, over an open handle. What others have changed since it was read, stays."""
+"""Writes through an open handle, one commit each, which keep others' changes."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -17,10 +17,10 @@ NULLS = {"on_bad_vectors": "null"}
 
 @dataclass(slots=True)
 class Written:
-    """How much was written since somebody looked after the table.
+    """The amount written since the last upkeep.
 
-    About so much, as several threads may count at once. A commit that is tried again on top of
-    another's counts its rows twice.
+    Approximate, as several threads may count at once. A commit that is retried on top of another's
+    counts its rows twice.
     """
 
     commits: int = 0
@@ -29,17 +29,17 @@ class Written:
     """Of the rows in memory."""
 
     def note(self, rows: pa.Table) -> None:
-        """Count rows that are handed to the engine."""
+        """Count rows that are passed to the engine."""
         self.rows += rows.num_rows
         self.bytes += rows.nbytes
 
     def clear(self) -> None:
-        """Begin anew."""
+        """Reset the counts."""
         self.commits = self.rows = self.bytes = 0
 
 
 class Merged(NamedTuple):
-    """How many rows a commit added, replaced and removed, and the version that shows it."""
+    """The numbers of rows that a commit added, replaced and deleted, and its version."""
 
     n_added: int
     n_replaced: int
@@ -60,10 +60,10 @@ async def merge(
     removes: str | None = None,
     on: Sequence[str] = (KEY,),
 ) -> Merged:
-    """Add the rows that are absent, if it `adds`; let others replace what is there; remove what matches `removes`.
+    """Merge rows: add absent ones if it `adds`, replace others, delete those in `removes`.
 
-    One commit. A row is there that has what it is known `on`; it is replaced where the condition `over` holds of
-    both (`target` and `source`), and not at all without it.
+    One commit. A row exists if one has the same values `on`; it is replaced if the condition `over`
+    holds of both (`target` and `source`), and not at all without it.
     """
     if rows is None:
         deleted = await handle.delete(removes)
@@ -77,7 +77,7 @@ async def merge(
         merge = merge.when_not_matched_by_source_delete(removes)
     if over is not None or removes is not None:
         merge = merge.use_index(False)
-    # Of several chunks the engine takes some at the same time, and loses their order.
+    # Of several chunks the engine reads some at the same time, and loses their order.
     done = await merge.execute(rows.combine_chunks(), **NULLS)
     return Merged(
         int(done.num_inserted_rows),
@@ -88,7 +88,7 @@ async def merge(
 
 
 def claiming(keys: Collection[str] | None) -> str:
-    """As SUCCEEDS, but it fails, dividing by zero, where one of these keys has a row that it does not hold of.
+    """As SUCCEEDS, but divides by zero if a row of these keys contradicts it.
 
     Any key, if none are named. The engine has no merge that fails where a row matches.
     """
@@ -97,16 +97,16 @@ def claiming(keys: Collection[str] | None) -> str:
 
 
 async def put(handle: Any, rows: pa.Table | None, removed: Collection[str]) -> None:
-    """Have these rows there, whatever there was of their keys, and none of the keys `removed`.
+    """Put these rows, replacing any rows of their keys, and delete the keys `removed`.
 
-    For whoever knows that nobody else commits. Doing it again changes nothing.
+    Requires that no other process commits. Idempotent.
     """
     removes = in_list(KEY, removed) if removed or rows is None else None
     await merge(handle, rows, over=EVERYTHING, removes=removes)
 
 
 async def clear_way(handle: Any, rows: Sequence[Row]) -> None:
-    """Remove what has the keys of these rows, and is not they: then they come behind all others."""
+    """Delete other rows with the keys of these, so that these come last."""
     there = all_of(
         [
             in_list(KEY, [row[KEY] for row in rows]),
@@ -118,16 +118,16 @@ async def clear_way(handle: Any, rows: Sequence[Row]) -> None:
 
 
 async def there(handle: Any, rows: Iterable[Row]) -> set[str]:
-    """The keys of the rows that are in the table; their revisions tell them from others'."""
+    """The keys of the rows that exist in the table; revisions distinguish other rows."""
     ours = {row[KEY]: row["revision"] for row in rows}
     query = handle.query().where(in_list(KEY, list(ours))).select([KEY, "revision"])
     return {row[KEY] for row in await query.to_list() if row["revision"] == ours[row[KEY]]}
 
 
 async def make_way(handle: Any, rows: Sequence[Row]) -> None:
-    """Remove the expired rows that have the keys of new ones: these come last, not in their place.
+    """Delete the expired rows of new keys, so that the new rows come last.
 
-    Nobody sees that commit. Each new row says by `updated_at` what the time is.
+    Without a reported version. Each new row has the current time in `updated_at`.
     """
     now = min(row["updated_at"] for row in rows)
     expired = f"{in_list(KEY, [row[KEY] for row in rows])} AND expires_at <= {timestamp(now)}"
@@ -136,7 +136,7 @@ async def make_way(handle: Any, rows: Sequence[Row]) -> None:
 
 
 async def fitted(handle: Any, rows: pa.Table) -> pa.Table:
-    """`rows`, which came from the engine, with the table's columns; it gets one for their vectors."""
+    """`rows` of the engine, with the table's columns; adds a column for their vectors."""
     schema = await handle.schema()
     has_vectors = VECTOR in rows.column_names and rows[VECTOR].null_count < rows.num_rows
     if has_vectors and VECTOR not in schema.names:
@@ -145,14 +145,14 @@ async def fitted(handle: Any, rows: pa.Table) -> pa.Table:
 
 
 def anew(rows: pa.Table) -> pa.Table:
-    """Rows of another place, which are in this one from this commit on."""
+    """Rows of another table, as rows of this one from this commit on."""
     return rows.drop_columns([ACKNOWLEDGED]) if ACKNOWLEDGED in rows.column_names else rows
 
 
 async def add_column(handle: Any, field: pa.Field) -> pa.Schema:
-    """Add a column, which is empty; returns those that the table then has.
+    """Add an empty column; returns those that the table then has.
 
-    Another writer may be faster, or take it away again at once: what counts is what is there.
+    Another writer may be faster, or remove it again at once: the result is the actual state.
     """
     try:
         await handle.add_columns(field)
@@ -165,7 +165,7 @@ async def add_column(handle: Any, field: pa.Field) -> pa.Schema:
 
 
 def conformed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """`rows` of another ref, or an earlier version, with the columns of `schema`, to be written."""
+    """`rows` of another ref, or an earlier version, converted to the columns of `schema`."""
     columns = []
     fields = []
     for field in written_as(schema):
@@ -180,14 +180,14 @@ def conformed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def with_revisions(rows: Iterable[tuple[str, int]]) -> Clause:
-    """The condition that a row is one of these, by key, and has the revision given with it."""
+    """The condition that a row is one of these, by key, with the given revision."""
     rows = list(rows)
     keys, revisions = [key for key, _ in rows], [revision for _, revision in rows]
     return all_of([in_list(KEY, keys), f"revision IN ({_listed(revisions)})"])
 
 
 def has_revision(revisions: Iterable[int]) -> str:
-    """The condition of a merge that what is there has one of these."""
+    """The merge condition that the existing row has one of these."""
     return f"target.revision IN ({_listed(revisions)})"
 
 

@@ -1,1 +1,1 @@
-"""Where locks are kept, who holds them, and which writes they fence."""
+"""The storage of locks, their renewal, and the fencing of writes."""

@@ -1,4 +1,4 @@
-"""Where requests for locks are kept: in the database of the log, or in a table."""
+"""The storage of lock requests: in the log's database, or in a table."""
 
 import asyncio
 import random
@@ -26,17 +26,17 @@ from lance_context_core.storage.write_batch import Mode, WriteBatch
 T = TypeVar("T")
 
 _LOOK_AT_LOG_EVERY = 512
-"""Transactions between two looks at the size of SQLite's log."""
+"""The transactions between two checks of the size of SQLite's log."""
 
 
 class InJournal:
-    """The tickets of a store in a directory that no other machine has; satisfies `LockBackend`."""
+    """Lock requests of a store in a directory of one machine; satisfies `LockBackend`."""
 
     is_transactional = True
     pauses_seconds = (0.001, 0.02)
 
     def __init__(self, journal: Journal) -> None:
-        """Those of the store whose journal it is, which is made with the first."""
+        """The requests in that log, which is created with the first."""
         self._journal = journal
         self._n_changes = 0
 
@@ -46,7 +46,7 @@ class InJournal:
         self._n_changes += 1
         if self._n_changes % _LOOK_AT_LOG_EVERY == 0:
             await self._journal.keep_log_small()
-        # Nothing is waited for from the commit on.
+        # No await follows the commit.
         return await self._journal.transact(lambda session: _changed(session, decide, resource))
 
     def change_now(
@@ -77,9 +77,9 @@ def _changed(session: LogSession, decide: Callable[[LockTable], T], resource: st
     return outcome
 
 
-# Tickets in a table of the store, where there is no journal: each change is a conditional commit.
+# Requests in a table of the store, without a log: each change is a conditional commit.
 #
-# The whole book is one row, which is written if it is still the one that was read.
+# All requests are one row, which is written if it is unchanged since it was read.
 
 if TYPE_CHECKING:
     from lance_context_core.storage.database import Database
@@ -97,19 +97,19 @@ LOCKS = upkeep_table(
 _ROW = "book"
 _PRUNE_EVERY = 32
 _PRUNE_AGE = timedelta(minutes=1)
-"""As for the claims of maintenance."""
+"""As for the leases of maintenance."""
 _PATIENCE_SECONDS = 60
 _PAUSE_SECONDS = 0.02
 
 
 class InTable:
-    """The tickets of a store on an object store, or in memory; satisfies `LockBackend`."""
+    """Lock requests of a store on an object store, or in memory; satisfies `LockBackend`."""
 
     is_transactional = False
     pauses_seconds = (0.02, 0.5)
 
     def __init__(self, database: "Database") -> None:
-        """Those of that store; nothing is made before the first."""
+        """The requests of that store; creates nothing before the first."""
         self._database = database
         self._n_changes = 0
 
@@ -119,7 +119,7 @@ class InTable:
         *,
         resource: str | None,  # noqa: ARG002 - the row has them all
     ) -> T:
-        """As `LockBackend.change`; the book has the tickets of all resources."""
+        """As `LockBackend.change`; always on the requests of all resources."""
         until = time.monotonic() + _PATIENCE_SECONDS
         while True:
             revision, found, last = await self._read()
@@ -136,11 +136,11 @@ class InTable:
                     f"the locks of {self._database.uri!r} kept being changed by others for "
                     f"{_PATIENCE_SECONDS} seconds: try again"
                 )
-            # Who lost at the same time as another would lose against him again.
+            # Two losers of the same race would race again.
             await asyncio.sleep(_PAUSE_SECONDS * random.random())  # noqa: S311 - no secret
 
     def change_now(self, decide: Callable[[LockTable], T], *, resource: str | None) -> WouldBlock:
-        """As `LockBackend.change_now`: a commit is waited for."""
+        """As `LockBackend.change_now`: returns WOULD_BLOCK, because a commit takes time."""
         del decide, resource
         return WOULD_BLOCK
 

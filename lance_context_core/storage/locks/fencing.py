@@ -1,4 +1,4 @@
-"""Which locks the writes of this task depend on: they are refused once one of these is lost."""
+"""Fencing: this task's writes are refused once a lock they depend on is lost."""
 
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -11,19 +11,19 @@ from lance_context_core.storage.locks.requests import LockRequest
 
 @frozen
 class Fence:
-    """One lock that writes to one place depend on."""
+    """One lock that the writes to one store depend on."""
 
     place: object
-    """Which store: its URI, or of one in memory its connection."""
+    """The store: its URI, or the connection of one in memory."""
     seq: int
     token: int
     resource: str
     now: Callable[[], float]
     ask: Callable[[], Awaitable[LockRequest | None]] | None
-    """Looks where the lock is kept; None where the write's own transaction does."""
+    """Checks the stored lock; None if the write's own transaction does."""
 
     def require(self, ticket: LockRequest | None) -> None:
-        """Raise StaleLockError unless this ticket, which is there now, says that the lock is held."""
+        """Raise StaleLockError unless this stored request shows that the lock is held."""
         if ticket is None or not ticket.is_held_with(self.token, self.now()):
             raise StaleLockError(
                 f"the lock on {self.resource!r} with token {self.token} is held no more: nothing was "
@@ -35,18 +35,18 @@ _fences: ContextVar[tuple[Fence, ...]] = ContextVar("_fences", default=())
 
 
 def at(place: object) -> list[Fence]:
-    """The fences of this task around that store."""
+    """The fences of this task for that store."""
     return [one for one in _fences.get() if one.place == place]
 
 
 def are_any() -> bool:
-    """Whether this task has any, so that its writes are not to be mixed with those of others."""
+    """Whether this task has fences, so that its writes must not be grouped."""
     return bool(_fences.get())
 
 
 @contextmanager
 def fenced(fence: Fence) -> Iterator[None]:
-    """Have what is written in here depend on that lock too."""
+    """Make the writes in this context depend on that lock, too."""
     token = _fences.set((*_fences.get(), fence))
     try:
         yield
@@ -56,7 +56,7 @@ def fenced(fence: Fence) -> Iterator[None]:
 
 @contextmanager
 def unfenced() -> Iterator[None]:
-    """Have what is written in here depend on none: what keeps the locks themselves."""
+    """Make the writes in this context depend on no lock: for the locks' own storage."""
     token = _fences.set(())
     try:
         yield
@@ -65,7 +65,7 @@ def unfenced() -> Iterator[None]:
 
 
 async def require(place: object) -> None:
-    """Raise StaleLockError if a lock that writes depend on is lost, where no transaction tells it."""
+    """Raise StaleLockError if a lock is lost that no transaction checks."""
     for fence in at(place):
         if fence.ask is not None:
             fence.require(await fence.ask())

@@ -1,4 +1,4 @@
-"""What is kept of locks: a ticket for each that is held or waited for, and the book of all tickets."""
+"""Lock requests: one for each lock that is held or waited for."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping
@@ -12,50 +12,50 @@ from lance_context_core.storage.leases import Lease, LeaseRenewer
 
 @frozen_by_name
 class LockRequest(Lease):
-    """One lock that somebody holds, or waits for, under a lease of its process."""
+    """One lock that is held, or waited for, under a lease of its process."""
 
     process: str
     seq: int
-    """Its place in the order of arrival."""
+    """Its position in the order of arrival."""
     resource: str
     mode: str
     owner: str
     since: float
-    """When it was granted, or asked for; seconds since 1970."""
+    """When it was granted, or requested; seconds since 1970."""
     lease: float
-    """Seconds for which it is renewed."""
+    """The seconds for which it is renewed."""
 
     @property
     def party(self) -> tuple[str, str]:
-        """Who it is: the same owner's name in two processes is two."""
+        """The requesting party: one owner name in two processes is two parties."""
         return self.owner, self.process
 
     def renewed_at(self, now: float) -> Self:
-        """The same, whose lease begins at `now`."""
+        """The same request, with a lease that begins at `now`."""
         return self.renewed(self.lease, now)
 
 
 @dataclass(slots=True)
 class LockTable:
-    """Tickets as they are in a transaction, and what is to become of them."""
+    """The requests in a transaction, and their pending changes."""
 
     tickets: dict[int, LockRequest]
     number: Callable[[], int]
-    """A number that was never given out before, and is larger than all that were."""
+    """Returns a number larger than all that were ever given out."""
     changed: set[int] = field(default_factory=set)
 
     @classmethod
     def of(cls, tickets: Iterable[LockRequest], number: Callable[[], int]) -> Self:
-        """That of these tickets."""
+        """The table of these requests."""
         return cls({one.seq: one for one in tickets}, number)
 
     def put(self, ticket: LockRequest) -> None:
-        """Have this ticket, in the place of the one with its number."""
+        """Put this request, replacing the one with its number."""
         self.tickets[ticket.seq] = ticket
         self.changed.add(ticket.seq)
 
     def remove(self, seq: int) -> None:
-        """Have it no more."""
+        """Remove it."""
         if self.tickets.pop(seq, None) is not None:
             self.changed.add(seq)
 
@@ -64,67 +64,66 @@ COLUMNS = (
     *("seq", "token", "resource", "mode", "owner", "process"),
     *("since", "until", "ticks", "lease"),
 )
-"""What a ticket is written as, in this order."""
+"""The columns of a stored request, in this order."""
 
 
 def written(tickets: Iterable[LockRequest], last: int) -> str:
-    """A whole book as one text."""
+    """All requests as one text."""
     rows = [[getattr(one, name) for name in COLUMNS] for one in tickets]
     return json.dumps({"last": last, "tickets": rows}, ensure_ascii=False)
 
 
 def read(text: str) -> tuple[list[LockRequest], int]:
-    """The tickets of a book, and the last number that was given out."""
+    """The requests of such a text, and the last number that was given out."""
     book: dict[str, Any] = json.loads(text)
     return [request_of(row) for row in book["tickets"]], book["last"]
 
 
 def request_of(row: Iterable[Any]) -> LockRequest:
-    """The ticket of a row of `COLUMNS`."""
+    """The request of a row of `COLUMNS`."""
     return LockRequest(**dict(zip(COLUMNS, row, strict=True)))
 
 
-# Where the tickets of a store are: one contract of two places, the journal and a table.
+# The storage of a store's requests: one contract of two backends, the log and a table.
 
 T = TypeVar("T")
 
 
 class LockBackend(Protocol):
-    """Keeps tickets; each change is a transaction."""
+    """Stores lock requests; each change is a transaction."""
 
     is_transactional: bool
-    """Whether the writes of the store look at it in their own transactions; nobody is cancelled then
-    between a change and being told of it."""
+    """Whether writes of the store check it in their own transactions; then no caller is cancelled
+    between a change and its result."""
     pauses_seconds: tuple[float, float]
-    """The shortest and the longest time between two looks of who waits."""
+    """The shortest and the longest interval of a waiter's checks."""
 
     async def change(self, decide: Callable[[LockTable], T], *, resource: str | None) -> T:
-        """Do to the tickets what `decide` does to their book; returns what it returns.
+        """Change the requests by `decide`; returns its result.
 
-        `resource` is the only one whose tickets are in the book; None for all. It must be quick and
-        change nothing else, and is called again where somebody else was writing; what it raises
-        leaves all as it was.
+        `decide` gets the requests of `resource`; None for all. It must be quick and change nothing
+        else, and is called again after another writer; its errors leave everything as it was.
         """
 
     def change_now(
         self, decide: Callable[[LockTable], T], *, resource: str | None
     ) -> T | WouldBlock:
-        """As `change`, in any thread and without a wait; WOULD_BLOCK where one would have to wait."""
+        """As `change`, in any thread, without a wait; WOULD_BLOCK if it would have to wait."""
 
     async def tickets(self, *, resource: str | None = None) -> list[LockRequest]:
-        """Those of one resource, or all, in the order of arrival."""
+        """The requests of one resource, or all, in the order of arrival."""
 
 
-# The locks that this process holds, which are renewed for as long as it does.
+# The locks of this process, which are renewed while it holds them.
 
 Now = Callable[[], float]
 
 
 class LockRenewer(LeaseRenewer[int, tuple[LockRequest, Now]]):
-    """Renews what is held, all of it in one transaction."""
+    """Renews the held locks, all in one transaction."""
 
     def __init__(self, shelf: LockBackend) -> None:
-        """Nothing runs until something is held."""
+        """Starts idle, until a lock is held."""
         super().__init__(self._renewed, "a lock")
         self.shelf = shelf
 

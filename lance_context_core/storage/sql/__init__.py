@@ -1,4 +1,4 @@
-"""SQL, as the stores see it: clauses to build conditions from, and filters made into conditions."""
+"""SQL of the stores: clauses for conditions, and filters compiled to conditions."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -85,28 +85,28 @@ __all__ = [
 
 
 def compile(filter: tree.Filter, *, columns: Columns = RECORD_FIELDS) -> Clause:
-    """The condition that a row satisfies `filter`: for scans, and as the prefilter of searches.
+    """The condition that a row satisfies `filter`: for scans, and as prefilter of searches.
 
-    Conditions on columns are bare wherever they can be, so that scalar indexes answer them.
-    `columns` tells the columns' types. Raises FilterError for a column that is not among them, and
-    for what cannot be asked of a column of its type. `Clause.holds` asks it of a row in memory, and is
-    None where only the engine can tell: for some operands that are compared with a value in JSON.
+    Conditions on columns are bare wherever possible, so that scalar indexes answer them. `columns`
+    gives the columns' types. Raises FilterError for a column that is not among them, and for an
+    operator that its type does not support. `Clause.holds` evaluates it on a row in memory, and is
+    None where only the engine can: for some operands that are compared with a value in JSON.
     """
     return _clause(filter, columns=columns, negated=False)
 
 
 def filtered(filter: FilterLike | None, *, columns: Columns) -> Clause:
-    """The condition that a filter stands for, as callers give it; empty if it restricts nothing."""
+    """The condition of a caller's filter; empty if it restricts nothing."""
     if filter is None or (parsed := parse(filter, columns=columns)) is None:
         return all_of([])
     return compile(parsed, columns=columns)
 
 
 def restricting(filter: FilterLike | None, *, columns: Columns, instead: str) -> Clause:
-    """As `filtered`, for a call that removes or changes the rows that match.
+    """As `filtered`, for a call that deletes or changes the rows that match.
 
-    Raises InvalidRequestError for a filter that matches every row, such as {} or {"$and": []}: it is
-    more often a mistake than meant. `instead` says what to do.
+    Raises InvalidRequestError for a filter that matches every row, such as {} or {"$and": []}: it
+    is mostly a mistake. `instead` names the alternative.
     """
     clause = filtered(filter, columns=columns)
     if filter is not None and clause in {"", EVERYTHING}:
@@ -115,8 +115,8 @@ def restricting(filter: FilterLike | None, *, columns: Columns, instead: str) ->
 
 
 def _clause(filter: tree.Filter, *, columns: Columns, negated: bool) -> Clause:
-    # Negations move down to the conditions, which are never NULL once they are negated. What
-    # remains, AND and OR, is monotone: there, a condition that is NULL is as good as a false one.
+    # Negations move down to the conditions, which are never NULL once negated. The rest, AND and
+    # OR, is monotone: there, a NULL condition is as good as a false one.
     match filter:
         case tree.Not():
             return _clause(filter.filter, columns=columns, negated=not negated)
@@ -140,9 +140,9 @@ def _clause(filter: tree.Filter, *, columns: Columns, negated: bool) -> Clause:
 
 
 def _with_memberships(filter: tree.Or, columns: Columns) -> Iterable[tree.Filter]:
-    """Its parts, where several that have a field equal a value are one that has it among them.
+    """Its parts, with several equalities of one field merged into a membership.
 
-    A thousand of them are then one look into a list for the engine, and into a set in memory.
+    A thousand of them are then one list lookup for the engine, and one set lookup in memory.
     """
     equal: dict[tree.Field, list[Any]] = {}
     parts: list[tree.Filter] = []
@@ -195,7 +195,7 @@ def _condition(condition: tree.Condition, *, columns: Columns, negated: bool) ->
             clause = _on_timestamp(condition, column)
     if negated and clause == NOTHING:
         return EVERYTHING
-    # A scalar index answers this negation; IS NOT TRUE it does not.
+    # A scalar index answers this negation, but not IS NOT TRUE.
     return (
         clause
         if not negated
@@ -265,7 +265,7 @@ def _on_timestamp(condition: tree.Condition, column: str) -> Clause:
 
 
 def _on_list(condition: tree.Condition, column: str, *, is_ordered: bool) -> Clause:
-    """For a list of texts; a null is an empty list, and an empty list is an absent value."""
+    """For a list of texts; null, an empty list and an absent value are equal."""
     match condition:
         case tree.Absent():
             return is_empty(column)
@@ -296,9 +296,9 @@ def _equal_list(condition: tree.Condition, column: str, operand: Any) -> Clause:
 
 
 def _check(condition: tree.Condition, operands: Sequence[Any], *, wanted: str) -> None:
-    """Refuse what no row of a text or number column could ever be."""
+    """Raise for a value that no text or number column can contain."""
     if set(map(type, operands)) == {str}:
-        return  # as most are, of which there may be many thousands
+        return  # as most are, of maybe many thousands
     for operand in operands:
         if type(operand) is str:
             continue

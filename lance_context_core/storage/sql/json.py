@@ -1,4 +1,4 @@
-"""Conditions on what is inside a JSON column, in the functions that the engine has for that."""
+"""Conditions on values in a JSON column, by the engine's JSON functions."""
 
 import json
 import re
@@ -27,19 +27,19 @@ from lance_context_core.storage.sql.predicates import (
 )
 
 _EXACT = 2**53
-"""Up to here a double is as good as the number that it is made of."""
+"""Up to here a double represents an integer exactly."""
 
 _LARGEST = sys.float_info.max
 
 _MAX_PATTERN = 20_000
-"""Characters of a regular expression; the engine refuses to build very large ones."""
+"""The maximum length of a regular expression; the engine refuses very large ones."""
 
 _SPECIAL, _ESCAPED = re.compile(r"[\\.+*?()|\[\]{}^$]"), r"\\\g<0>"
 _POSITION = re.compile(r"\+?[0-9]+")
 
 
 def condition(leaf: tree.Condition, column: str) -> str:
-    """The condition on a quoted JSON column. It is NULL for some rows that do not match."""
+    """The condition on a quoted JSON column; NULL for some rows that do not match."""
     place = _place(leaf.field, column)
     match leaf:
         case tree.Absent():
@@ -71,26 +71,26 @@ def condition(leaf: tree.Condition, column: str) -> str:
 
 @frozen
 class _Place:
-    """A value in the JSON of a column, in the three forms in which the engine hands it out."""
+    """A value in the JSON of a column, in the engine's three forms."""
 
     value: str
-    """Binary JSON; NULL where there is no value."""
+    """Binary JSON; NULL if the value does not exist."""
     text: str
     """Canonical JSON text."""
     string: str
-    """The text that a string is; NULL for other values."""
+    """The text of a string; NULL for other values."""
 
     @property
     def is_list(self) -> str:
         return f"starts_with({self.text}, '[')"
 
     def order(self, key: str) -> str:
-        """Canonical JSON text of what a stand-in sorts by; NULL for what has no order of that key."""
+        """Canonical JSON text of a tagged value's sort key; NULL without one of that key."""
         return f"json_extract(json_get({self.value}, {quote_string(key)}), '$')"
 
     @property
     def items(self) -> "_Place":
-        """What a tuple or a set that is stood in for holds; of other values, the value itself."""
+        """The content of a tagged tuple or set; of other values, the value itself."""
         type_ = f"json_get({self.value}, '{TYPE}')"
         types = ", ".join(quote_string(_canonical(name)) for name in LISTS)
         held = (
@@ -108,7 +108,7 @@ def _place(field: tree.Field, column: str) -> _Place:
         for depth, key in enumerate(path):
             parent, value = value, _get(value, key, is_top=depth == 0)
         if path:
-            # Reading a string where there is none raises, so that only strings may get there.
+            # Reading another value as a string raises, so only strings may get there.
             only = [f"{earlier} IS NULL" for earlier in values]
             only.append(f"starts_with(json_extract({value}, '$'), '\"')")
             case = f"CASE WHEN {' AND '.join(only)} THEN {parent} END"
@@ -127,8 +127,8 @@ def _first(expressions: list[str]) -> str:
 
 
 def _get(parent: str, key: str, *, is_top: bool) -> str:
-    # json_get takes any key, while a path of json_extract cannot name the empty one; but it reads
-    # numbers as positions when it meets a list, and a path does not.
+    # json_get accepts any key, while a path of json_extract cannot name the empty one; but in a
+    # list json_get reads numbers as positions, and a path does not.
     if _POSITION.fullmatch(key) and not is_top:
         path = quote_string(f'$."{key}"')
         return f"get_field(json_extract_with_type({parent}, {path}), 'value')"
@@ -150,7 +150,7 @@ def _is_one_of(leaf: tree.Condition, place: _Place, operands: Sequence[Any]) -> 
 
 
 def _equal_json(leaf: tree.Condition, place: _Place, operands: Sequence[Any]) -> Iterator[str]:
-    """The clauses of which one holds where the value is one of some in JSON."""
+    """The clauses of which one holds if the value equals one of some in JSON."""
     texts: list[str] = []
     patterns: list[str] = []
     for operand in operands:
@@ -174,7 +174,7 @@ def _in(expression: str, texts: Sequence[str]) -> str:
 
 
 def _kept_ordered(place: _Place, sign: str, operand: Any) -> str:
-    """That a value which is stood in for comes before or after one of its like."""
+    """That a tagged value sorts before or after another of its type."""
     order = order_of(operand)
     if order is None:
         return NOTHING
@@ -184,7 +184,7 @@ def _kept_ordered(place: _Place, sign: str, operand: Any) -> str:
 def _ordered(place: _Place, sign: str, operand: float | Decimal) -> str:
     if -_EXACT < operand < _EXACT:
         return compare_double(f"TRY_CAST({place.text} AS DOUBLE)", sign, operand)
-    # Beyond, integers are not what they are as doubles: each sort is compared as itself.
+    # Larger integers are not exact as doubles: integers and doubles are compared as themselves.
     integer = compare_integer(
         f"TRY_CAST({place.text} AS DECIMAL(20, 0))",
         sign,
@@ -203,7 +203,7 @@ def _ordered(place: _Place, sign: str, operand: float | Decimal) -> str:
 
 
 def _has_element(place: _Place, operand: Any) -> str:
-    """That the value is a list, tuple or set with `operand`, which is none of these, in it."""
+    """That the value is a list, tuple or set with `operand`, which is none."""
     items = place.items
     clauses = [] if has_order(operand) and not is_number(operand) else [_is_element(items, operand)]
     if (order := order_of(operand)) is not None:
@@ -221,7 +221,7 @@ def _is_element(place: _Place, operand: Any) -> str:
         return f"{place.is_list} AND json_exists({place.value}, {path})"
     if not _spellings(operand):
         return NOTHING
-    # A path compares integers with doubles as doubles: what it finds is sifted by its spelling.
+    # A path compares integers with doubles as doubles: its results are filtered by their spelling.
     path = quote_string(_elements_equal_to(_path_number(operand), operand))
     found = f"json_extract({place.value}, {path})"
     pattern = rf"(^|[\[,]){_pattern(operand)}([\],]|$)"
@@ -229,14 +229,14 @@ def _is_element(place: _Place, operand: Any) -> str:
 
 
 def _elements_equal_to(literal: str, operand: Any) -> str:
-    # `@ == literal` holds for lists that contain it, too. For those the second comparison, which
-    # is never true, is between two types, and so the whole undefined; of a scalar it is false.
+    # `@ == literal` also holds for lists that contain it. For those the second comparison, which is
+    # never true, is between two types, and so the whole is undefined; for a scalar it is false.
     other = "null" if isinstance(operand, bool) else "false"
     return f"$[*] ? (@ == {literal} || @[0] < {other})"
 
 
 def _path_number(operand: float | Decimal) -> str:
-    """A number as paths can read it: they stop at the point of "1.5", but not at that of ".15e1"."""
+    """A number that paths can parse: they fail on "1.5", but not on ".15e1"."""
     if operand == int(operand) and -(2**63) <= operand < 2**64:
         return str(int(operand))
     sign, digits, exponent = Decimal(repr(float(operand))).as_tuple()
@@ -252,12 +252,12 @@ def _has_number(value: Any) -> bool:
 
 
 def _canonical(value: Any) -> str:
-    """The JSON text as the engine writes it, but for numbers."""
+    """The JSON text as the engine writes it, except for numbers."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
 
 
 def _pattern(value: Any) -> str:
-    """A regular expression for the texts that the engine writes for what equals a JSON value."""
+    """A regular expression for the engine's texts of values that equal a JSON value."""
     if isinstance(value, list):
         return rf"\[{','.join(map(_pattern, value))}\]"
     if isinstance(value, dict):
@@ -268,9 +268,9 @@ def _pattern(value: Any) -> str:
 
 
 def _spellings(number: float | Decimal) -> list[str]:
-    """The texts that the engine may write for the integer and the float that equal a number.
+    """The engine's possible texts of the integer and the float that equal a number.
 
-    None for one that JSON cannot hold.
+    None for a number that JSON cannot contain.
     """
     if number == 0:
         return ["0", "0.0", "-0.0"]
@@ -284,19 +284,19 @@ def _spellings(number: float | Decimal) -> list[str]:
     return texts
 
 
-# Conditions on what is inside JSON, asked of a text in memory; see `json` for the engine's part.
+# Conditions on values in JSON, evaluated in memory; see `json` for the engine's part.
 
 _LEAST, _GREATEST = -(2**63), 2**64 - 1
-"""What the engine keeps of integers as they are."""
+"""The integers that the engine stores exactly."""
 
 _ABSENT = object()
 
 _FEW = 8
-"""How many texts are looked for in JSON, one after the other, before it is parsed."""
+"""The number of texts that are searched in JSON before it is parsed."""
 
 
 def condition_in_memory(leaf: tree.Condition, column: str) -> Test | None:
-    """Whether a row meets the condition; None if only the engine can tell of any."""
+    """Whether a row meets the condition; None if the engine must evaluate every row."""
     if (holds := _holds(leaf)) is None:
         return None
     paths, written = leaf.field.paths, _written(leaf)
@@ -318,9 +318,9 @@ def condition_in_memory(leaf: tree.Condition, column: str) -> Test | None:
 
 
 def _written(leaf: tree.Condition) -> list[str]:
-    """Texts of which one stands in the JSON of all that meets a condition, where nothing is escaped.
+    """Texts, one of which occurs in each matching row's JSON, if nothing is escaped.
 
-    To look for them takes a tenth of the time that parsing takes. Empty if none need stand there.
+    Searching them takes a tenth of the time of parsing. Empty if none must occur.
     """
     match leaf:
         case tree.Comparison(operator="eq", operand=str(operand)):
@@ -335,23 +335,23 @@ def _written(leaf: tree.Condition) -> list[str]:
 
 
 def lower(text: str) -> str:
-    """In lower case, if that is what the engine takes for it. Raises UnsureError."""
+    """In lower case, if the engine agrees. Raises UnsureError."""
     if not text.isascii() and any(unicodedata.category(one) == "Cn" for one in text):
-        raise UnsureError  # Newer than the Unicode that Python knows.
+        raise UnsureError  # newer than the Unicode that Python knows
     return text.lower()
 
 
 lowered = remembered(64 * 1024)(lower)
-"""As `lower`, of what many rows are asked for."""
+"""As `lower`, for values that many rows are compared with."""
 
 _parsed: Made[str, Any] = Made(
     json.loads, max_bytes=16 * 1024 * 1024, size_of=lambda text, _: 512 + 8 * len(text)
 )
-"""By their texts, values that several conditions ask for, in one search after the other."""
+"""By text, values that several conditions read, in one search after the other."""
 
 
 def _found(value: Any, paths: Sequence[Sequence[str]]) -> Any:
-    """The value at the first of the paths that there is; None if there is none."""
+    """The value at the first existing path; None if none exists."""
     for path in paths:
         found = value
         for key in path:
@@ -396,7 +396,7 @@ def _holds(leaf: tree.Condition) -> Callable[[Any], bool] | None:
 
 def _among(operands: Sequence[Any]) -> Callable[[Any], bool]:
     """Whether a value is one of many: scalars are looked up, lists and objects compared."""
-    # A NaN is no other's equal: json reads a new one each time, which is not found by the first.
+    # A NaN equals no other: json creates a new one each time, which a lookup does not find.
     scalars = {(_kind(one), one) for one in operands if not isinstance(one, list | dict)}
     others = [one for one in operands if isinstance(one, list | dict)]
 
@@ -411,12 +411,12 @@ def _among(operands: Sequence[Any]) -> Callable[[Any], bool]:
 
 
 def _kind(scalar: Any) -> type:
-    """What only its like equals: to Python 1 and True are the same."""
+    """The type that distinguishes equal values: to Python 1 and True are the same."""
     return Decimal if is_number(scalar) else type(scalar)
 
 
 def _is_plain(operand: Any) -> bool:
-    """Whether it is as JSON has it, or a number."""
+    """Whether it is plain JSON, or a number."""
     if isinstance(operand, list):
         return all(map(_is_plain, operand))
     if isinstance(operand, dict):
@@ -425,7 +425,7 @@ def _is_plain(operand: Any) -> bool:
 
 
 def _sure(found: Any) -> Any:
-    """The value as it is. Raises UnsureError if it stands for another, or the engine may round it."""
+    """The value itself. Raises UnsureError if it is tagged, or the engine may round it."""
     if isinstance(found, dict):
         if TYPE in found:
             raise UnsureError
@@ -460,4 +460,4 @@ def _same(one: Any, other: Any) -> bool:
 
 
 _LARGEST_IN_MEMORY = Decimal(2) ** 1023
-"""Beyond, JSON's numbers are read in more than one way."""
+"""JSON's numbers beyond this are parsed in more than one way."""

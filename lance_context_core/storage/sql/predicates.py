@@ -1,7 +1,7 @@
-"""The clauses that conditions on rows are put together from.
+"""The clauses of conditions on rows.
 
-A clause that is NULL for a row does not match it. Join clauses with `all_of` and `any_of`, and negate
-one with `not_true`, never by NOT alone: the negation of NULL does not match either.
+A clause that is NULL for a row does not match it. Join clauses with `all_of` and `any_of`, and
+negate one with `not_true`, never with NOT alone: the negation of NULL does not match either.
 """
 
 import math
@@ -19,10 +19,10 @@ from lance_context_core.errors import InvalidRequestError
 from lance_context_core.storage.lance.schema import KEY
 
 Row: TypeAlias = Mapping[str, Any]
-"""Values by column name; a column that is missing is null."""
+"""Values by column name; a missing column is null."""
 
 Value: TypeAlias = str | int | datetime
-"""What stands in a condition on a column."""
+"""The value of a condition on a column."""
 
 Test: TypeAlias = Callable[[Row], bool]
 
@@ -30,40 +30,43 @@ Test: TypeAlias = Callable[[Row], bool]
 Among: TypeAlias = Mapping[str, frozenset[str]]
 
 IDENTIFYING = frozenset((KEY, "id", "external_id", "session_id", "namespace"))
-"""The columns that name a row, or the few it belongs to, of which a condition is worth a look before."""
+"""The columns that identify a row, or its few siblings, whose conditions are worth a lookup
+first."""
 
 _ANY: Among = {}
 
 Listed: TypeAlias = tuple[str, frozenset[Any]]
-"""A column, and the values of which it has one."""
+"""A column, and the list of its possible values."""
 
 
 class UnsureError(Exception):
-    """Of this row only the engine can tell whether it matches."""
+    """Only the engine can tell whether this row matches."""
 
 
 class Clause(str):
-    """A condition on rows, in SQL, which can also be asked of a row in memory."""
+    """A condition on rows in SQL, which can also be evaluated in memory."""
 
     __slots__ = ("among", "holds", "later", "listed", "parts", "rest")
 
     holds: Test | None
-    """Whether a row matches, as the engine would tell; None if only the engine can.
+    """Whether a row matches, as for the engine; None if only the engine can tell.
 
-    Raises UnsureError if of that row only the engine can."""
+    Raises UnsureError if only the engine can tell for that row.
+    """
     among: Among
-    """By column, among which values those of all matching rows are; of columns that identify a row."""
+    """By column, values that include those of all matching rows; for columns that identify a
+    row."""
     later: tuple[str, datetime] | None
-    """The column and the moment of an `absent_or_after`, which is another one at each read."""
+    """The column and the moment of an `absent_or_after`, which changes with each read."""
     listed: "Listed | None"
     """The column and the values of an `in_list` of texts or integers."""
     parts: "tuple[Clause, ...]"
-    """What it is put together from, of which all hold; empty if it is one by itself."""
+    """Its parts, all of which hold; empty if it is not composed."""
     rest: "Clause | None"
-    """All of it that says nothing of moments, where it was put together from that and moments alone."""
+    """All of it but the moments, if it was composed of that and moments alone."""
 
     def __new__(cls, text: str, holds: Test | None = None, among: Among = _ANY) -> Self:
-        """The condition that is `text` in SQL; that it says what `holds` says is up to the caller."""
+        """The condition that is `text` in SQL; the caller ensures that `holds` agrees."""
         clause = str.__new__(cls, text)
         clause.holds = holds
         clause.among = among
@@ -73,7 +76,7 @@ class Clause(str):
 
     @property
     def keys(self) -> frozenset[str] | None:
-        """The primary keys among which those of all matching rows are; None if these are not known."""
+        """Primary keys that include those of all matching rows; None if unknown."""
         return self.among.get(KEY)
 
 
@@ -90,7 +93,7 @@ COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
     "lt": operator.lt,
     "lte": operator.le,
 }
-"""And as functions."""
+"""The same as functions."""
 
 _UNRESTRICTED = Clause("", EVERYTHING.holds)
 _CONSTANTS: Mapping[str, Clause] = {one: one for one in (_UNRESTRICTED, EVERYTHING, NOTHING)}
@@ -98,14 +101,14 @@ _CONSTANTS: Mapping[str, Clause] = {one: one for one in (_UNRESTRICTED, EVERYTHI
 
 @lru_cache(256)
 def quote_identifier(name: str) -> str:
-    """A column's name, as SQL. Raises InvalidRequestError for one that no table can have."""
+    """A column's name, as SQL. Raises InvalidRequestError for an invalid name."""
     if not name or "`" in name or "." in name:
         raise InvalidRequestError(f"{shown(name)} cannot be the name of a column")
     return f"`{check_text(name, 'the name of a column')}`"
 
 
 def quote_string(text: str) -> str:
-    """A text, as SQL: any but one with a lone surrogate; NULs and backslashes mean themselves."""
+    """A text, as SQL: any without a lone surrogate; NULs and backslashes are literal."""
     if not (type(text) is str and text.isascii()):
         check_text(text, "a text in a condition")
     return "'" + text.replace("'", "''") + "'"
@@ -127,7 +130,7 @@ def literal(value: Value) -> str:
     raise InvalidRequestError(f"{shown(value)} cannot stand in a condition on a column")
 
 
-# Of any column
+# For any column
 
 
 def is_absent(column: str) -> Clause:
@@ -142,7 +145,7 @@ def is_present(column: str) -> Clause:
     )
 
 
-# Of a column with texts, integers or instants
+# For a column with texts, integers or instants
 
 
 def equals(column: str, value: Value | None) -> Clause:
@@ -158,7 +161,7 @@ def equals(column: str, value: Value | None) -> Clause:
 
 
 def differs(column: str, value: Value) -> Clause:
-    """That `column` is something else than `value`, and not absent."""
+    """That `column` is neither `value` nor absent."""
     bound, text = _bound(value)
     return Clause(
         f"{quote_identifier(column)} <> {text}",
@@ -167,7 +170,7 @@ def differs(column: str, value: Value) -> Clause:
 
 
 def in_list(column: str, values: Iterable[Value]) -> Clause:
-    """That `column` is one of `values`, of which there may be many thousands, or none."""
+    """That `column` is one of `values`, which may be many thousands, or none."""
     values = _bounds(values)
     if not values:
         return NOTHING
@@ -192,7 +195,7 @@ def not_in_list(column: str, values: Iterable[Value]) -> Clause:
 
 
 def compare(column: str, name: str, value: Value) -> Clause:
-    """That `column` stands to `value` as the operator of that name says, one of SIGNS.
+    """That `column` compares to `value` as the operator of that name says, one of SIGNS.
 
     Texts are compared by code points.
     """
@@ -237,7 +240,7 @@ def at_or_before(column: str, value: Value) -> Clause:
     return compare(column, "lte", value)
 
 
-# Of a column with texts
+# For a column with texts
 
 
 def starts_with(column: str, text: str) -> Clause:
@@ -257,7 +260,7 @@ def ends_with(column: str, text: str) -> Clause:
 
 
 def has_part(column: str, text: str) -> Clause:
-    """That `column` is a text with this one in it."""
+    """That `column` is a text that contains this one."""
     return Clause(
         f"contains({quote_identifier(column)}, {quote_string(text)})",
         lambda row: (found := row.get(column)) is not None and text in found,
@@ -265,7 +268,7 @@ def has_part(column: str, text: str) -> Clause:
 
 
 def matches(column: str, regex: str, *, to_end: bool = False) -> Clause:
-    """That `regex` is found in `column`; with `to_end`, that it ends where the text does.
+    """That `regex` is found in `column`; with `to_end`, at the end of the text.
 
     The expression must mean the same to Rust and to Python: escaped characters, sets without
     classes, groups, alternatives and `^` do; `$` does not, before a line feed at the end.
@@ -277,13 +280,13 @@ def matches(column: str, regex: str, *, to_end: bool = False) -> Clause:
     )
 
 
-# Of several clauses, which hold as asked of a row in memory if each of them can be
+# Of several clauses; evaluated on a row in memory if each of them can be
 
 
 def all_of(clauses: Iterable[str]) -> Clause:
-    """That all of `clauses` hold; the empty clause, which restricts nothing, if there are none.
+    """That all of `clauses` hold; without any, the empty clause, which restricts nothing.
 
-    Of a row in memory they are asked in their order: those that few rows match belong first.
+    On a row in memory they are evaluated in their order: selective ones belong first.
     """
     parts = [one if isinstance(one, Clause) else _clause(one) for one in clauses if one]
     if len(parts) < 2:
@@ -313,7 +316,7 @@ def all_of(clauses: Iterable[str]) -> Clause:
 
 
 def apart(clause: Clause) -> tuple[list[tuple[str, datetime]], Clause]:
-    """What it says of moments, as `Clause.later`, and all else that it says."""
+    """Its condition on moments, as `Clause.later`, and the rest."""
     parts = clause.parts or (clause,)
     moments = [part.later for part in parts if part.later is not None]
     if not moments:
@@ -324,17 +327,17 @@ def apart(clause: Clause) -> tuple[list[tuple[str, datetime]], Clause]:
 
 
 def named(columns: frozenset[str], *clauses: str) -> frozenset[str]:
-    """Those of the columns that one of the clauses may be about."""
+    """Those of the columns that one of the clauses may name."""
     parts = [part for clause in map(_clause, clauses) for part in clause.parts or (clause,)]
-    # A list may be of many thousands, and tells its column.
+    # A list may have many thousands of values, and names its column.
     listed = {part.listed[0] for part in parts if part.listed}
-    # A name stands between two quotes of its own, whatever other ones there are.
+    # A name is between two quotes of its own, whatever other quotes exist.
     others = (part.split("`") for part in parts if not part.listed)
     return columns.intersection(listed.union(*others))
 
 
 def lists_apart(where: str, least: int) -> tuple[list[Listed], Clause]:
-    """What it says of columns that have one of at least so many values, and all else that it says."""
+    """Its conditions on columns with at least so many possible values, and the rest."""
     clause = _clause(where)
     parts = clause.parts or (clause,)
     lists = [part.listed for part in parts if part.listed and len(part.listed[1]) >= least]
@@ -344,7 +347,7 @@ def lists_apart(where: str, least: int) -> tuple[list[Listed], Clause]:
 
 
 def any_of(clauses: Iterable[str]) -> Clause:
-    """That at least one of `clauses` holds; none of none does."""
+    """That at least one of `clauses` holds; false without any."""
     parts = [_clause(clause) for clause in clauses]
     if not all(parts):
         return _UNRESTRICTED
@@ -382,18 +385,18 @@ def _clause(text: str) -> Clause:
 
 
 def _bound(value: Value) -> tuple[Any, str]:
-    """What values of a column are compared with, here and in SQL."""
+    """The value to compare with those of a column, in memory and in SQL."""
     if not isinstance(value, datetime):
         return value, literal(value)
-    # In UTC: Python calls no two times equal of which one is in an hour that some zone has twice.
-    is_utc = type(value) is datetime and value.tzinfo is UTC  # As the clock tells them.
+    # In UTC: Python calls no two times equal if one is in an hour that some zone repeats.
+    is_utc = type(value) is datetime and value.tzinfo is UTC  # as the clock returns it
     utc = value if is_utc else check_time(value, "a time in a condition")
     return utc, _of_time(utc)
 
 
 @lru_cache(16)
 def _of_time(utc: datetime) -> str:
-    """As SQL: conditions of one read say the same moment of several columns."""
+    """As SQL: conditions of one read use the same moment for several columns."""
     text = utc.replace(tzinfo=None).isoformat(sep=" ", timespec="microseconds")
     return f"timestamp '{text}'"
 
@@ -413,7 +416,7 @@ def _in_list(column: str, values: Sequence[Value]) -> str:
     return f"{quote_identifier(column)} IN ({', '.join(map(literal, values))})"
 
 
-# Comparisons of numbers, exactly: of integers and doubles with numbers of any type.
+# Exact comparisons of integers and doubles with numbers of any type.
 
 _LARGEST = sys.float_info.max
 
@@ -429,8 +432,8 @@ def compare_integer(
 ) -> str:
     """`integer sign operand`, exactly, for an expression with integers in [least, greatest].
 
-    EVERYTHING and NOTHING stand for what holds for all or none of them. Never asks the engine to
-    read `least`: that of 64 bits is one that it cannot read.
+    EVERYTHING and NOTHING are the results that hold for all or none of them. Never has the engine
+    parse `least`: it cannot parse that of 64 bits.
     """
     if _is_nan(operand):
         return NOTHING
@@ -453,8 +456,7 @@ def compare_integer(
 def compare_double(double: str, sign: str, operand: float | Decimal) -> str:
     """`double sign operand`, an order, exactly, for an expression with doubles.
 
-    A number that is no double lies between two, of which `float()` gives one or the other, or beyond
-    them all.
+    A number that is no double is between two, one of which `float()` returns, or beyond all.
     """
     if not -_LARGEST <= operand <= _LARGEST:
         is_above = sign in {">", ">="}
@@ -468,12 +470,12 @@ def compare_double(double: str, sign: str, operand: float | Decimal) -> str:
 
 
 def is_number(value: object) -> TypeGuard[float | Decimal]:
-    """Whether `value` is a number: True and False are none."""
+    """Whether `value` is a number; False for True and False."""
     return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
 
 
 def _is_nan(number: float | Decimal) -> bool:
-    # Asked of a large integer, math.isnan overflows; a decimal that is NaN was made a float.
+    # math.isnan overflows for a large integer; a decimal NaN was made a float.
     return isinstance(number, float) and math.isnan(number)
 
 
@@ -481,19 +483,19 @@ def _is_nan(number: float | Decimal) -> bool:
 
 
 def is_empty(column: str) -> Clause:
-    """That nothing is in the list."""
+    """That the list is empty."""
     text = f"coalesce(array_length({quote_identifier(column)}), 0) = 0"
     return Clause(text, lambda row: not row.get(column))
 
 
 def is_not_empty(column: str) -> Clause:
-    """That something is in the list."""
+    """That the list is not empty."""
     text = f"array_length({quote_identifier(column)}) > 0"
     return Clause(text, lambda row: bool(row.get(column)))
 
 
 def is_list(column: str, texts: Sequence[str]) -> Clause:
-    """That the list holds these texts in this order, of which there is at least one."""
+    """That the list contains exactly these texts in this order, at least one."""
     wanted = list(texts)
     return Clause(
         f"{quote_identifier(column)} = {_array(wanted)}",
@@ -517,7 +519,7 @@ def has_any(column: str, texts: Sequence[str]) -> Clause:
 
 
 def has_all(column: str, texts: Sequence[str]) -> Clause:
-    """That all of `texts` are in the list; none are in every one."""
+    """That all of `texts` are in the list; true without any."""
     return _compared(column, "array_has_all", texts, frozenset.issubset, EVERYTHING)
 
 
@@ -528,7 +530,7 @@ def _compared(
     holds: Callable[[frozenset[str], Iterable[str]], bool],
     without: Clause,
 ) -> Clause:
-    """The engine's function of a list and of texts, and what it is here; `without` any texts it is known."""
+    """The engine's function of a list and texts, its equal here, and its value `without` texts."""
     if not texts:
         return without
     wanted = frozenset(texts)

@@ -1,1 +1,1 @@
-"""The journal: small writes, acknowledged at the price of a row, until they are folded into the tables."""
+"""The write-ahead log: commits small writes as single rows until a flush."""

@@ -1,4 +1,4 @@
-"""What the journal holds of one table: entries, in the order in which they were acknowledged."""
+"""The entries of one table in the write-ahead log, in the order of their acknowledgement."""
 
 import json
 import struct
@@ -19,27 +19,27 @@ from lance_context_core._util.frozen import frozen
 from lance_context_core.storage.lance.arrow import Row
 from lance_context_core.storage.lance.schema import KEY, VECTOR
 
-# A row as the journal keeps it: its plain values as JSON, then the bytes of what is none.
+# The encoding of a row in the log: its plain values as JSON, then the bytes of the other values.
 #
-# The columns that are null are left out. Layout: the length of the JSON (4 bytes, little-endian), the
-# JSON, and the buffers in the order in which the JSON lists them.
+# Null columns are left out. Layout: the length of the JSON (4 bytes, little-endian), the JSON, and
+# the buffers in the order in which the JSON lists them.
 
 _LENGTH = struct.Struct("<I")
 _TIMES, _BUFFERS = "\0times", "\0buffers"
-"""No column can be called so."""
+"""No column can have this name."""
 
 _quoted = json.encoder.encode_basestring_ascii
 _encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
 
 def encoded(row: Mapping[str, Any]) -> bytes:
-    """The row, without nulls, as bytes: texts, numbers, times, bytes, lists and mappings, vectors."""
+    """The row as bytes, without nulls: texts, numbers, times, bytes, lists, mappings, vectors."""
     plain: dict[str, Any] = {}
     times: list[str] = []
     shapes: list[tuple[str, Any]] = []
     buffers: list[bytes] = []
     for name, value in row.items():
-        if type(value) is str or type(value) is int:  # as most are
+        if type(value) is str or type(value) is int:  # the most common types
             plain[name] = value
         elif name == VECTOR:
             numbers = np.ascontiguousarray(value, dtype=np.float32)
@@ -62,18 +62,18 @@ def encoded(row: Mapping[str, Any]) -> bytes:
 
 
 class Alike:
-    """Rows that have most of their values in common: these are made JSON of once."""
+    """Encodes rows that share most of their values: encodes the shared ones once."""
 
     __slots__ = ("_head",)
 
     def __init__(self, texts: Mapping[str, str], *, times: Sequence[str]) -> None:
-        """Those that have these texts in common, and of `times` each its own."""
+        """The shared texts; each row has its own value for each of `times`."""
         self._head = _encode({**texts, _TIMES: [*times]})[:-1]
 
     def encoded(
         self, *, texts: Mapping[str, str], numbers: Mapping[str, int], times: Mapping[str, str]
     ) -> bytes:
-        """As `encoded`, of one that has these values too, times in ISO 8601."""
+        """A row with these values too, encoded as by `encoded`; times in ISO 8601."""
         parts = [self._head]
         parts += [f'"{name}":{_quoted(text)}' for name, text in (*texts.items(), *times.items())]
         parts += [f'"{name}":{number}' for name, number in numbers.items()]
@@ -82,7 +82,7 @@ class Alike:
 
 
 def decoded(payload: bytes) -> dict[str, Any]:
-    """The row that `encoded` made this of. Raises ValueError if nothing did."""
+    """The row that `encoded` encoded. Raises ValueError for other bytes."""
     try:
         (length,) = _LENGTH.unpack_from(payload)
         start = _LENGTH.size + length
@@ -105,23 +105,23 @@ def decoded(payload: bytes) -> dict[str, Any]:
     return row
 
 
-# Entries that grow at their end, as they were at one moment: a new one costs no copy of the others.
+# An append-only log with snapshots: adding an entry copies no other entry.
 
 
 class Placed(Protocol):
-    """What has a place among others, and is about a key."""
+    """An item with a position and a key."""
 
     @property
     def seq(self) -> int:
-        """Its place; those of later ones are larger."""
+        """Its position; later items have larger ones."""
 
     @property
     def key(self) -> str:
-        """What it is about."""
+        """Its key."""
 
     @property
     def replaces(self) -> bool:
-        """Whether it changes what there is of its key."""
+        """Whether it replaces the row of its key."""
 
 
 T = TypeVar("T", bound=Placed)
@@ -130,25 +130,25 @@ _NOWHERE = -1
 
 
 class Log(Generic[T]):
-    """Entries in order of their places. One thread at a time adds some; any number look at it."""
+    """Entries in order of position. One thread at a time adds; any number read."""
 
     __slots__ = ("_before", "_entries", "_last", "_replacing")
 
     def __init__(self, entries: Iterable[T] = ()) -> None:
-        """It begins with `entries`."""
+        """Starts with `entries`."""
         self._entries: list[T] = []
         self._before: list[int] = []
-        """For each entry, where the one before it is that has its key."""
+        """For each entry, the index of the previous entry with its key."""
         self._last: dict[str, int] = {}
-        """Where the last one of each key is."""
+        """The index of the last entry of each key."""
         self._replacing: list[int] = []
-        """Where those are that replace something."""
+        """The indexes of the entries that replace a row."""
         self.add(entries)
 
     def add(self, entries: Iterable[T]) -> None:
-        """Add entries, behind all others."""
+        """Append entries."""
         for entry in entries:
-            # Whoever looks meanwhile finds by key what is in both lists already.
+            # A concurrent reader that finds an index by key finds the entry in both lists.
             self._before.append(self._last.get(entry.key, _NOWHERE))
             self._entries.append(entry)
             self._last[entry.key] = place = len(self._entries) - 1
@@ -156,12 +156,12 @@ class Log(Generic[T]):
                 self._replacing.append(place)
 
     def now(self) -> "Logged[T]":
-        """What is in it, and stays so whatever is added."""
+        """A snapshot of the log; later entries do not change it."""
         return Logged(self._entries, self._before, self._last, self._replacing)
 
 
 class Logged(Sequence[T]):
-    """The entries of a log at one moment."""
+    """The entries of a log in one snapshot."""
 
     __slots__ = ("_before", "_entries", "_last", "_n", "_n_replacing", "_replacing")
 
@@ -190,14 +190,14 @@ class Logged(Sequence[T]):
         return self._entries[index if index >= 0 else self._n + index]
 
     def last_of(self, key: str) -> T | None:
-        """The last one about that key; None if there is none."""
+        """The last entry of the key; None if it has none."""
         place = self._last.get(key, _NOWHERE)
-        while place >= self._n:  # It came later.
+        while place >= self._n:  # added after the snapshot
             place = self._before[place]
         return None if place == _NOWHERE else self._entries[place]
 
     def about(self, keys: Iterable[str]) -> list[T]:
-        """All that are about one of these keys, in order."""
+        """All entries of these keys, in order."""
         places = []
         for key in keys:
             place = self._last.get(key, _NOWHERE)
@@ -208,11 +208,11 @@ class Logged(Sequence[T]):
         return [self._entries[place] for place in sorted(places)]
 
     def replacing(self) -> list[T]:
-        """All that replace something, in order."""
+        """All entries that replace a row, in order."""
         return [self._entries[place] for place in self._replacing[: self._n_replacing]]
 
     def after(self, seq: int) -> list[T]:
-        """Those behind that place."""
+        """The entries after that position."""
         if not self._n or self._entries[self._n - 1].seq <= seq:
             return []
         start = bisect_right(self._entries, seq, hi=self._n, key=attrgetter("seq"))
@@ -220,62 +220,62 @@ class Logged(Sequence[T]):
 
 
 class How(IntEnum):
-    """What becomes of a row of that key which the table has."""
+    """The effect of an entry on the table's row of its key."""
 
     APPEND = 0
-    """There is none: the key is new."""
+    """The key is new: the table has no row of it."""
     PUT = 1
-    """It is replaced."""
+    """The row is replaced."""
     REMOVE = 2
 
 
 @frozen
 class New:
-    """An entry that is about to be written."""
+    """An entry that is not written yet."""
 
     how: How
     key: str
     row: Row
-    """Nothing for a removal."""
+    """Empty for a removal."""
     payload: bytes | None
-    """The row as the journal's file has it."""
+    """The row as the log's file stores it."""
 
     @classmethod
     def of(cls, how: How, row: Row, columns: Container[str]) -> "New":
-        """That there is to be this row, of which the table has these columns."""
+        """An entry that puts this row, of a table with these columns."""
         kept = {name: value for name, value in row.items() if value is not None and name in columns}
         return cls(how, row[KEY], kept, encoded(kept))
 
     @classmethod
     def removing(cls, key: str) -> "New":
-        """That the row of that key is to go."""
+        """An entry that removes the row of that key."""
         return cls(How.REMOVE, key, {}, None)
 
 
 def size_of(new: Iterable[New]) -> int:
-    """Their bytes in the journal's file."""
+    """The size of these entries in the log's file, in bytes."""
     return sum(len(one.payload or b"") for one in new)
 
 
 @frozen
 class Entry:
-    """An entry that was acknowledged."""
+    """An acknowledged entry."""
 
     seq: int
-    """Its place among all entries of the store."""
+    """Its position among all entries of the store."""
     how: How
     key: str
     row: Row
     size: int
-    """Its bytes."""
+    """Its size in bytes."""
     told: int
-    """The version of which its writer was told that it shows it: see `TableLog.names`."""
+    """The version that was reported to its writer: see `TableLog.names`."""
     at: int
-    """When it was acknowledged, in microseconds since 1970."""
+    """The moment of its acknowledgement, in microseconds since 1970."""
 
     @property
     def replaces(self) -> bool:
-        """Whether the table's row of its key, if it has one, does not count any more."""
+        """Whether it replaces or removes the table's row of its key, if one exists."""
         return self.how is not How.APPEND
 
 
@@ -283,61 +283,61 @@ class Moment(NamedTuple):
     """A version of a table, which never changes."""
 
     table: int
-    """Which one: if it is made anew under its name, it is another."""
+    """The table's number: a table that is created again under its name has another one."""
     version: int
 
 
 _IN_THE_TABLE = 0
-"""No entry's place."""
+"""A position that no entry has."""
 
 
 @dataclass(frozen=True)
 class View:
-    """What the journal held of one table at one moment, and which version of the table goes with it."""
+    """The log's entries of one table in one snapshot, with the version they go with."""
 
     version: int
-    """Of the table: with the entries laid over it, it is all that was acknowledged.
+    """The version of the table: merged with the entries, it is all that was acknowledged.
 
-    0 while somebody commits to it directly, or was killed at that: then there are no entries, what
-    was acknowledged is in the newest version, and nothing is written until that is noted.
+    0 during a direct commit, and after a crash in one: then the log has no entries of the table,
+    the newest version holds all that was acknowledged, and no write happens until the log notes it.
     """
     token: int
-    """Another one after each change of what the table holds."""
+    """Changes with each change of the table's content."""
     entries: Sequence[Entry]
     table: int
-    """Which one: if it is made anew under its name, it is another."""
+    """The table's number: a table that is created again under its name has another one."""
     size: int = 0
-    """The bytes of all entries."""
+    """The size of all entries in bytes."""
     is_folding: bool = False
-    """Whether some entries are being folded, in the version after this one, or were when that failed."""
+    """Whether a flush of some entries into the next version is under way, or has failed."""
     last: int = 0
-    """The last entry that was ever there, folded or not."""
+    """The position of the last entry that ever existed, flushed or not."""
 
     @property
     def next_told(self) -> int:
-        """The version of which whoever writes an entry now is told."""
-        # What is being folded leaves out what comes meanwhile.
+        """The version that is reported to the writer of the next entry."""
+        # A flush under way does not include later entries.
         return max(self.version + 1 + self.is_folding, self.entries[-1].told if self.entries else 0)
 
     def told_beside(self, keys: Collection[str]) -> int:
-        """As `next_told`, of one who changes rows of these keys: the next, if that is to show them."""
+        """As `next_told`, for changes of these keys; one more if it shows them already."""
         told = self.next_told
         is_shown = any(entry.told == told for entry in self.last_of(keys).values())
         return told + is_shown
 
     @property
     def told(self) -> int:
-        """A version that shows all entries, as their writers were told."""
+        """A version that shows all entries, as reported to their writers."""
         return self.entries[-1].told if self.entries else self.version
 
     @property
     def moment(self) -> Moment:
-        """The version of the table, and of which one."""
+        """The table's number and its version."""
         return Moment(self.table, self.version)
 
     @property
     def n_commits(self) -> int:
-        """How many commits the entries are, where each version is to show what its writers were told."""
+        """The number of commits of a flush that keeps all versions reported to writers."""
         return self.entries[-1].told - self.entries[0].told + 1 if self.entries else 0
 
     @property
@@ -346,12 +346,12 @@ class View:
         return [[*some] for _, some in groupby(self.entries, key=attrgetter("told"))]
 
     def until(self, last: int) -> "View":
-        """Without what was acknowledged after that entry."""
+        """The view without the entries after that one."""
         entries = [entry for entry in self.entries if entry.seq <= last]
         return replace(self, entries=entries, size=sum(entry.size for entry in entries))
 
     def of(self, keys: Collection[str] | None) -> "View":
-        """Without the entries of other keys than these; None is all."""
+        """The view with the entries of these keys only; None for all."""
         if keys is None or not self.entries:
             return self
         if isinstance(self.entries, Logged):
@@ -361,7 +361,7 @@ class View:
         return replace(self, entries=entries)
 
     def last_of(self, keys: Collection[str]) -> dict[str, Entry]:
-        """The last entry of each of these keys that has any."""
+        """The last entry of each of these keys that has one."""
         entries = self.entries
         if not isinstance(entries, Logged):
             return {entry.key: entry for entry in entries if entry.key in keys}
@@ -369,31 +369,31 @@ class View:
         return {key: entry for key, entry in found if entry is not None}
 
     def places(self, keys: Collection[str]) -> dict[str, int]:
-        """Which entry is the last of each of these keys that has any."""
+        """The index of the last entry of each of these keys that has one."""
         return {key: entry.seq for key, entry in self.last_of(keys).items()}
 
     @cached_property
     def shown(self) -> Sequence[Entry]:
-        """The entries whose rows are there, in the order of these; first those `in_place`."""
+        """The entries whose rows are visible, in this order; first those `in_place`."""
         if not self.replaced:
             return self.entries
         return [entry for _, entry in sorted(self._placed, key=itemgetter(0))]
 
     @cached_property
     def in_place(self) -> Mapping[str, Entry]:
-        """By key, those of the entries that are shown whose rows stand where the table has theirs."""
+        """By key, the visible entries whose rows stay in the position of the table's row."""
         if not self.replaced:
             return {}
         return {entry.key: entry for place, entry in self._placed if place == _IN_THE_TABLE}
 
     @cached_property
     def replaced(self) -> frozenset[str]:
-        """The keys whose rows in the table do not count any more."""
+        """The keys whose rows in the table are replaced or removed."""
         return frozenset(entry.key for entry in self._replacing)
 
     @cached_property
     def removed(self) -> frozenset[str]:
-        """The keys whose rows in the table are gone; a new row of one comes behind all others."""
+        """The keys whose rows were removed; a new row of such a key comes last."""
         return frozenset(entry.key for entry in self._replacing if entry.how is How.REMOVE)
 
     @property
@@ -404,14 +404,14 @@ class View:
 
     @cached_property
     def _placed(self) -> Sequence[tuple[int, Entry]]:
-        """The entries whose rows are there, each with the entry whose place it took."""
+        """The visible entries, each with the entry whose position it has."""
         rows: dict[str, list[tuple[int, Entry]]] = {}
         for entry in self.entries:
             there = rows.get(entry.key)
             if entry.how is How.REMOVE:
                 rows[entry.key] = []
             elif entry.how is How.APPEND:
-                # Two that were appended under one key are both there.
+                # Two appends under one key are both visible.
                 rows[entry.key] = [*(there or ()), (entry.seq, entry)]
             elif there is None:
                 rows[entry.key] = [(_IN_THE_TABLE, entry)]
@@ -422,23 +422,23 @@ class View:
 
 @frozen
 class News:
-    """What has happened to a table since somebody looked."""
+    """The changes of a table since the caller's last read."""
 
     view: View
-    """What the journal holds now."""
+    """The current content of the log."""
     entries: Sequence[Entry] | None
-    """What was written since, folded or not; None if it is not known, or was not all."""
+    """The entries since then, flushed or not; None if unknown or incomplete."""
 
 
 def checksum(how: int, key: str, payload: bytes | None) -> int:
-    """What the journal's file keeps beside a row, so that one is not taken for another: a CRC-32."""
+    """The CRC-32 stored with each row of the log's file; detects mixed-up rows."""
     return zlib.crc32(payload or b"", zlib.crc32(f"{int(how)}{key}".encode()))
 
 
 def entry_of(
     seq: int, how: int, key: str, payload: bytes | None, told: int, at: int, crc: int | None
 ) -> Entry:
-    """The entry as the journal's file has it. Raises ValueError for what is none, or has changed."""
+    """Decodes an entry of the log's file. Raises ValueError if it is invalid or damaged."""
     if not isinstance(payload, bytes | None) or not isinstance(key, str):
         raise ValueError(f"row {seq} has a text where bytes should be, or the other way round")  # noqa: TRY004
     if crc is not None and checksum(how, key, payload) != crc:
@@ -448,7 +448,7 @@ def entry_of(
 
 
 def is_whole(*row: Any) -> bool:
-    """Whether the journal's file has an entry there, as for `entry_of`."""
+    """Whether the log's file has a valid entry there, as for `entry_of`."""
     try:
         entry_of(*row)
     except ValueError:

@@ -1,7 +1,7 @@
-"""Which journal is the store's: an id that the journal holds, and a file beside it that repeats it.
+"""The identity of a store's log: an id, repeated in a file next to it.
 
-So it is seen that the journal was removed, emptied, or replaced by that of another store: what it held
-is missing then. A copy of the store has the same id.
+Detects that the log was removed, emptied, or replaced by another store's: then its entries are
+missing. A copy of the store has the same id.
 """
 
 import os
@@ -14,22 +14,22 @@ from lance_context_core.errors import StorageError
 from lance_context_core.storage.lance.durability import sync_each
 
 NAME = "journal.id"
-"""What the file is called that says that the store has a journal, in the directory of the store."""
+"""The name of the file, in the directory of the store, that shows that the store has a log."""
 
 NOT_OURS = "is not the one that the store has had"
-"""What is said of a journal that another store made, or that was made anew."""
+"""The error message for a log that belongs to another store, or that was created again."""
 
 _WAY_OUT = "put it back from a copy, or call accept_loss(), and the store goes on without what was not folded"
 
 
 def forget(journal: Path) -> None:
-    """Have the store take whatever journal is at that place, or none, for its own."""
+    """Accept any log at that path, or none, as the store's own."""
     _file(journal).unlink(missing_ok=True)
 
 
 def require_none(journal: Path) -> None:
-    """Raise StorageError if the store has had a journal, which is absent or empty now."""
-    # One that is just being made is in its place before the id is noted: so it is looked for last.
+    """Raise StorageError if the store has had a log that is now absent or empty."""
+    # A log is created before its id is noted: so check for the log last.
     if os.path.exists(_file(journal)) and not _has_bytes(journal):  # noqa: PTH110 - False, too, where one may not look
         raise StorageError(
             f"the journal {str(journal)!r} is missing or empty, and the store has had one: {_WAY_OUT}"
@@ -39,12 +39,12 @@ def require_none(journal: Path) -> None:
 def require(
     journal: Path, connection: sqlite3.Connection, *, is_synced: bool, may_note: bool
 ) -> None:
-    """Raise StorageError if the journal is not the one that the store has had.
+    """Raise StorageError if the log is not the store's own.
 
-    If none is noted, it is noted where one `may_note` it.
+    If no id is noted, note it if `may_note`.
     """
     held = _held(connection)
-    if held is None:  # It was laid out by an earlier build, and cannot be written here.
+    if held is None:  # written by an earlier build, and read-only here
         return
     noted = _noted(_file(journal))
     if noted is None:
@@ -73,7 +73,7 @@ def _held(connection: sqlite3.Connection) -> str | None:
 
 
 def _noted(file: Path) -> str | None:
-    """The id in the file; None if there is none, or it is damaged."""
+    """The id in the file; None if it is absent or damaged."""
     try:
         text = file.read_text()
     except (OSError, ValueError):
@@ -84,7 +84,7 @@ def _noted(file: Path) -> str | None:
 
 def _note(file: Path, id: str, *, is_synced: bool) -> None:
     new = file.with_name(f"{file.name}.{os.getpid()}")
-    with suppress(OSError):  # Who may only read notes nothing.
+    with suppress(OSError):  # a reader without write access notes nothing
         new.write_text(_line(id))
         if is_synced:
             sync_each([new])

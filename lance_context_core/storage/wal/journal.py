@@ -1,9 +1,9 @@
-"""The journal of a store: small writes, acknowledged by one transaction of SQLite, until they are folded.
+"""The write-ahead log of a store: commits small writes to SQLite until a flush.
 
-Two locks keep the tables and the journal one. Whoever commits to a table has the store's lock alone
-(`alone`); whoever writes there otherwise than by folding also keeps others from the journal (`closed`),
-so that what it writes has a place among the entries. Nobody else waits: entries are written while
-others fold, and reads need no lock: the journal says which version of a table goes with its entries.
+Two locks keep the tables and the log consistent. A commit to a table holds the store's lock
+(`alone`); a direct write also excludes other writers from the log (`closed`), so that its rows have
+a position among the entries. Nothing else waits: entries are written during a flush, and reads need
+no lock, because the log knows which version of a table goes with its entries.
 """
 
 import asyncio
@@ -23,18 +23,18 @@ from lance_context_core.storage.wal.policy import JournalPolicy
 from lance_context_core.storage.wal.transactions import Transactions
 from lance_context_core.storage.wal.waiting import Waiting, retry_busy
 
-# The journal while whoever commits to a table keeps all others from writing into it.
+# Exclusive access to the log during a direct commit to a table.
 
 
 class ExclusiveSection:
-    """The journal while nobody else writes into it."""
+    """The log while no other writer writes into it."""
 
     def __init__(self, session: LogSession, begin: Callable[[], Awaitable[None]]) -> None:
         self._session = session
         self._begin = begin
 
     def note(self, part: Part, version: int) -> None:
-        """As `TableLog.note`, of a change."""
+        """As `TableLog.note`, for a change."""
         self._session.note(part, version)
 
     def forget(self, part: Part, last: int, version: int, *, tells_moments: bool) -> None:
@@ -42,11 +42,11 @@ class ExclusiveSection:
         self._session.forget(part, last, version, tells_moments=tells_moments)
 
     async def doubt(self, part: Part) -> int:
-        """Do not know the version of a table, which has no entries, until one is noted.
+        """Mark the version of a table without entries as unknown until one is noted.
 
-        That, and all that was forgotten, is so whatever becomes of this process: what is committed
-        to the table next must not meet entries that were folded before. Returns the version, which
-        the journal keeps as that before; 0 if it was not known.
+        This, like everything that was forgotten, is durable even if the process is killed: the next
+        commit to the table must not meet entries that are flushed already. Returns the version,
+        which the log keeps as the previous one; 0 if it was not known.
         """
         found = self._session.state(part)
         self._session.doubt(part)
@@ -54,7 +54,7 @@ class ExclusiveSection:
         return 0 if found is None else max(found.version, 0)
 
     async def discard(self, part: Part) -> None:
-        """Let go of a table, with its entries, whatever becomes of this process."""
+        """Delete a table and its entries from the log, durably."""
         self._session.discard(part)
         await self._secure()
 
@@ -67,9 +67,9 @@ class ExclusiveSection:
 async def exclusive_section(
     log: WriteAheadLog, waiting: Waiting, require: Callable[[LogSession], None]
 ) -> AsyncIterator[ExclusiveSection]:
-    """Keep all others from writing into the log, through a session of one's own.
+    """Exclude other writers from the log, through a session of its own.
 
-    Each transaction of it begins with what is to `require`, which may raise.
+    Each transaction starts with `require`, which may raise.
     """
     await log.opened()
     session = await log.take()
@@ -102,23 +102,24 @@ def _end(session: LogSession) -> None:
     try:
         session.commit()
     except StorageError as error:
-        # The table has it, and the journal does not know: it is seen after the next fold.
+        # The table has it and the log does not know: the next flush shows it.
         raise StorageError(
             f"what was to be written may have been committed or not: look before you repeat it: {error}"
         ) from error
 
 
 _mine: ContextVar[frozenset[Path]] = ContextVar("_mine", default=frozenset())
-"""The places of the logs of which this task, or the one that began it, has the store alone."""
+"""The paths of the logs whose stores this task, or its parent, has locked exclusively."""
 
 T = TypeVar("T")
 
 _WIPE_SECONDS = 10
-"""How long wiping waits for a moment without readers: they need microseconds, unless they are stopped."""
+"""How long wiping waits for a moment without readers: a read takes microseconds unless it is
+stopped."""
 
 
 class Journal:
-    """Safe to share between threads and loops; nothing is made before the first write."""
+    """A store's log; safe for threads and loops; creates nothing before the first write."""
 
     def __init__(
         self,
@@ -128,15 +129,15 @@ class Journal:
         place: object,
         life: Lifecycle,
     ) -> None:
-        """What `log` keeps of the store at that place; without a `policy` it takes nothing new.
+        """The store's part of `log`; accepts no new entries without a `policy`.
 
-        Nor does it where nothing may be written, nor where the log could not keep all who write apart.
+        Nor if the store is read-only, or if the log cannot keep all writers apart.
 
-        It is used as long as `life` lasts.
+        Valid while `life` lasts.
         """
         self.log = log
         self.path = log.path
-        """Where it is, or would be."""
+        """The path of the log, existing or not."""
         self._policy = None if life.is_read_only else policy
         self._life = life
         self.mirrors = LogReaders(log.path)
@@ -145,15 +146,15 @@ class Journal:
         self.transactions = Transactions(place, log, self.mirrors, self.waiting)
 
     def on_break(self, forget: Callable[[Part], None]) -> None:
-        """Have `forget` called where a table was changed otherwise than by entries that were seen."""
+        """Subscribe to changes of the table that did not come from entries seen here."""
         self.mirrors.on_break.append(forget)
 
     async def is_locked(self) -> bool:
-        """Whether whoever commits here has to have the store's lock."""
+        """Whether a commit here has to hold the store's lock."""
         return await self.is_kept() or self.log.is_guarded()
 
     async def policy(self) -> JournalPolicy | None:
-        """What it takes; None if it takes nothing new."""
+        """The policy; None if the log accepts no new entries."""
         return self._policy if self._policy is not None and await self.is_kept() else None
 
     async def is_kept(self) -> bool:
@@ -163,55 +164,55 @@ class Journal:
     # Reading
 
     async def parts(self) -> list[Part]:
-        """The tables of which it holds something."""
+        """The tables that have entries."""
         return await self.asked(lambda session: session.parts_with_entries(), [])
 
     async def known(self) -> list[Part]:
-        """The tables, each on each of its refs, of which it has noted a version."""
+        """The tables, each on each of its refs, with a noted version."""
         return await self.asked(lambda session: session.parts(), [])
 
     @property
     def identity(self) -> object | None:
-        """Another one where it was removed or replaced; None until it was looked at."""
+        """A value that changes when the log is removed or replaced; None until checked."""
         return self.log.identity
 
     async def refs(self, name: str) -> list[str]:
-        """The refs of a table that it knows; empty for main."""
+        """The known refs of a table; empty for main."""
         return await self.asked(lambda session: session.refs(name), [])
 
     async def removals(self, part: Part, after: int, until: int) -> dict[str, int]:
-        """When rows of the table were removed in that time, by key, in microseconds; of the last month."""
+        """When rows were removed in that time, by key, in microseconds; covers the last month."""
         return await self.asked(lambda session: session.removals(part, after, until), {})
 
     async def exists(self) -> bool:
-        """Whether the store has a journal."""
+        """Whether the store has a log."""
         return await self.log.opened() is not None
 
     async def faults(self) -> list[str]:
-        """As `WriteAheadLog.faults`; the journal must exist."""
+        """As `WriteAheadLog.faults`; the log must exist."""
         return await self.waiting.insist(self.log.faults)
 
     async def copy_to(self, directory: Path) -> None:
-        """As `WriteAheadLog.copy_to`; the journal must exist."""
+        """As `WriteAheadLog.copy_to`; the log must exist."""
         await self.waiting.insist(self.log.copy_to, directory)
 
-    # Making and wiping it
+    # Creation and wiping
 
     async def make(self) -> None:
-        """Make the journal, unless there is one.
+        """Create the log if it is absent.
 
-        Who began a commit before that has ended it once one has had the store's lock alone. To wait
-        for that lock first could take for ever, where others share it without a pause.
+        Commits that began before it end before the store's exclusive lock is granted. Waiting for
+        that lock first could take forever if others share it without a pause.
         """
         self._life.require_writable()
         if not await self.exists():
             await self.log.make()
 
     async def wipe(self) -> bool:
-        """Leave nothing of entries that were folded or discarded in the file or in memory.
+        """Wipe flushed and discarded entries from the file and from memory.
 
-        What is there stays. False if others kept reading it: something may be left in the file until
-        the next time.
+        Live entries stay. Returns False if readers prevented it: then some may be left in the file
+        until the next wipe.
         """
         with self.log.lock:
             self.mirrors.reduce_past()
@@ -225,10 +226,10 @@ class Journal:
             return True
 
     async def accept_loss(self) -> str:
-        """Go on without a journal that is missing, damaged or another's; returns what was wrong.
+        """Continue without a missing, damaged or foreign log; returns the fault.
 
-        Empty if nothing was. What is there is kept under another name; where single rows are damaged,
-        these go. Raises StorageError if the journal cannot be used for another reason.
+        Empty if there was none. Renames the existing log; if only single rows are damaged, deletes
+        those. Raises StorageError if the log cannot be used for another reason.
         """
         try:
             rows: list[Stored] = await self.asked(lambda session: session.all_entries(), [])
@@ -250,23 +251,23 @@ class Journal:
             await asyncio.to_thread(self.log.keep_small)
 
     async def shrink(self) -> None:
-        """Give back the room of entries that were folded, if it is much; not now if others write."""
+        """Return the disk space of flushed entries if it is much; skipped while others write."""
         if await self.log.opened() is None:
             return
         async with self.alone():
             with suppress(BusyError):
                 await asyncio.to_thread(self.log.shrink)
 
-    # What else is kept in it
+    # Locks and tasks in the log
 
     async def transact(self, work: Callable[[LogSession], T]) -> T:
-        """Do `work`, which must be quick, in a transaction of its own; the journal must exist."""
+        """Run `work`, which must be quick, in its own transaction; the log must exist."""
         self._life.require_writable()
         await self.log.opened()
         return await self.transactions.commit(self.transactions.transact(work))
 
     def transact_now(self, work: Callable[[LogSession], T]) -> T | WouldBlock:
-        """As `transact`, in any thread and without a wait; WOULD_BLOCK where one would have to wait."""
+        """As `transact`, in any thread, without a wait; WOULD_BLOCK if it would have to wait."""
         self._life.require_writable()
         try:
             if not self.log.is_open():
@@ -276,12 +277,12 @@ class Journal:
             return WOULD_BLOCK
 
     async def ask(self, work: Callable[[LogSession], T]) -> T:
-        """Do `work`, which reads with one statement; the journal must exist."""
+        """Run `work`, which reads with one statement; the log must exist."""
         await self.log.opened()
         return await self.waiting.insist(self.transactions.ask, work)
 
     async def asked(self, work: Callable[[LogSession], T], absent: T) -> T:
-        """What `work` reads with one call; `absent` if there is no journal."""
+        """The result of `work`, which reads with one call; `absent` if no log exists."""
         if await self.log.opened() is None:
             return absent
         return await self.waiting.insist(self.transactions.asked, work, absent)
@@ -290,7 +291,7 @@ class Journal:
 
     @asynccontextmanager
     async def alone(self) -> AsyncIterator[None]:
-        """Commit to a table in here: nobody else does."""
+        """Commit to a table exclusively."""
         self._require()
         async with self.log.held(shared=False, refusal=self.waiting.locked):
             token = _mine.set(_mine.get() | {self.path})
@@ -301,7 +302,7 @@ class Journal:
 
     @asynccontextmanager
     async def beside_others(self) -> AsyncIterator[None]:
-        """Commit to a table in here, as others may who do so too. May stand in `alone`."""
+        """Commit to a table, shared with other committers. May run inside `alone`."""
         self._require()
         if self.path in _mine.get():
             yield
@@ -310,14 +311,14 @@ class Journal:
             yield
 
     def closed(self) -> AbstractAsyncContextManager[ExclusiveSection]:
-        """Keep all others from writing into the journal; for who has the store's lock."""
+        """Exclude other writers from the log; requires the store's lock."""
         return exclusive_section(self.log, self.waiting, self.transactions.require_fences)
 
     def close(self) -> None:
-        """Let go of the file; closing twice is no error."""
+        """Close the file; closing twice is no error."""
         self.log.close()
 
     def _require(self) -> None:
-        """Raise for a store that may not be written to, or whose directory a lock would make anew."""
+        """Raise for a read-only store, or one whose directory a lock would create again."""
         self._life.require_writable()
         self._life.is_there()

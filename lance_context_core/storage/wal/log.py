@@ -1,11 +1,11 @@
-"""The write-ahead log as an interface: where small writes are kept until they are in a table.
+"""The interface of the write-ahead log, which stores small writes until a flush.
 
-A log is told of tables, each on each of its refs, and keeps their entries in one order. What is written
-in one transaction is there for all, or nothing of it is. Beside the entries it keeps what must change in
-the same transaction: locks, and what is known of tasks. All that is said to a log is said through a
-`LogSession`; `SqliteLog` keeps it in a file beside the tables.
+A log knows tables, each on each of its refs, and orders the entries of all of them. A transaction
+is visible as a whole or not at all. The log also stores what must change in the same transaction as
+entries: locks, and the state of tasks. All access goes through a `LogSession`; `SqliteLog` stores
+the log in a file next to the tables.
 
-Nothing above this module knows which log a store has, and nothing here knows what a table is made of.
+No module above this one knows which log a store has; nothing here knows what a table contains.
 """
 
 import threading
@@ -20,11 +20,11 @@ from lance_context_core.storage.locks.requests import LockRequest
 
 
 class BusyError(Exception):
-    """Another writer is at the log at this moment, and nothing was done: try again."""
+    """Another writer is using the log; nothing was done: try again."""
 
 
 class Part(NamedTuple):
-    """One table, on one ref."""
+    """One table on one ref."""
 
     name: str
     ref: str
@@ -32,37 +32,38 @@ class Part(NamedTuple):
 
 
 class TableState(NamedTuple):
-    """What the log has noted of a table."""
+    """The log's notes on a table."""
 
     table: int
-    """Its number: a table that is made anew under its name has another one."""
+    """Its number: a table that is created again under its name has another one."""
     version: int
-    """With the entries, all that was acknowledged; negative while one commits to the table on top of it."""
+    """Merged with the entries, all that was acknowledged; negative during a direct commit to the
+    table."""
     folded: int
-    """The place of its last entry that was flushed."""
+    """The position of its last flushed entry."""
     folding: int
-    """The place of its last entry that is being flushed, or was when that failed."""
+    """The position of the last entry of a flush that is under way, or has failed."""
     token: int
-    """Another one after each change of what the table holds."""
+    """Changes with each change of the table's content."""
     stamp: int
-    """Another one after each change of what the log holds of it."""
+    """Changes with each change of the table's part of the log."""
 
 
 Stored = tuple[int, int, str, bytes | None, int, int, int | None]
-"""An entry as it is kept: its place, how, key, payload, told, at, checksum; see `entries.entry_of`."""
+"""A stored entry: position, how, key, payload, told, at, checksum; see `entries.entry_of`."""
 
 DAMAGED = (
     "is damaged: put it back from a copy, or call accept_loss(), and the store goes on without what "
     "was not folded"
 )
-"""What is said of a log that cannot be read."""
+"""The error message for a log that cannot be read."""
 
 Unplaced = tuple[int, str, bytes | None, int, int, int]
-"""An entry that has no place yet: how, key, payload, told, at, checksum."""
+"""An entry without a position yet: how, key, payload, told, at, checksum."""
 
 
 class KeptItem(NamedTuple):
-    """What is kept of a board, or of one of its tasks."""
+    """The stored value of a board, or of one of its tasks."""
 
     revision: int
     created_at: str
@@ -71,39 +72,39 @@ class KeptItem(NamedTuple):
 
 
 class TaskRows(Protocol):
-    """The tasks of one board, by what they are looked up by; they go with one token of their table."""
+    """An index of the tasks of one board; valid for one token of their table."""
 
     head: KeptItem | None
-    """What is kept of the board itself."""
+    """The stored value of the board itself."""
     is_settled: bool
-    """Whether its tasks are what they are to be as the others are; as far as is known."""
+    """Whether the states of its tasks agree with each other, as far as is known."""
 
     def task(self, id: str) -> KeptItem | None:
-        """What is kept of a task."""
+        """The stored value of a task."""
 
     def parts(self, parent: str) -> dict[str, KeptItem]:
-        """The subtasks of a task, in their order."""
+        """The subtasks of a task, in order."""
 
     def dependents(self, id: str) -> dict[str, KeptItem]:
         """The tasks that depend on one, in no order."""
 
     def with_status(self, ids: Sequence[str], statuses: Sequence[str]) -> set[str]:
-        """Which of these tasks are there and have one of these statuses."""
+        """Those of these tasks that exist and have one of these statuses."""
 
     def holders(self) -> list[tuple[str, Lease]]:
-        """The ids of the tasks that are begun, in their order, with their holders' leases."""
+        """The ids of the started tasks, in order, with the leases of their holders."""
 
     def due(self, now: float) -> list[str]:
-        """The ids of the blocked tasks that were due by now, in seconds since 1970, in their order."""
+        """The ids of the blocked tasks due by now (seconds since 1970), in order."""
 
     def next(self, limit: int) -> dict[str, KeptItem]:
-        """What is pending and has no subtasks, most urgent first; `limit` of it at most."""
+        """At most `limit` pending tasks without subtasks, most urgent first."""
 
     def ids(self) -> list[str]:
-        """The ids of all tasks, in their order."""
+        """The ids of all tasks, in order."""
 
     def put_head(self, kept: KeptItem, *, is_settled: bool = True) -> None:
-        """Have this kept of the board itself."""
+        """Store the value of the board itself."""
 
     def put(
         self,
@@ -113,112 +114,112 @@ class TaskRows(Protocol):
         is_new: bool = True,
         needs: bool = True,
     ) -> None:
-        """Have this task, in the place of the one with its id unless it `is_new`.
+        """Store this task, replacing the one with its id unless it `is_new`.
 
-        Of one that is not new the place, the parent and the priority stay. `needs` says whether it
-        depends on others than the one before did.
+        A task that is not new keeps its position, parent and priority. `needs` says whether its
+        dependencies changed.
         """
 
     def remove(self, id: str, needed: Iterable[str]) -> None:
-        """Have a task no more, which depended on these."""
+        """Remove a task that depended on these."""
 
 
 class LogSession(Protocol):
-    """A connection to a log, in the hands of one caller at a time.
+    """A connection to a log, used by one caller at a time.
 
-    Each call may raise BusyError, where nothing was done, and StorageError, with the way out.
+    Each call may raise BusyError, and then has done nothing, or StorageError, with the remedy.
     """
 
     # Transactions
 
     @property
     def in_transaction(self) -> bool:
-        """Whether a transaction is begun, and neither committed nor undone; an error may undo it."""
+        """Whether a transaction is open; an error may have rolled it back."""
 
     def begin(self) -> None:
-        """Begin to write, alone; what is read is what the last one who wrote has left."""
+        """Begin an exclusive write transaction; it reads the last writer's commit."""
 
     def begin_reading(self) -> None:
-        """Begin to read one moment of the log, beside those who write."""
+        """Begin a read transaction on one snapshot, concurrent with writers."""
 
     def commit(self) -> None:
-        """End it, and keep what was written."""
+        """Commit the transaction."""
 
     def undo(self) -> None:
-        """End it, and leave nothing of it; raises nothing."""
+        """Roll back the transaction; raises nothing."""
 
     def save(self) -> None:
-        """Mark a place within a transaction; one at a time."""
+        """Set a savepoint in a transaction; one at a time."""
 
     def undo_to_save(self) -> None:
-        """Undo what was done since `save`."""
+        """Roll back to the savepoint of `save`."""
 
     def release(self) -> None:
-        """Forget the place that `save` has marked."""
+        """Release the savepoint of `save`."""
 
-    # What is noted of tables
+    # Noted tables
 
     def parts(self) -> list[Part]:
-        """The tables that are noted, in order."""
+        """The noted tables, in order."""
 
     def parts_with_entries(self) -> list[Part]:
-        """Those of which there are entries, in no order."""
+        """The tables that have entries, in no order."""
 
     def refs(self, name: str) -> list[str]:
-        """The refs of a table that is noted."""
+        """The refs of a noted table."""
 
     def state(self, part: Part) -> TableState | None:
-        """What is noted of a table; None if nothing is."""
+        """The notes on a table; None if it is unknown."""
 
     def note(self, part: Part, version: int, *, is_change: bool = True) -> None:
-        """Note a table with its version, which never goes back; it may hold what the last one held."""
+        """Note a table with its version, which never decreases; its content may be unchanged."""
 
     def doubt(self, part: Part) -> None:
-        """Have the version of a table negative until one is noted."""
+        """Make the version of a table negative until one is noted."""
 
     def discard(self, part: Part) -> None:
-        """Let go of a table, and of all that is kept of it."""
+        """Delete a table with everything that is stored of it."""
 
     # Entries
 
     def entries(self, table: int, after: int, most: int) -> list[Stored]:
-        """The first entries of a table behind a place, in their order."""
+        """The first entries of a table after a position, in order."""
 
     def all_entries(self) -> list[Stored]:
-        """All of them, of all tables, in their order."""
+        """All entries of all tables, in order."""
 
     def last_at(self, table: int) -> int:
-        """When the last entry of a table was acknowledged, in microseconds since 1970; 0 if none is there."""
+        """When a table's last entry was acknowledged (microseconds since 1970); 0 if none."""
 
     def fullness(self, part: Part) -> tuple[int, int]:
-        """How many entries of a table there are, and their bytes."""
+        """The number of entries of a table, and their bytes."""
 
     def insert(self, table: int, new: Sequence[Unplaced]) -> list[int]:
-        """Put entries behind all others; returns their places, which no entry has ever had."""
+        """Append entries; returns their positions, which are never reused."""
 
     def change(self, table: int) -> None:
-        """Have another token and another stamp."""
+        """Change the token and the stamp."""
 
     def begin_flush(self, part: Part, until: int) -> None:
-        """Note that the entries up to that place are being flushed."""
+        """Note that the entries up to that position are being flushed."""
 
     def forget(self, part: Part, last: int, version: int, *, tells_moments: bool) -> None:
-        """Let go of the entries up to `last`, which that version holds.
+        """Delete the entries up to `last`, which that version contains.
 
-        Where their writers were told of another one, that is known as this one from now on. If the
-        table `tells_moments`, it stays known for a month when rows were removed.
+        Maps any other version that was reported to their writers to this one. If the table
+        `tells_moments`, records for a month when rows were removed.
         """
 
     def lose(self, places: Sequence[int]) -> None:
-        """Let go of the entries there, which cannot be read."""
+        """Delete the entries at these positions, which cannot be read."""
 
-    # What stays of entries that are gone
+    # Records of deleted entries
 
     def names(self, part: Part) -> dict[int, int]:
-        """The versions that hold what writers were told of by other numbers, by these."""
+        """Maps the versions that were reported to writers to the versions that contain the rows."""
 
     def forget_names(self, part: Part, versions: Sequence[int]) -> None:
-        """Forget the names of these versions."""
+        """Delete the mapping of these versions."""
 
     def removals(self, part: Part, after: int, until: int) -> dict[str, int]:
         """When rows were removed in that time, by key, in microseconds since 1970."""
@@ -226,123 +227,123 @@ class LogSession(Protocol):
     # Locks
 
     def lock_requests(self, resource: str | None) -> list[LockRequest]:
-        """Those for one resource, or all, in the order of arrival."""
+        """The requests for one resource, or all, in the order of arrival."""
 
     def lock_request(self, seq: int) -> LockRequest | None:
-        """The one with that number, if it is there."""
+        """The request with that number, if it exists."""
 
     def put_lock_requests(self, put: Sequence[LockRequest], removed: Sequence[int]) -> None:
-        """Have these, in the place of those with their numbers, and the `removed` no more."""
+        """Store these requests, replacing those with their numbers, and delete the `removed`."""
 
     def next_lock_number(self) -> int:
-        """A number that is larger than all before, those of a log that was lost included."""
+        """A number larger than all before, including those of a lost log."""
 
     # Tasks
 
     def task_rows(self, table: int, token: int, board: str) -> TaskRows | None:
-        """Those of a board; None if they do not show what the table holds, whose token is that."""
+        """The tasks of a board; None unless they are at this token of the table."""
 
     def follow_tasks(self, table: int, token: int) -> None:
-        """Have the rows of tasks show the table as it is at that token."""
+        """Mark the rows of tasks as current at that token of the table."""
 
     def take_turn(self, table: int, now: float) -> bool:
-        """Be the one who makes the rows of tasks anew; False while another one is at that.
+        """Acquire the right to rebuild the rows of tasks; False while another has it.
 
-        He is waited for until he may be taken for gone; `now` is as `leases.ticks`.
+        It expires if the other is considered gone; `now` is as `leases.ticks`.
         """
 
     def end_turn(self, table: int) -> None:
-        """Let others make them anew, if that is to be done still."""
+        """Release that right: others may rebuild them if still needed."""
 
     def renew_tasks(self, table: int, token: int) -> None:
-        """Begin the rows of a table's tasks anew, without any; for that token."""
+        """Reset the rows of a table's tasks to none, for that token."""
 
     def close(self) -> None:
-        """Let go of it; what was begun is undone."""
+        """Close the session; rolls back an open transaction."""
 
 
 class WriteAheadLog(Protocol):
-    """One log, and how it is come by: nothing is made before the first write.
+    """One log and access to it; creates nothing before the first write.
 
-    `session` is in the hands of who has `lock`.
+    `session` belongs to the holder of `lock`.
     """
 
     path: Path
-    """What it is called in errors."""
+    """Its name in errors."""
     lock: threading.Lock
     on_loss: Callable[[], None]
-    """Is called where what was read through its sessions counts no more."""
+    """Called when everything that was read through its sessions becomes invalid."""
 
     @property
     def session(self) -> LogSession | None:
-        """The one that all share; None while the log is not open, or is absent."""
+        """The shared session; None while the log is closed or absent."""
 
     @property
     def identity(self) -> object | None:
-        """Another one where the log was removed or replaced; None until it was looked at."""
+        """A value that changes when the log is removed or replaced; None until checked."""
 
     def is_open(self) -> bool:
-        """Whether the shared session is there, and shows what is written."""
+        """Whether the shared session exists and shows new writes."""
 
     async def opened(self) -> LogSession | None:
-        """The shared session; None if there is no log.
+        """The shared session; None if no log exists.
 
-        Raises StorageError if the log is another store's, or is missing and was there.
+        Raises StorageError if the log is another store's, or existed and is missing.
         """
 
     async def make(self) -> None:
-        """Make the log, and the place for it, unless it is there. Raises as `opened`."""
+        """Create the log and its directory if absent. Raises as `opened`."""
 
     def shared(self) -> LogSession:
-        """The shared session. Raises StorageError if the log has just gone."""
+        """The shared session. Raises StorageError if the log has just disappeared."""
 
     async def take(self) -> LogSession:
-        """A session of one's own: a transaction through the shared one would be everybody's."""
+        """A private session: everybody would share a transaction of the shared one."""
 
     def give_back(self, session: LogSession) -> None:
-        """Let go of a session that was taken."""
+        """Return a session that was taken."""
 
     def close(self) -> None:
-        """Let go of all sessions; closing twice is no error."""
+        """Close all sessions; closing twice is no error."""
 
-    # Who commits to tables
+    # Committers
 
     async def may_be_used(self) -> bool:
-        """Whether all who may open the store can be kept apart by it."""
+        """Whether the log can keep apart all processes that may open the store."""
 
     def is_guarded(self) -> bool:
-        """Whether who commits to a table has to have the store, also while there is no log."""
+        """Whether a commit to a table requires the store's lock, even without a log."""
 
     def held(
         self, *, shared: bool, refusal: Callable[[float], Exception]
     ) -> AbstractAsyncContextManager[None]:
-        """Have the store: alone, or beside others who share it, in all processes.
+        """Hold the store's lock, exclusive or shared, across all processes.
 
-        Raises a `refusal` of so many seconds where another one has it for longer.
+        Raises `refusal(seconds)` if another holder keeps it for that long.
         """
 
     # Upkeep
 
     def is_small(self) -> bool:
-        """Whether there is nothing for `keep_small` to do."""
+        """Whether `keep_small` has nothing to do."""
 
     def keep_small(self) -> None:
-        """Give back what the log has grown by, where that blocks no writer."""
+        """Return the log's growth to the disk where that blocks no writer."""
 
     def shrink(self) -> None:
-        """Give back the room of entries that were flushed, if it is much. Raises BusyError."""
+        """Return the disk space of flushed entries if it is much. Raises BusyError."""
 
     def wipe(self) -> None:
-        """Leave nothing of what was removed, on any disk of it. Raises BusyError while others read."""
+        """Wipe removed rows from all its disks. Raises BusyError while others read."""
 
     def is_lost(self, error: StorageError) -> bool:
-        """Whether that error means that the log is gone, damaged or another store's."""
+        """Whether that error means that the log is missing, damaged or another store's."""
 
     def set_aside(self) -> None:
-        """Have the store take any log or none for its own; the one that is there is kept elsewhere."""
+        """Accept any log or none as the store's own; the existing one is renamed."""
 
     def faults(self) -> list[str]:
-        """What is wrong with what is kept, in the words of what keeps the log; empty if nothing is."""
+        """The log's faults, in the words of its implementation; empty if it has none."""
 
     def copy_to(self, directory: Path) -> None:
-        """Write all of it into a store that is copied to that directory."""
+        """Copy the whole log into a store that is being copied to that directory."""

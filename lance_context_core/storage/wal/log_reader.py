@@ -1,4 +1,4 @@
-"""What the journal holds, as this process saw it last: so that a look at it reads what is new alone."""
+"""The log as this process last read it: a read fetches new entries only."""
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,43 +10,43 @@ from lance_context_core.errors import StorageError
 from lance_context_core.storage.wal.entries import Entry, Log, Logged, View, entry_of
 from lance_context_core.storage.wal.log import DAMAGED, LogSession, Part, Stored
 
-# What was seen of the journal lately: who reads a page by its ids has it after it was folded, too.
+# Recently read entries: a read by ids finds flushed ones too.
 
 MOST_PAST = 2048
 _MOST_BYTES_OF_PAST = 4 * 1024 * 1024
-"""How much is remembered of what is folded, of all tables together."""
+"""The maximum number of remembered flushed entries, over all tables."""
 
 _MOST_KEYS = 16 * 1024
-"""How many more are known by their keys alone."""
+"""The maximum number of further entries known by key only."""
 
 
 class RecentEntries:
-    """The entries, until there are too many; of others their keys."""
+    """Recent entries up to a limit; older ones by key only."""
 
     def __init__(self) -> None:
-        """None yet."""
+        """Starts empty."""
         self._entries: OrderedDict[tuple[Part, int], Entry] = OrderedDict()
         self._n_bytes = 0
         self._keys: OrderedDict[tuple[Part, int], str] = OrderedDict()
 
     def find(self, part: Part, seq: int) -> Entry | str | None:
-        """The entry; its key if that is all that is left of it."""
+        """The entry; its key if only that is left."""
         return self._entries.get((part, seq)) or self._keys.get((part, seq))
 
     def reduce(self, part: Part) -> None:
-        """Leave nothing but the keys of what was seen of a table: the rest may be erased by now."""
+        """Reduce a table's entries to their keys: the rest may be erased by now."""
         for place in [place for place in self._entries if place[0] == part]:
             entry = self._entries.pop(place)
             self._n_bytes -= entry.size
             self._keys[place] = entry.key
 
     def reduce_all(self) -> None:
-        """As `reduce`, of every table."""
+        """As `reduce`, for every table."""
         for part in {part for part, _ in self._entries}:
             self.reduce(part)
 
     def add(self, part: Part, entries: Iterable[Entry]) -> None:
-        """Have seen these of a table."""
+        """Add entries of a table."""
         for entry in entries:
             former = self._entries.pop((part, entry.seq), None)
             self._n_bytes += entry.size - (former.size if former else 0)
@@ -61,55 +61,55 @@ class RecentEntries:
 
 _MOST_TABLES = 1024
 _MOST_BYTES = 64 * 1024 * 1024
-"""How much of how many tables is remembered; one alone may have more."""
+"""The maximum size and number of the remembered tables; one alone may be larger."""
 
 MOST_AT_ONCE = 128
-"""How many entries are decoded until the others on a loop have their turn: two milliseconds."""
+"""The entries decoded before other tasks of the loop run: two milliseconds."""
 
 
 class Recalled(NamedTuple):
-    """What is known of some entries, by their places."""
+    """Known entries by position."""
 
     entries: Sequence[Entry]
     keys: Mapping[str, int]
-    """The places of those of which only the keys are known: the table has their rows."""
+    """The positions of the entries known by key only: the table has their rows."""
 
 
 class LogReader:
-    """What the journal holds of one table, as this process saw it last."""
+    """The log's entries of one table, as this process last read them."""
 
     def __init__(self, part: Part, id: int, past: RecentEntries) -> None:
         self.part = part
         self.id = id
         self.last = 0
-        """The last entry that was seen."""
+        """The last entry read."""
         self.last_at = 0
-        """When it was acknowledged, as `Entry.at`."""
+        """The moment of its acknowledgement, as `Entry.at`."""
         self.n_bytes = 0
         self._log = Log[Entry]()
         self.state: tuple[int, ...] = ()
-        """What the journal says of the table: while it says the same, nothing has changed."""
+        """The log's notes on the table: while they are the same, nothing has changed."""
         self.ahead: list[Entry] = []
-        """The entries behind the last that are read already, in order."""
+        """The entries already read after the last one, in order."""
         self._past = past
         self._folded: deque[int] = deque()
-        """The places of the entries that were folded last, in order."""
+        """The positions of the last flushed entries, in order."""
         self._gone = 0
-        """The last place that is not among them any more."""
+        """The last position that is no longer among them."""
         self._grows_since = 0
-        """The token since which nothing came about but entries that were seen here."""
+        """The token since which all changes were entries read here."""
         self._view: View | None = None
         self.on_break: Callable[[Part], None] = lambda _: None
-        """Is called where something came about that was not seen, such as an erasure."""
+        """Called after a change that was not read as an entry, such as an erasure."""
 
     @property
     def entries(self) -> Logged[Entry]:
-        """Those that are there."""
+        """The current entries."""
         return self._log.now()
 
     @property
     def view(self) -> View:
-        """All of it, as it is now."""
+        """A snapshot of all of it."""
         if self._view is None:
             _, version, folded, folding, token, _ = self.state
             self._view = View(
@@ -132,10 +132,10 @@ class LogReader:
         stamp: int,
         entries: Sequence[Entry],
     ) -> None:
-        """Be what the journal holds now: those that are folded are gone, and these are new."""
+        """Follow the log: flushed entries go, and these are new."""
         _, former_version, former_folded, _, former_token, _ = self.state or (0, 0, 0, 0, 0, 0)
         if version != former_version and token != former_token:
-            # Others wrote as well as committed: what they folded, or wrote otherwise, was not seen.
+            # Others wrote and committed: entries that they flushed or wrote directly were not seen.
             self._grows_since = token
             self.on_break(self.part)
         self.state = (self.id, version, folded, folding, token, stamp)
@@ -149,7 +149,7 @@ class LogReader:
         self._view = None
 
     def _let_go(self, folded: int) -> None:
-        """Keep of the entries up to that place, which are folded, what came about since."""
+        """Keep what changed since from the flushed entries up to that position."""
         kept = self.entries
         gone = [entry for entry in kept if entry.seq <= folded]
         if not gone:
@@ -159,11 +159,11 @@ class LogReader:
         while len(self._folded) > MOST_PAST:
             self._gone = self._folded.popleft()
         self.n_bytes -= sum(entry.size for entry in gone)
-        # What is seen of the former one stays as it was.
+        # Snapshots of the former log stay as they are.
         self._log = Log(kept[len(gone) :])
 
     def since(self, token: int, last: int) -> list[Entry] | None:
-        """The entries behind `last`, if these are all that has come about since `token`."""
+        """The entries after `last`, if they are all changes since `token`."""
         if token < self._grows_since or last < self._gone:
             return None
         if last >= self.last:
@@ -177,36 +177,37 @@ class LogReader:
         return past + new if len(past) == len(found) else None
 
     def add(self, entries: Sequence[Entry]) -> None:
-        """Follow what was written here and now, on top of what was seen."""
+        """Add entries that this process has just written."""
         if entries:
             _, version, folded, folding, token, stamp = self.state
             self.move(version, folded, folding, token + 1, stamp + 1, entries)
 
 
 class ManyError(Exception):
-    """So much is new of a table that it is to be read step by step before: see `LogReaders.prepare`."""
+    """A table has too many new entries: read them stepwise with `LogReaders.prepare`."""
 
     def __init__(self, part: Part, id: int) -> None:
-        """Of the table of that number."""
+        """For the table with that number."""
         super().__init__(f"more than {MOST_AT_ONCE} new entries of {part}")
         self.part, self.id = part, id
 
 
 class LogReaders:
-    """Those of the tables that were asked for last; for who has the lock of the session."""
+    """The readers of the most recently used tables; requires the lock of the session."""
 
     def __init__(self, path: Path) -> None:
-        """None yet, of the journal at `path`."""
+        """Starts empty, for the log at `path`."""
         self._path = path
         self.on_break: list[Callable[[Part], None]] = []
-        """Each as `LogReader.on_break`, of all tables, and where it is not known what was seen of one."""
+        """Each as `LogReader.on_break`, for all tables, and where a table's last read is
+        unknown."""
         self._mirrors: OrderedDict[Part, LogReader] = OrderedDict()
         self._past = RecentEntries()
 
     def now(self, session: LogSession | None, part: Part) -> LogReader | None:
-        """What there is of a table; None if there is nothing of it. Raises ManyError.
+        """The entries of a table; None if the log does not know it. Raises ManyError.
 
-        Also for who is in a transaction.
+        May run in a transaction.
         """
         if session is None:
             return None
@@ -227,7 +228,7 @@ class LogReaders:
             session.commit()
 
     def prepare(self, session: LogSession | None, many: ManyError) -> bool:
-        """Read the next of those many entries, for the look that follows; whether there may be more."""
+        """Read the next of many entries, before a read; returns whether more may follow."""
         mirror = self._mirrors.get(many.part)
         if session is None or mirror is None or mirror.id != many.id:
             return False
@@ -236,7 +237,7 @@ class LogReaders:
         return len(new) == MOST_AT_ONCE
 
     def drop(self, part: Part) -> None:
-        """Forget what the journal held of a table."""
+        """Forget the entries of a table."""
         if self._mirrors.pop(part, None) is not None:
             self._broken(part)
 
@@ -247,11 +248,11 @@ class LogReaders:
         self._past = RecentEntries()
 
     def reduce_past(self) -> None:
-        """Keep of what is no longer in the journal the keys alone, of all tables: it may be erased."""
+        """Reduce all entries that left the log to their keys: they may be erased."""
         self._past.reduce_all()
 
     def recall(self, part: Part, seqs: Iterable[int]) -> Recalled:
-        """What is known of the entries of those places, whatever has become of them."""
+        """The known data of the entries at these positions, flushed or not."""
         mirror = self._mirrors.get(part)
         there = {} if mirror is None else {entry.seq: entry for entry in mirror.entries}
         entries, keys = [], {}
@@ -274,7 +275,7 @@ class LogReaders:
         mirror = self._mirrors.get(part)
         if mirror is None or mirror.id != id:
             mirror = self._begin(part, id)
-        # An entry that was read is there until it is folded.
+        # An entry that was read exists until a flush.
         ahead = [one for one in mirror.ahead if one.seq > folded]
         new = _unread(session, mirror, MOST_AT_ONCE + 1)
         if len(new) > MOST_AT_ONCE:
@@ -290,12 +291,12 @@ class LogReaders:
             raise StorageError(f"the journal {str(self._path)!r} {DAMAGED} ({error})") from error
 
     def _begin(self, part: Part, id: int) -> LogReader:
-        """A new one, of a table of which nothing is remembered."""
+        """A new reader, for a table of which nothing is remembered."""
         n_bytes = sum(mirror.n_bytes for mirror in self._mirrors.values())
         while len(self._mirrors) >= _MOST_TABLES or n_bytes > _MOST_BYTES:
             _, former = self._mirrors.popitem(last=False)
             n_bytes -= former.n_bytes
-            # Who has just seen them may ask for them once more, when they are folded.
+            # A recent reader may ask for these once more, after their flush.
             self._past.add(former.part, former.entries)
         mirror = self._mirrors[part] = LogReader(part, id, self._past)
         self._mirrors.move_to_end(part)
@@ -310,6 +311,6 @@ class LogReaders:
 
 
 def _unread(session: LogSession, mirror: LogReader, most: int) -> list[Stored]:
-    """The first entries that were not read yet, as the file has them."""
+    """The first unread entries, as the file has them."""
     begin = mirror.ahead[-1].seq if mirror.ahead else mirror.last
     return session.entries(mirror.id, begin, most)

@@ -1,4 +1,4 @@
-"""When small writes go into the journal, and when what it holds is folded into the tables."""
+"""The policy of the log: which writes go into it, and when it is flushed."""
 
 from datetime import timedelta
 
@@ -8,25 +8,26 @@ from lance_context_core.errors import InvalidRequestError
 
 @frozen_by_name
 class JournalPolicy:
-    """What the journal of a store in a directory takes, and for how long it keeps it.
+    """The limits of the write-ahead log of a store in a directory.
 
-    A fold is one commit to a table, whatever it brings, and each commit adds to every later manifest:
-    so folds are to bring many rows. What waits is merged into each read, which costs by the row.
+    A flush is one commit to a table, however many rows it brings, and each commit enlarges every
+    later manifest: so a flush should bring many rows. Each read merges the waiting rows, at a cost
+    per row.
     """
 
     rows: int = 512
-    """A table's rows are folded once there are so many."""
+    """The number of a table's rows that triggers a flush."""
     bytes: int = 4 * 1024 * 1024
-    """Or so many bytes of them."""
+    """The number of their bytes that triggers a flush."""
     batch_rows: int = 128
-    """A call that brings more is a commit of its own: by then a commit costs less than the rows."""
+    """A call with more rows is a commit of its own: by then a commit costs less than the rows."""
     batch_bytes: int = 1024 * 1024
-    """So is one that brings more bytes."""
+    """A call with more bytes is a commit of its own."""
     idle: timedelta = timedelta(minutes=5)
-    """What was left alone for so long is folded, by a process that wrote and is still there."""
+    """The idle time after which a process that wrote, and still runs, flushes."""
 
     def __post_init__(self) -> None:
-        """Raise InvalidRequestError for settings of no sense."""
+        """Raise InvalidRequestError for invalid settings."""
         for name in ("rows", "bytes", "batch_rows", "batch_bytes"):
             value = getattr(self, name)
             if type(value) is not int or value < 1:

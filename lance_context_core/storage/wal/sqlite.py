@@ -1,7 +1,7 @@
-"""The journal's file: an SQLite database in WAL mode, beside the tables.
+"""The log's file: an SQLite database in WAL mode, next to the tables.
 
-Only SQLite opens it in a process that holds the store: with POSIX locks, a file that the same process
-opens and closes lets go of SQLite's lock.
+In a process that holds the store, only SQLite may open the file: with POSIX locks, opening and
+closing a file releases the lock that SQLite holds on it.
 """
 
 import shutil
@@ -20,13 +20,13 @@ from lance_context_core.storage.lance.durability import sync_each
 from lance_context_core.storage.wal import identity as identities
 from lance_context_core.storage.wal.log import DAMAGED, BusyError
 
-# How the journal's file is laid out, and how one of an earlier layout becomes one of this.
+# The layout of the log's file, and the migration of earlier layouts.
 
 FORMAT = 3
-"""What is counted up where a release before could not go on with what this one has written."""
+"""Incremented when an earlier release could not continue with what this one has written."""
 
 APPLICATION = 0x4C434A31
-"""What says in the file's header whose it is: "LCJ1"."""
+"""The application id in the file's header: "LCJ1"."""
 
 _TABLES = """
 CREATE TABLE tables (
@@ -74,7 +74,7 @@ CREATE TABLE IF NOT EXISTS store (
 
 
 def make_layout(connection: sqlite3.Connection) -> None:
-    """Lay out an empty file; in a transaction."""
+    """Create the layout in an empty file; in a transaction."""
     _do(connection, _TABLES + _SINCE_2)
     _complete(connection)
     connection.execute(f"PRAGMA application_id={APPLICATION}")
@@ -82,14 +82,14 @@ def make_layout(connection: sqlite3.Connection) -> None:
 
 
 def format_of(connection: sqlite3.Connection) -> int:
-    """Which layout the file has."""
+    """The layout number of the file."""
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
 def renew_layout(connection: sqlite3.Connection) -> None:
-    """Bring a file of an earlier layout, with what it holds, to this one; in a transaction.
+    """Migrate a file of an earlier layout, with its content; in a transaction.
 
-    One that has it already stays as it is.
+    A file of the current layout stays as it is.
     """
     if format_of(connection) >= FORMAT:
         return
@@ -98,25 +98,25 @@ def renew_layout(connection: sqlite3.Connection) -> None:
         connection.execute("ALTER TABLE tables ADD COLUMN folding INTEGER NOT NULL DEFAULT 0")
     if _lacks(connection, "rows", "told"):
         connection.execute("ALTER TABLE rows ADD COLUMN told INTEGER NOT NULL DEFAULT 0")
-        # What whoever wrote them was told: the version that the next fold would make.
+        # The version that was reported to their writers: that of the next flush.
         connection.execute(
             "UPDATE rows SET told = 1 + (SELECT abs(version) FROM tables WHERE id = rows.tbl)"
         )
     if _lacks(connection, "rows", "at"):
         connection.execute("ALTER TABLE rows ADD COLUMN at INTEGER NOT NULL DEFAULT 0")
-        # Nobody knows when; no moment before this one is to show them for sure.
+        # The moment is unknown; no earlier moment may show them for sure.
         connection.execute("UPDATE rows SET at = ?", (time.time_ns() // 1000,))
     _complete(connection)
     connection.execute(f"PRAGMA user_version={FORMAT}")
 
 
 def _complete(connection: sqlite3.Connection) -> None:
-    """Add what came with the layout 3."""
+    """Add the columns of layout 3."""
     _do(connection, _SINCE_3)
     if connection.execute("SELECT 1 FROM store").fetchone() is None:
         connection.execute("INSERT INTO store VALUES (?)", (uuid.uuid4().hex,))
     if _lacks(connection, "rows", "crc"):
-        # The checksum of a row, as `entries.checksum`; of one that an earlier build wrote there is none.
+        # The checksum of a row, as `entries.checksum`; rows of an earlier build have none.
         connection.execute("ALTER TABLE rows ADD COLUMN crc INTEGER")
 
 
@@ -131,7 +131,7 @@ def _do(connection: sqlite3.Connection, statements: str) -> None:
 
 
 NAME = "journal.sqlite"
-"""What the file is called, in the directory of the store."""
+"""The name of the file, in the directory of the store."""
 
 
 class Way(NamedTuple):
@@ -139,14 +139,14 @@ class Way(NamedTuple):
 
     connection: sqlite3.Connection
     is_still: bool
-    """Whether it shows for good what was there when it was made: where nothing may be written beside
-    a file that nobody has open, SQLite reads it no other way."""
+    """Whether it shows only the content at its creation: SQLite reads a file that no process has
+    open in no other way if nothing may be written next to it."""
 
 
 def connect(path: Path, *, is_synced: bool, is_read_only: bool = False) -> Way | None:
-    """A way to the journal at `path`, which exists; None while it is still being made.
+    """A connection to the existing log at `path`; None while its creation is under way.
 
-    By one that `is_read_only` nothing is written, nor made beside the file. Raises as `translated`.
+    With `is_read_only`, writes nothing and creates no file next to it. Raises as `translated`.
     """
     if path.is_dir():
         raise StorageError(f"{str(path)!r} is a directory, {_NOT_OURS}")
@@ -154,7 +154,7 @@ def connect(path: Path, *, is_synced: bool, is_read_only: bool = False) -> Way |
         way = _read_only(path) if is_read_only else _connected(path)
         connection = way.connection
         try:
-            # Before anything that would change a file of somebody else.
+            # Before any change to a file that belongs to another program.
             if not _is_made(connection, path):
                 connection.close()
                 return None
@@ -164,7 +164,7 @@ def connect(path: Path, *, is_synced: bool, is_read_only: bool = False) -> Way |
             identities.require(path, connection, is_synced=is_synced, may_note=not is_read_only)
             connection.execute(f"PRAGMA synchronous={'FULL' if is_synced else 'NORMAL'}")
             connection.execute("PRAGMA wal_autocheckpoint=0")
-            # That is for `wipe`: each fold would write the pages that it lets go of once more.
+            # `wipe` does that: otherwise each flush would write the freed pages once more.
             connection.execute("PRAGMA secure_delete=OFF")
         except BaseException:
             connection.close()
@@ -173,7 +173,7 @@ def connect(path: Path, *, is_synced: bool, is_read_only: bool = False) -> Way |
 
 
 def is_absent(path: Path) -> bool:
-    """Whether there is no journal at `path`, as far as one may look, or an empty file."""
+    """Whether the log at `path` is missing or empty, as far as may be read."""
     try:
         return not path.stat().st_size
     except OSError:
@@ -181,12 +181,12 @@ def is_absent(path: Path) -> bool:
 
 
 def create(path: Path, *, is_synced: bool) -> None:
-    """Make the journal at `path`, unless it is there; nobody else may be at it."""
+    """Create the log at `path` if it is missing; no other process may use it."""
     if not is_absent(path):
         return
-    # Whoever looks meanwhile, or after a crash, finds all of it or nothing.
+    # A concurrent reader, or one after a crash, finds all of it or nothing.
     new = path.with_name(f"{path.name}.new")
-    # What one that was removed has left would be taken for the log of this one.
+    # The leftovers of a removed file would be taken for the log of this one.
     ends = ("-shm", "-wal", "-journal")
     rests = [f"{name}{end}" for name in (new.name, path.name) for end in ends]
     for rest in map(path.with_name, [*rests, new.name]):
@@ -205,17 +205,17 @@ def create(path: Path, *, is_synced: bool) -> None:
     with translated_os(path):
         new.replace(path)
         if is_synced:
-            # SQLite syncs what it writes; that the file is called so, nobody has told the disk.
+            # SQLite syncs what it writes, but not the directory entry of the file.
             sync_each([path.parent])
 
 
 def is_lost(path: Path, error: StorageError) -> bool:
-    """Whether an error means that the store's journal is not there any more, or cannot be read as one."""
+    """Whether an error means that the store's log is missing or unreadable."""
     return is_absent(path) or any(one in str(error) for one in (DAMAGED, identities.NOT_OURS))
 
 
 def set_aside(path: Path) -> None:
-    """Have the store take any journal or none for its own; a file at `path` is kept under another name."""
+    """Accept any log or none as the store's own; renames a file at `path`."""
     with translated_os(path):
         if not is_absent(path):
             number = 1
@@ -228,7 +228,7 @@ def set_aside(path: Path) -> None:
 
 
 def checkpoint(path: Path, *, is_synced: bool) -> None:
-    """Move what is in the log into the database, so that the log does not grow; blocks no writer."""
+    """Checkpoint SQLite's log into the database, to limit its size; blocks no writer."""
     with suppress(StorageError, BusyError, sqlite3.Error):
         if (way := connect(path, is_synced=is_synced)) is not None:
             try:
@@ -238,11 +238,11 @@ def checkpoint(path: Path, *, is_synced: bool) -> None:
 
 
 _MUCH_FREE_BYTES = 1024 * 1024
-"""From so much on it is worth the while to write anew what stays."""
+"""The free bytes from which rewriting the rest is worthwhile."""
 
 
 def shrink(path: Path) -> None:
-    """Give back what was let go of, if it is much and most of the file. Raises BusyError while others write."""
+    """Return free pages if they are most of the file. Raises BusyError while others write."""
     with translated(path):
         connection = sqlite3.connect(path, isolation_level=None, timeout=0)
         try:
@@ -257,7 +257,7 @@ def shrink(path: Path) -> None:
 
 
 def log_bytes(path: Path) -> int:
-    """The size of SQLite's log; 0 if there is none."""
+    """The size of SQLite's log in bytes; 0 if it is missing."""
     try:
         return log_of(path).stat().st_size
     except OSError:
@@ -265,17 +265,17 @@ def log_bytes(path: Path) -> int:
 
 
 def wipe(path: Path, forget: Callable[[sqlite3.Connection], None]) -> None:
-    """Leave nothing of what was deleted in the file or in its log. Raises BusyError while others read.
+    """Wipe deleted rows from the file and its log. Raises BusyError while others read.
 
-    `forget` removes first what can be made again at any time.
+    `forget` first removes data that can be rebuilt at any time.
     """
     with translated(path):
         connection = sqlite3.connect(path, isolation_level=None, timeout=0)
         try:
             connection.execute("PRAGMA secure_delete=ON")
-            # What is there is written anew by way of a database that is not to be a file elsewhere.
+            # The rest is rewritten through a database that must not be a file elsewhere.
             connection.execute("PRAGMA temp_store=MEMORY")
-            # It tells of versions that go with what is erased.
+            # It names versions that belong to erased rows.
             connection.execute("DELETE FROM removals")
             forget(connection)
             connection.execute("VACUUM")
@@ -287,7 +287,7 @@ def wipe(path: Path, forget: Callable[[sqlite3.Connection], None]) -> None:
 
 @contextmanager
 def translated(path: Path) -> Iterator[None]:
-    """Raise what SQLite raises inside as an error of the store that names the file and the way out."""
+    """Translate errors of SQLite into store errors with the file and the remedy."""
     try:
         yield
     except sqlite3.Error as error:
@@ -295,7 +295,7 @@ def translated(path: Path) -> Iterator[None]:
 
 
 def meaning(path: Path, error: sqlite3.Error) -> Exception:
-    """The error of the store for one of SQLite's; BusyError where somebody else is at the file."""
+    """The store error for one of SQLite's; BusyError if another process uses the file."""
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
     if code in _BUSY:
         return BusyError()
@@ -304,7 +304,7 @@ def meaning(path: Path, error: sqlite3.Error) -> Exception:
 
 @contextmanager
 def translated_os(path: Path) -> Iterator[None]:
-    """Raise what the system refuses to do with `path` as an error of the store."""
+    """Translate the system's errors about `path` into store errors."""
     try:
         yield
     except OSError as error:
@@ -329,7 +329,7 @@ _MEANINGS = {
 
 
 def _connected(path: Path) -> Way:
-    """Writable where that may be; else for reading, also where its directory may not be written to."""
+    """A writable connection if allowed; else a reading one, even in a read-only directory."""
     name = quote(str(path))
     try:
         return Way(_tried(f"file:{name}?mode=rw"), is_still=False)
@@ -343,33 +343,33 @@ def _connected(path: Path) -> Way:
             except sqlite3.OperationalError:
                 if log.stat().st_size:
                     raise
-        # Nobody has it open, or has written since, so that it is as its file says.
+        # No process has it open or has written since, so the file is its whole state.
         return Way(_tried(f"file:{name}?mode=ro&immutable=1"), is_still=True)
 
 
 def _read_only(path: Path) -> Way:
-    """For reading, of what others may write meanwhile; no file is made beside it.
+    """A read-only connection to a file that others may write; creates no other file.
 
-    Nor is any changed but the index of the log, which is memory that those who use it share: to open
-    that for reading alone would keep all of this process from writing.
+    Changes no file but the index of SQLite's log, which is memory shared by its users: opening that
+    read-only would stop all writes of this process.
     """
     name, log = quote(str(path)), log_of(path)
     if not log.exists() or not log.stat().st_size:
         return Way(_tried(f"file:{name}?mode=ro&immutable=1"), is_still=True)
     if path.with_name(f"{path.name}-shm").exists():
         return Way(_tried(f"file:{name}?mode=ro"), is_still=False)
-    # SQLite would make that index. Nobody has the file open, and it is read as it is now.
+    # SQLite would create that index. No process has the file open, so read its current state.
     with translated_os(path), tempfile.TemporaryDirectory(prefix="lance-context-") as folder:
         before = stamp(path), stamp(log)
         for file in (path, log):
             shutil.copyfile(file, Path(folder, file.name))
         if (stamp(path), stamp(log)) != before:
-            raise BusyError  # Somebody has begun to use it.
+            raise BusyError  # another process has opened it
         return Way(_tried(f"file:{quote(folder)}/{quote(path.name)}?mode=rw"), is_still=True)
 
 
 def stamp(file: Path) -> object:
-    """Another one once a file was written to, or replaced; None if it is not there."""
+    """A value that changes when a file is written to or replaced; None if missing."""
     try:
         status = file.stat()
     except OSError:
@@ -378,7 +378,7 @@ def stamp(file: Path) -> object:
 
 
 def _log_writes(connection: sqlite3.Connection) -> None:
-    """Have the file written by way of a log, unless it may not be written at all."""
+    """Switch the file to WAL mode, unless it is read-only."""
     try:
         connection.execute("PRAGMA journal_mode=WAL")
     except sqlite3.OperationalError as refused:
@@ -404,7 +404,7 @@ def _tried(uri: str) -> sqlite3.Connection:
 
 
 def _is_made(connection: sqlite3.Connection, path: Path) -> bool:
-    """Whether there is a journal that this release reads; raises for anything else but nothing."""
+    """Whether a log of this release exists; raises for any other non-empty file."""
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     written = format_of(connection)
     if application != APPLICATION:
@@ -420,7 +420,7 @@ def _is_made(connection: sqlite3.Connection, path: Path) -> bool:
 
 
 def _renew(connection: sqlite3.Connection, path: Path) -> None:
-    """Bring the file to this release's layout, if an earlier one wrote it."""
+    """Migrate the file from an earlier release's layout."""
     if (written := format_of(connection)) == FORMAT:
         return
     try:

@@ -1,4 +1,4 @@
-"""The log of a store in a directory: a file of SQLite, its connections, and the lock of the store."""
+"""The log of a store in a directory: its SQLite file, connections, and store lock."""
 
 import asyncio
 import os
@@ -17,10 +17,10 @@ from lance_context_core.storage.wal.log import LogSession
 from lance_context_core.storage.wal.sqlite_session import SqliteSession
 from lance_context_core.storage.wal.waiting import Waiting
 
-# The lock of the store, between processes: a file that the system locks.
+# The store's lock between processes: a file that the system locks.
 
 LOCK = "journal.lock"
-"""The file that is locked, in the directory of the store."""
+"""The name of the lock file, in the directory of the store."""
 
 
 _PATIENCE_SECONDS = 600
@@ -31,11 +31,11 @@ _PATIENCE_SECONDS = 600
 async def _held(
     root: Path, *, shared: bool, refusal: Callable[[float], Exception]
 ) -> AsyncIterator[None]:
-    """Have the lock of the store in that directory, which is made if it is absent.
+    """Hold the store lock of that directory, which is created if missing.
 
-    Alone, or beside others who share it. Of those in this process who want it alone one at a time asks
-    the system for it, and the others queue behind. Raises a `refusal` of so many seconds where somebody
-    else has it for longer.
+    Exclusive, or shared. Of the exclusive requests of this process one at a time asks the system,
+    and the others queue behind it. Raises `refusal(seconds)` if another holder keeps it for that
+    long.
     """
     lock, seconds = root / LOCK, _PATIENCE_SECONDS
     async with AsyncExitStack() as stack:
@@ -53,7 +53,7 @@ async def _held(
 
 
 _queues: WeakValueDictionary[str, FairLock] = WeakValueDictionary()
-"""Those of this process who wait for the lock of a store, by its directory."""
+"""The waiters of this process for the lock of a store, by its directory."""
 _queues_lock = threading.Lock()
 
 
@@ -63,7 +63,7 @@ def _queue(root: Path) -> FairLock:
 
 
 def _forget_queues() -> None:
-    """In a child: who waited before the fork does not wait there."""
+    """In a child process: drop the waiters from before the fork."""
     global _queues_lock  # noqa: PLW0603 - another thread may have had it at the fork
     _queues_lock = threading.Lock()
     _queues.clear()
@@ -74,7 +74,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _make_root(root: Path) -> None:
-    """Make the directory of a store."""
+    """Create the directory of a store."""
     with sqlite.translated_os(root):
         root.mkdir(parents=True, exist_ok=True)
 
@@ -82,20 +82,20 @@ def _make_root(root: Path) -> None:
 def _make(lock: Path) -> None:
     _make_root(lock.parent)
     with sqlite.translated_os(lock):
-        # Who may only read can wait for it too.
+        # A reader without write access can wait for it too.
         os.close(os.open(lock, os.O_RDONLY | os.O_CREAT, 0o666))
 
 
 # The log.
 
 _MOST_LOG_BYTES = 4 * 1024 * 1024
-"""What SQLite's own log may grow to until it is moved into the database, which takes a millisecond or two."""
+"""The size of SQLite's own log that triggers a checkpoint, which takes a millisecond or two."""
 
 
 class SqliteLog:
-    """The log in a file of SQLite beside the tables; satisfies `WriteAheadLog`.
+    """The log in an SQLite file next to the tables; satisfies `WriteAheadLog`.
 
-    Besides the connection that all share there is one to spare.
+    Keeps one spare connection besides the shared one.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class SqliteLog:
         is_synced: bool,
         life: Lifecycle,
     ) -> None:
-        """That of the store in the directory `root`, used as long as `life` lasts; nothing is opened yet."""
+        """The log of the store in `root`, valid while `life` lasts; opens nothing yet."""
         self.path = root / sqlite.NAME
         self.lock = threading.Lock()
         self.session: SqliteSession | None = None
@@ -116,13 +116,13 @@ class SqliteLog:
         self._is_synced = is_synced
         self._life = life
         self._is_still = False
-        """Whether the connection shows nothing that is written later."""
+        """Whether the connection shows no later writes."""
         self._spare: SqliteSession | None = None
         self._has_others: bool | None = None
-        """Whether other machines may have the directory; None if it was not looked at."""
+        """Whether other machines may share the directory; None if unchecked."""
 
     def is_open(self) -> bool:
-        """Whether the shared connection is there, and still to the file; see `opened`."""
+        """Whether the shared connection exists and still leads to the file; see `opened`."""
         if not self._life.is_open:
             self._life.require()
         found = self._found()
@@ -135,7 +135,7 @@ class SqliteLog:
     async def make(self) -> None:
         """As `WriteAheadLog.make`."""
         await asyncio.to_thread(_make_root, self._root)
-        # As who makes a table.
+        # The same way in which a table is created.
         async with locked(self._root):
             await self._opened(is_made=True)
 
@@ -145,7 +145,7 @@ class SqliteLog:
         found = self._found()
         if found == self.identity and found is not None:
             return self.session
-        # It may be gone with all of the store, or belong to another one.
+        # It may have gone with the whole store, or belong to another one.
         self._life.is_there()
         if found is None:
             if self.identity is not None:
@@ -156,13 +156,13 @@ class SqliteLog:
         return await asyncio.to_thread(self._open, is_made=is_made)
 
     def shared(self) -> SqliteSession:
-        """The shared connection, for who has the lock. Raises StorageError if it has just gone."""
+        """The shared connection; requires the lock. Raises StorageError if the log is gone."""
         if self.session is None:
             raise self._gone()
         return self.session
 
     async def take(self) -> SqliteSession:
-        """A connection of one's own: a transaction through the shared one would be everybody's."""
+        """A private connection: everybody would share a transaction of the shared one."""
         with self.lock:
             spare, self._spare = self._spare, None
         if spare is not None:
@@ -181,26 +181,26 @@ class SqliteLog:
         session.close()
 
     def close(self) -> None:
-        """Let go of the file; closing twice is no error."""
+        """Close the file; closing twice is no error."""
         with self.lock:
             self._let_go()
 
-    # Who commits to tables
+    # Committers
 
     async def may_be_used(self) -> bool:
-        """As `WriteAheadLog.may_be_used`: no other machine may have the directory."""
+        """As `WriteAheadLog.may_be_used`: no other machine may share the directory."""
         if self._has_others is None:
             self._has_others = await asyncio.to_thread(is_shared, self._root)
         return not self._has_others
 
     def is_guarded(self) -> bool:
-        """As `WriteAheadLog.is_guarded`: once the file of the lock is there."""
+        """As `WriteAheadLog.is_guarded`: once the lock file exists."""
         return (self._root / LOCK).exists()
 
     def held(
         self, *, shared: bool, refusal: Callable[[float], Exception]
     ) -> AbstractAsyncContextManager[None]:
-        """As `WriteAheadLog.held`, by a lock on a file, which is made if it is absent."""
+        """As `WriteAheadLog.held`, by a file lock; the file is created if missing."""
         return _held(self._root, shared=shared, refusal=refusal)
 
     # Upkeep
@@ -211,7 +211,7 @@ class SqliteLog:
             sqlite.checkpoint(self.path, is_synced=self._is_synced)
 
     def is_small(self) -> bool:
-        """Whether there is nothing for `keep_small` to do."""
+        """Whether `keep_small` has nothing to do."""
         return sqlite.log_bytes(self.path) <= _MOST_LOG_BYTES
 
     def shrink(self) -> None:
@@ -227,7 +227,7 @@ class SqliteLog:
         return sqlite.is_lost(self.path, error)
 
     def set_aside(self) -> None:
-        """As `WriteAheadLog.set_aside`: the file gets another name."""
+        """As `WriteAheadLog.set_aside`: renames the file."""
         sqlite.set_aside(self.path)
 
     def faults(self) -> list[str]:
@@ -245,7 +245,7 @@ class SqliteLog:
     # Helpers
 
     def _found(self) -> object | None:
-        """Another one where the connection shows the file no more; None if there is none."""
+        """A value that changes when the connection leads to no file; None without a log."""
         try:
             status = os.stat(self.path)  # noqa: PTH116 - a `Path` asks in thrice the time, at every look
         except OSError:

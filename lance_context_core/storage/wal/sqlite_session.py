@@ -1,4 +1,4 @@
-"""What is said to a log that SQLite keeps: one connection, and all statements on entries and tables."""
+"""A log session on SQLite: one connection, with all statements on entries and tables."""
 
 import sqlite3
 import time
@@ -71,8 +71,9 @@ _DISCARD = (
     "DELETE FROM tables WHERE name = ? AND ref = ?",
 )
 
-# Requests for locks: their tables are made with the first. A release that does not know them reads the
-# log as before: they are no part of its format, and bear their own number in their names.
+# Requests for locks: their tables are created with the first request. A release that does not know
+# them still reads the log: they are no part of its format, and their names contain their own
+# number.
 _LOCKS = """
 CREATE TABLE IF NOT EXISTS locks_1 (
     seq INTEGER PRIMARY KEY,
@@ -94,7 +95,7 @@ _PUT_LOCK = f"INSERT OR REPLACE INTO locks_1 VALUES ({', '.join('?' * len(COLUMN
 _LOCKS_ARE_THERE = "SELECT 1 FROM sqlite_master WHERE name = 'lock_numbers_1'"
 
 _MONTH = 31 * 24 * 3600 * 1_000_000
-"""For so long, in microseconds, it is known when rows were removed: as long as versions are kept."""
+"""How long removals of rows are recorded, in microseconds: as long as versions are kept."""
 
 
 class SqliteSession:
@@ -103,7 +104,7 @@ class SqliteSession:
     __slots__ = ("_path", "connection")
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
-        """That connection to the log at `path`, which is closed with it."""
+        """Owns that connection to the log at `path`."""
         self.connection = connection
         self._path = path
 
@@ -116,7 +117,8 @@ class SqliteSession:
 
     def begin(self) -> None:
         """As `LogSession.begin`."""
-        # Here and in `commit`, `state` and `change` without a helper: each write and each look calls them.
+        # Here and in `commit`, `state` and `change` without a helper: every write and read calls
+        # them.
         try:
             self.connection.execute("BEGIN IMMEDIATE")
         except sqlite3.Error as error:
@@ -150,7 +152,7 @@ class SqliteSession:
         """As `LogSession.release`."""
         self._do("RELEASE one")
 
-    # What is noted of tables
+    # Noted tables
 
     def parts(self) -> list[Part]:
         """As `LogSession.parts`."""
@@ -174,7 +176,7 @@ class SqliteSession:
 
     def note(self, part: Part, version: int, *, is_change: bool = True) -> None:
         """As `LogSession.note`."""
-        # What was counted before the log was made, or by one that was removed, is never met again.
+        # Counts from before the log was created, or of a removed one, are never reused.
         first = time.time_ns() // 1000
         self._do(_NOTE, (*part, version, first, first, int(is_change)))
 
@@ -245,7 +247,7 @@ class SqliteSession:
             for statement in _LOSE:
                 self._do(statement, (place,))
 
-    # What stays of entries that are gone
+    # Records of deleted entries
 
     def names(self, part: Part) -> dict[int, int]:
         """As `LogSession.names`."""
@@ -273,7 +275,7 @@ class SqliteSession:
         return next(iter(self._locks(f"{_LOCK} WHERE seq = ?", (seq,))), None)
 
     def put_lock_requests(self, put: Sequence[LockRequest], removed: Sequence[int]) -> None:
-        """As `LogSession.put_lock_requests`, once a number was given out."""
+        """As `LogSession.put_lock_requests`, after a number was given out."""
         for seq in removed:
             self._do("DELETE FROM locks_1 WHERE seq = ?", (seq,))
         for one in put:
@@ -284,9 +286,9 @@ class SqliteSession:
         if not self._all(_LOCKS_ARE_THERE):
             for statement in _LOCKS.split(";\n"):
                 self._do(statement)
-            # What was given out by a log that was removed is never met again.
+            # Numbers of a log that was removed are never reused.
             self._do("INSERT INTO lock_numbers_1 VALUES (?)", (time.time_ns() // 1000,))
-        # What a power cut has taken back is not given out again either.
+        # Nor are numbers that a power cut has rolled back.
         ((last,),) = self._all("SELECT last FROM lock_numbers_1")
         new = leases.next_token(last)
         self._do("UPDATE lock_numbers_1 SET last = ?", (new,))

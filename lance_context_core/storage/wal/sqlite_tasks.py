@@ -1,8 +1,7 @@
-"""What is known of tasks by what they are looked up by, in the log's database.
+"""The index of tasks in the log's database, by the fields of their lookups.
 
-It is made of the items in which tasks are kept, and can be made again at any time: it counts while the
-table has the token that stands beside it. So it is no part of the journal's format, and bears its own
-number in its names.
+It is derived from the stored items of tasks and can be rebuilt at any time: it is valid while its
+token is the table's. So it is no part of the log's format, and its names contain their own number.
 """
 
 import sqlite3
@@ -55,13 +54,13 @@ CREATE TABLE IF NOT EXISTS task_heads_1 (
 CREATE TABLE IF NOT EXISTS task_tokens_1 (tbl INTEGER PRIMARY KEY, token INTEGER NOT NULL);
 """
 _TURNS = "CREATE TABLE IF NOT EXISTS task_turns_1 (tbl INTEGER PRIMARY KEY, until REAL NOT NULL)"
-"""Until when somebody makes it anew."""
+"""Until when another process rebuilds it."""
 
 _TURN_SECONDS = 2.0
-"""How long he is waited for; ten thousand tasks take half of one."""
+"""How long to wait for that; ten thousand tasks take half a second."""
 
 _OLD = ("tasks_1",)
-"""What an earlier release made of it."""
+"""The tables of an earlier release."""
 
 _PARTS = ("tasks_2", "task_needs_1", "task_heads_1", "task_tokens_1")
 
@@ -97,20 +96,20 @@ class SqliteTasks:
     """The tasks of one board, in a transaction; satisfies `TaskRows`."""
 
     def __init__(self, connection: sqlite3.Connection, path: Path, tbl: int, board: str) -> None:
-        """Those of `board`, of the table that the log at `path` knows by that number."""
+        """The tasks of `board`, of the table with that number in the log at `path`."""
         self._connection = connection
         self._path = path
         self._at = (tbl, board)
         self.head: KeptItem | None = None
-        """What is kept of the board itself."""
+        """The stored value of the board itself."""
         self.is_settled = True
-        """Whether its tasks are what they are to be as the others are; as far as is known."""
+        """Whether the states of its tasks agree with each other, as far as is known."""
 
     @classmethod
     def valid(
         cls, connection: sqlite3.Connection, path: Path, tbl: int, token: int, board: str
     ) -> Self | None:
-        """That of a board; None if it does not show what the table holds, whose token is that."""
+        """The index of a board; None unless it is at this token of the table."""
         try:
             found = connection.execute(_HEAD, (board, tbl)).fetchone()
         except sqlite3.OperationalError:
@@ -125,7 +124,7 @@ class SqliteTasks:
         return index
 
     def task(self, id: str) -> KeptItem | None:
-        """What is kept of a task."""
+        """The stored value of a task."""
         asked = (
             "SELECT revision, created_at, value FROM tasks_2 WHERE tbl = ? AND board = ? AND id = ?"
         )
@@ -133,7 +132,7 @@ class SqliteTasks:
         return KeptItem(*found[0]) if found else None
 
     def parts(self, parent: str) -> dict[str, KeptItem]:
-        """The subtasks of a task, in their order."""
+        """The subtasks of a task, in order."""
         return _all(self._do(_PARTS_OF, (*self._at, parent)))
 
     def dependents(self, id: str) -> dict[str, KeptItem]:
@@ -141,7 +140,7 @@ class SqliteTasks:
         return _all(self._do(_DEPENDENTS, (*self._at, id)))
 
     def with_status(self, ids: Sequence[str], statuses: Sequence[str]) -> set[str]:
-        """Which of these tasks are there and have one of these statuses."""
+        """Those of these tasks that exist and have one of these statuses."""
         asked = (
             "SELECT id FROM tasks_2 WHERE tbl = ? AND board = ? "
             f"AND id IN ({_marks(ids)}) AND status IN ({_marks(statuses)})"
@@ -149,7 +148,7 @@ class SqliteTasks:
         return {id for (id,) in self._do(asked, (*self._at, *ids, *statuses))}
 
     def holders(self) -> list[tuple[str, Lease]]:
-        """The ids of the tasks that are begun, in their order, with their holders' leases."""
+        """The ids of the started tasks, in order, with the leases of their holders."""
         asked = (
             "SELECT id, process, until, ticks FROM tasks_2 INDEXED BY tasks_2_next "
             "WHERE tbl = ? AND board = ? AND status = 'in_progress' ORDER BY place, id"
@@ -165,26 +164,25 @@ class SqliteTasks:
         return [id for (id,) in self._do(asked, (*self._at, now))]
 
     def next(self, limit: int) -> dict[str, KeptItem]:
-        """What is to be begun next, by id and in this order; `limit` of it at most."""
+        """At most `limit` ids of the tasks to start next, in order."""
         return _all(self._do(_NEXT, (*self._at, limit)))
 
     def ids(self) -> list[str]:
-        """The ids of all tasks, in their order."""
+        """The ids of all tasks, in order."""
         asked = "SELECT id FROM tasks_2 WHERE tbl = ? AND board = ? ORDER BY place, id"
         return [id for (id,) in self._do(asked, self._at)]
 
     def put_head(self, kept: KeptItem, *, is_settled: bool = True) -> None:
-        """Have this kept of the board itself."""
+        """Store the value of the board itself."""
         put = "INSERT OR REPLACE INTO task_heads_1 VALUES (?, ?, ?, ?, ?, ?)"
         self._do(put, (*self._at, *kept, is_settled))
 
     def put(
         self, task: Mapping[str, Any], kept: KeptItem, *, is_new: bool = True, needs: bool = True
     ) -> None:
-        """Have this task, in the place of the one with its id unless it `is_new`.
+        """Store this task, replacing the one with its id unless it `is_new`.
 
-        `needs` says whether it depends on others than that; its place, its parent and its priority
-        stay.
+        `needs` says whether its dependencies changed; position, parent and priority stay.
         """
         id, status, process = task["id"], task["status"], task["process"]
         ends = task.get("due") if status == "blocked" else task["until"]
@@ -198,7 +196,7 @@ class SqliteTasks:
             self._do("INSERT OR IGNORE INTO task_needs_1 VALUES (?, ?, ?, ?)", (*self._at, one, id))
 
     def remove(self, id: str, needed: Iterable[str]) -> None:
-        """Have a task no more, which depended on these."""
+        """Remove a task that depended on these."""
         self._do("DELETE FROM tasks_2 WHERE tbl = ? AND board = ? AND id = ?", (*self._at, id))
         for one in needed:
             gone = "DELETE FROM task_needs_1 WHERE tbl = ? AND board = ? AND needed = ? AND id = ?"
@@ -212,20 +210,20 @@ class SqliteTasks:
 
 
 def follow(connection: sqlite3.Connection, tbl: int, token: int) -> None:
-    """Have it count for that token."""
+    """Mark it as current at that token."""
     connection.execute("INSERT OR REPLACE INTO task_tokens_1 VALUES (?, ?)", (tbl, token))
 
 
 def take_turn(connection: sqlite3.Connection, tbl: int, now: float) -> bool:
-    """Be the one who makes it anew; False while somebody else is at that.
+    """Acquire the right to rebuild the index; False while another has it.
 
-    He is waited for until he may be taken for gone; `now` is as `leases.ticks`.
+    It expires when the other is considered gone; `now` is as `leases.ticks`.
     """
     connection.execute(_TURNS)
     (until,) = connection.execute(
         "SELECT max(until) FROM task_turns_1 WHERE tbl = ?", (tbl,)
     ).fetchone()
-    # A machine that was booted anew counts from nought.
+    # The clock restarts at zero after a reboot.
     if until is not None and now < until <= now + _TURN_SECONDS:
         return False
     turn = (tbl, now + _TURN_SECONDS)
@@ -234,7 +232,7 @@ def take_turn(connection: sqlite3.Connection, tbl: int, now: float) -> bool:
 
 
 def end_turn(connection: sqlite3.Connection, tbl: int) -> None:
-    """Let others make it anew, if that is to be done still."""
+    """Release that right: others may rebuild the index if still needed."""
     connection.execute(_TURNS)
     connection.execute("DELETE FROM task_turns_1 WHERE tbl = ?", (tbl,))
 
@@ -246,14 +244,14 @@ def renew(connection: sqlite3.Connection, tbl: int, token: int) -> None:
     for statement in _TABLES.split(";\n"):
         connection.execute(statement)
     for name in _PARTS:
-        # And of tables that are no more.
+        # Also those of deleted tables.
         gone = f"DELETE FROM {name} WHERE tbl = ? OR tbl NOT IN (SELECT id FROM tables)"
         connection.execute(gone, (tbl,))
     follow(connection, tbl, token)
 
 
 def forget(connection: sqlite3.Connection) -> None:
-    """Leave nothing of it: it is made again when it is asked for."""
+    """Delete all of it: it is rebuilt on demand."""
     for name in (*_PARTS, *_OLD, "task_turns_1"):
         connection.execute(f"DROP TABLE IF EXISTS {name}")
 

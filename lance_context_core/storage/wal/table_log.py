@@ -1,4 +1,4 @@
-"""The journal as one table sees it, and the moments in which that table is committed to."""
+"""One table's part of the write-ahead log, and the commits to that table."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
@@ -18,18 +18,18 @@ from lance_context_core.storage.wal.waiting import retry_busy
 T = TypeVar("T")
 
 _SHORT_PATIENCE_SECONDS = 0.5
-"""How long a thread waits for others before it leaves that to the store's loop."""
+"""How long a thread waits for others before it leaves the wait to the store's loop."""
 
 _NO_END = 2**63 - 1
 
 
 class State(NamedTuple):
-    """What the journal has noted of a table."""
+    """The log's notes on a table."""
 
     table: int = 0
-    """Which one, as `View.table`; 0 if it knows none."""
+    """The table's number, as `View.table`; 0 if unknown."""
     version: int = 0
-    """As in the file: negative while somebody commits to the table directly."""
+    """As in the file: negative during a direct commit to the table."""
     is_folding: bool = False
     """As `View.is_folding`."""
 
@@ -37,12 +37,12 @@ class State(NamedTuple):
 _section: ContextVar["tuple[Journal, ExclusiveSection] | None"] = ContextVar(
     "_section", default=None
 )
-"""The journal that this task, or the one that began it, has closed to all others."""
+"""The log that this task, or its parent, has closed to other writers."""
 
 
 @asynccontextmanager
 async def beside_others(journal: Journal) -> AsyncIterator[None]:
-    """Commit in here to a table that the log does not hold; waits while another has the store alone."""
+    """Commit to a table outside the log; waits while another has the store exclusively."""
     if await journal.is_locked() and await journal.exists():
         async with journal.beside_others():
             yield
@@ -51,7 +51,7 @@ async def beside_others(journal: Journal) -> AsyncIterator[None]:
 
 
 class TableLog:
-    """The journal's part about one table on one ref."""
+    """The log's part for one table on one ref."""
 
     def __init__(self, journal: Journal, name: str, ref: str | None) -> None:
         self.part = Part(name, ref or "")
@@ -60,7 +60,7 @@ class TableLog:
         self._transactions = journal.transactions
 
     async def policy(self) -> JournalPolicy | None:
-        """What it takes; None if it takes nothing new."""
+        """The policy; None if the log accepts no new entries."""
         return await self._journal.policy()
 
     async def exists(self) -> bool:
@@ -70,15 +70,15 @@ class TableLog:
     # Reading
 
     async def view(self) -> View | None:
-        """What is in it, and which version of the table goes with that; None if it is not known."""
+        """The entries, and the version they go with; None if the table is unknown."""
         if await self._log.opened() is None:
             return None
         return await self._looked(lambda: self._waiting.insist(self._transactions.view, self.part))
 
     async def news(self, token: int, last: int) -> News | None:
-        """What is in it, and what came after `last`, if since `token` that was all.
+        """The entries, and those after `last` if they are all changes since `token`.
 
-        None if the table is not known.
+        None if the table is unknown.
         """
         if await self._log.opened() is None:
             return None
@@ -87,7 +87,7 @@ class TableLog:
         )
 
     def news_now(self, token: int, last: int) -> News | None:
-        """As `news`, in any thread and without a wait; None, too, where one would have to wait."""
+        """As `news`, in any thread, without a wait; also None instead of waiting."""
         try:
             if not self._log.is_open():
                 return None
@@ -96,46 +96,46 @@ class TableLog:
             return None
 
     def on_break(self, forget: Callable[[], None]) -> None:
-        """Have `forget` called where the table was changed otherwise than by entries that were seen."""
+        """Subscribe to changes of the table that did not come from entries seen here."""
         self._journal.on_break(lambda part: forget() if part == self.part else None)
 
     async def floor(self) -> int:
-        """The version of the table that holds, with the entries, all that was acknowledged; 0 if none is.
+        """The version that, merged with the entries, is all acknowledged; 0 if unknown.
 
-        While somebody commits to it directly, or was killed at that, it is the one before.
+        During a direct commit, and after a crash in one, the version before it.
         """
         found = await self._noted()
         return abs(found.version) if found else 0
 
     async def state(self) -> State:
-        """What is noted of the table, without the entries."""
+        """The notes on the table, without the entries."""
         if (found := await self._noted()) is None:
             return State()
         return State(found.table, found.version, is_folding=found.folding > found.folded)
 
     async def is_to_be_told(self) -> bool:
-        """Whether there is a journal that has not noted any version of the table."""
+        """Whether a log exists that has noted no version of the table."""
         return await self.exists() and not (await self.state()).table
 
     async def fullness(self) -> tuple[int, int]:
-        """How many entries there are, and their bytes."""
+        """The number of entries, and their bytes."""
         return await self._journal.asked(lambda session: session.fullness(self.part), (0, 0))
 
     async def recall(self, seqs: Sequence[int]) -> Recalled:
-        """What is known of the entries of those places, whatever has become of them."""
+        """The known data of the entries at these positions, flushed or not."""
         await self.view()
         with self._log.lock:
             return self._journal.mirrors.recall(self.part, seqs)
 
     async def names(self) -> dict[int, int]:
-        """The versions in which rows came to be whose writers were told of others, by these.
+        """Maps each version reported to a writer to the version that contains its row.
 
-        Mostly a later one, where a commit that brought nothing came between, such as a merge of files.
+        Mostly a later one, after a commit without new rows came between, such as compaction.
         """
         return await self._journal.asked(lambda session: session.names(self.part), {})
 
     async def forget_names(self, kept: Collection[int]) -> None:
-        """Forget that numbers meant versions which are gone: all older ones but the `kept`."""
+        """Forget mappings to deleted versions: all older ones except the `kept`."""
         gone = {one for one in (await self.names()).values() if one < max(kept, default=0)}
         if gone := gone.difference(kept):
             await self._do(lambda session: session.forget_names(self.part, sorted(gone)))
@@ -149,14 +149,13 @@ class TableLog:
         *,
         keeps_states: bool = False,
     ) -> View | None:
-        """Write what `decide` makes of what is there, which stays so meanwhile; returns what is then.
+        """Write the entries that `decide` returns for a locked view; returns the view afterwards.
 
         `then` is called with that view first, in the order of the writes.
 
-        None if the table or its version is not known, or if `decide` wants nothing written since it
-        is not as expected.
-        It must be quick, and is called again where another process was writing. With `keeps_states`,
-        rows that are changed or removed stay in the version that their write has returned.
+        Returns None if the table or its version is unknown, or if `decide` returns None because its
+        expectation failed. `decide` must be quick, and is called again after another process wrote.
+        With `keeps_states`, changed or removed rows stay in the version that their write returned.
         """
         await self._log.opened()
         work = self._transactions.write(self.part, decide, keeps_states=keeps_states)
@@ -170,16 +169,17 @@ class TableLog:
         *,
         keeping: Collection[Part] = (),
     ) -> Sequence[View] | None:
-        """As `write`, of several tables of the store at once: all of it, or nothing.
+        """As `write`, for several tables of the store at once: all or nothing.
 
-        The states of rows are kept in those tables that are `keeping` them. Afterwards the `changes` are made as by `amend`, in the same transaction.
+        The tables in `keeping` keep the states of rows. Then makes the `changes` as by `amend`, in
+        the same transaction.
         """
         await self._log.opened()
         work = self._transactions.write_all(parts, decide, changes, keeping=keeping)
         return await self._looked(lambda: self._transactions.commit(work))
 
     def write_now(self, decide: Callable[[View], Sequence[New] | None]) -> View | None:
-        """As `write`, in any thread and without a wait; None, too, where one would have to wait."""
+        """As `write`, in any thread, without a wait; also None instead of waiting."""
         try:
             if not self._log.is_open():
                 return None
@@ -188,17 +188,16 @@ class TableLog:
             return None
 
     async def amend(self, decide: Callable[[Amending], tuple[Sequence[New], T]]) -> T:
-        """Write what `decide` makes of what is kept beside the entries, in the same transaction.
+        """Write what `decide` makes of the locks and tasks in the log, in one transaction.
 
-        Returns what it returns. Nothing is read of the entries that others have written. Raises
-        `NotKnownError` if the table or its version is not known; and what `decide` raises, which
-        leaves all as it was.
+        Returns its result. Reads no entries of other writers. Raises `NotKnownError` if the table
+        or its version is unknown; errors of `decide` change nothing.
         """
         await self._log.opened()
         return await self._transactions.commit(self._transactions.amend(self.part, decide))
 
     def amend_now(self, decide: Callable[[Amending], tuple[Sequence[New], T]]) -> T | WouldBlock:
-        """As `amend`, in any thread, where others are waited for; WOULD_BLOCK where that takes long."""
+        """As `amend`, in any thread, with a short wait; WOULD_BLOCK if that takes long."""
         work = self._transactions.amend(self.part, decide)
         try:
             if not self._log.is_open():
@@ -207,17 +206,18 @@ class TableLog:
         except BusyError:
             return WOULD_BLOCK
 
-    # Folding and committing
+    # Flush and commit
 
     async def make(self) -> None:
         """As `Journal.make`; not in `committing` or `folding`."""
         await self._journal.make()
 
     async def note(self, version: int, *, is_change: bool = True) -> None:
-        """Know the table, and that this version goes with the entries; in `committing`, or `folding`.
+        """Note the version that goes with the entries; in `committing` or `folding`.
 
-        The journal is there, as a look just before has shown. `is_change` says whether the version holds anything else than the one before, as always in
-        `committing`. Where it does not, what is looked up beside the entries counts on.
+        The log exists, as a check just before has shown. `is_change` says whether the content
+        differs from the previous version, as always in `committing`. If it does not, the data
+        stored with the entries stays valid.
         """
         if (section := self._closed()) is not None:
             section.note(self.part, version)
@@ -225,7 +225,7 @@ class TableLog:
             await self._do(lambda session: session.note(self.part, version, is_change=is_change))
 
     async def begin(self, last: int | None) -> View | None:
-        """Say which entries are to be folded next, up to the `last`, and return these."""
+        """Note the entries up to `last` as the next flush, and return them."""
         if self._closed() is None and await self.exists():
             until = _NO_END if last is None else last
             await self._do(lambda session: session.begin_flush(self.part, until))
@@ -235,7 +235,7 @@ class TableLog:
         return view if view is None or last is None else view.until(last)
 
     async def forget(self, last: int, version: int, *, tells_moments: bool = False) -> None:
-        """Let go of the entries up to `last`, which are in that version; in `committing` or `folding`."""
+        """Delete the entries up to `last`, now in that version; in `committing` or `folding`."""
         if (section := self._closed()) is not None:
             section.forget(self.part, last, version, tells_moments=tells_moments)
         else:
@@ -252,7 +252,7 @@ class TableLog:
         return 0 if section is None else await section.doubt(self.part)
 
     async def discard(self) -> None:
-        """Let go of the table with all entries, at once and for good; in `committing`, or `folding`."""
+        """Delete the table and its entries at once, durably; in `committing` or `folding`."""
         if (section := self._closed()) is not None:
             await section.discard(self.part)
         elif await self.exists():
@@ -260,7 +260,7 @@ class TableLog:
 
     @asynccontextmanager
     async def folding(self) -> AsyncIterator[None]:
-        """Fold in here: nobody else commits to a table of the store."""
+        """Flush in this context: no other process commits to a table of the store."""
         if self._closed() is not None:
             yield
         else:
@@ -269,9 +269,9 @@ class TableLog:
 
     @asynccontextmanager
     async def committing(self) -> AsyncIterator[None]:
-        """Commit in here: nobody else does, nor writes into the journal. May stand in itself.
+        """Commit in this context: no other process commits or writes to the log. Reentrant.
 
-        Where there is no journal, others commit beside this, and who makes one waits before using it.
+        Without a log, others commit concurrently, and the creator of a log waits before using it.
         """
         journal = self._journal
         if self._closed() is not None or not await journal.is_locked():
@@ -295,11 +295,11 @@ class TableLog:
         return await self._journal.asked(lambda session: session.state(self.part), None)
 
     async def _do(self, change: Callable[[LogSession], None]) -> None:
-        """Do that, all or nothing of it."""
+        """Run that, all or nothing."""
         await self._transactions.commit(self._transactions.transact(change))
 
     async def _looked(self, look: Callable[[], Awaitable[T]]) -> T:
-        """What `look` finds, which looks at a table; if much is new there, it is read in steps."""
+        """The result of `look`, which reads a table; reads many new entries stepwise."""
         while True:
             try:
                 return await look()

@@ -1,4 +1,4 @@
-"""What is read from the journal's file, and written into it: what comes at once in one transaction."""
+"""Reads and writes of the log's file: concurrent calls share a transaction."""
 
 import asyncio
 import threading
@@ -20,35 +20,35 @@ T = TypeVar("T")
 
 
 class NotKnownError(Exception):
-    """The journal does not know the table, or its version, at this moment."""
+    """The log does not know the table, or its version, at this moment."""
 
 
 class Amending(NamedTuple):
-    """What a change is given that looks at what is kept beside the entries of a table."""
+    """The argument of a change to the data stored with a table's entries."""
 
     session: LogSession
     table: int
     """As `View.table`."""
     token: int
-    """That of the table before the change; after it, if it writes anything, it is one more."""
+    """The token of the table before the change; a change that writes increments it."""
 
 
 Work = Callable[[LogSession | None], T]
-"""One write: it has the session while nobody else does, in a transaction, and is all or nothing. None
-means that there is no log at this moment."""
+"""One write: it has the session exclusively, in a transaction, all or nothing. None means that no
+log exists at this moment."""
 
 
 Then = Callable[[T], None]
-"""Is told what came of a write once it is committed, in the order of the commits; raises nothing."""
+"""Receives the result of a write after its commit, in the order of the commits; raises nothing."""
 
 
 class Transaction:
-    """Commits what is done inside; or nothing of it, if that raises. May be entered again and again.
+    """Commits its body, or nothing of it if the body raises. Reusable.
 
-    Raises BusyError, before anything is done, while another one writes.
+    Raises BusyError, before anything is done, while another process writes.
     """
 
-    # No generator: each small write enters one, which would cost as much as a row.
+    # Not a generator: each small write enters one, which would cost as much as a row.
     __slots__ = ("_session",)
 
     def __init__(self, session: LogSession) -> None:
@@ -70,17 +70,17 @@ class Transaction:
 
 
 class _Brought(Generic[T]):
-    """A write that waits for the next transaction, and what has come of it."""
+    """A write that waits for the next transaction, and its result."""
 
     __slots__ = ("_context", "_done", "_then", "_work", "error", "is_done", "outcome", "until")
 
     def __init__(
         self, work: Work[T], then: Then[T] | None, done: "asyncio.Future[None] | None" = None
     ) -> None:
-        """`done` is of a task that waits for it; a thread waits for the lock of the log."""
+        """`done` belongs to a waiting task; a thread waits for the lock of the log."""
         self._work = work
         self._then = then
-        # Whoever commits it, it depends on the locks of the one who brought it.
+        # Whichever task commits it, it depends on the locks of the task that brought it.
         self._context = copy_context()
         self._done = done
         self.until = 0.0
@@ -90,7 +90,7 @@ class _Brought(Generic[T]):
         self.error: Exception | None = None
 
     def do(self, session: LogSession | None) -> None:
-        """Do it; what it raises is kept."""
+        """Run it; stores its error."""
         self.error = None
         try:
             self.outcome = self._context.run(self._work, session)
@@ -98,7 +98,7 @@ class _Brought(Generic[T]):
             self.error = error
 
     def end(self, error: Exception | None = None) -> None:
-        """Tell the one who waits that it is done, or that nothing of it was."""
+        """Wake the waiter: it is done, or nothing of it was."""
         self.error, self.is_done = error or self.error, True
         if self.error is None and self._then is not None:
             self._then(cast("T", self.outcome))
@@ -108,11 +108,11 @@ class _Brought(Generic[T]):
         if asyncio._get_running_loop() is loop:  # noqa: SLF001 - the public one raises where none runs
             _wake(done)
         else:
-            with suppress(RuntimeError):  # It has ended, with all who waited there.
+            with suppress(RuntimeError):  # the loop has ended, with all waiters on it
                 loop.call_soon_threadsafe(_wake, done)
 
     def have_flushed(self, flush: Callable[[], None]) -> None:
-        """Have `flush` called on the loop of a task that waits, since it was begun and is undone."""
+        """Schedule `flush` on the loop of a waiting task: its write began and was undone."""
         if self._done is not None:
             with suppress(RuntimeError):
                 self._done.get_loop().call_soon_threadsafe(flush)
@@ -122,7 +122,7 @@ class _Brought(Generic[T]):
         return self._done is not None and self._done.get_loop() is loop
 
     def result(self) -> T:
-        """What came of it."""
+        """Its result."""
         if self.error is not None:
             raise self.error
         return cast("T", self.outcome)
@@ -134,57 +134,60 @@ def _wake(done: "asyncio.Future[None]") -> None:
 
 
 class _Round:
-    """The writes of one event loop, as far as it has come round."""
+    """The writes of one turn of an event loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self.first: int | None = None
-        """Which task has written in this turn; None if none has."""
+        """The task that has written in this turn; None if none has."""
         self.is_crowd = False
-        """Whether several tasks wrote in the last turn: they do so again, and all wait for the next."""
+        """Whether several tasks wrote in the last turn: they will again, and all wait for the
+        next."""
         self.is_due = False
-        """Whether what waits is committed once the loop has come round, or after the pause."""
+        """Whether the waiting writes are committed after this turn, or after the pause."""
         self.pause_seconds = 0.0
-        """For how long is waited where another process is at the file; 0 while none is."""
+        """How long to pause while another process uses the file; 0 while none does."""
 
     def is_quiet(self, task: int) -> bool:
-        """Whether that task may write at once: no other one does."""
+        """Whether that task may write at once, because no other does."""
         return not self.is_due and not self.is_crowd and self.first in (None, task)
 
 
 class _Here(threading.local):
-    """What a thread knows."""
+    """The state of a thread."""
 
     round: _Round | None = None
-    """That of the loop that runs in it."""
+    """The state of its event loop."""
 
 
 class Transactions:
-    """Each call blocks its thread for a moment, and raises BusyError while another process writes.
+    """Runs reads and writes of a log; raises BusyError while another process writes.
 
-    What several threads and tasks write at the same moment is one transaction, in the order in which
-    they came: each has its own outcome, and what one raises undoes nothing of the others. A task that
-    writes alone does so at once. Where another process is at the file, one of each loop asks for it.
+    Each call blocks its thread for a moment. Concurrent writes of several threads and tasks share
+    one transaction, in the order of arrival: each has its own result, and an error of one undoes
+    none of the others. A task that writes alone does so at once. While another process uses the
+    file, one task of each loop asks for it.
 
-    `view`, `news` and `write` also raise ManyError where much is new: prepare that, and ask again.
+    `view`, `news` and `write` also raise ManyError if many entries are new: prepare, and call
+    again.
     """
 
     def __init__(
         self, place: object, log: WriteAheadLog, mirrors: LogReaders, waiting: Waiting
     ) -> None:
-        """Those with that log of the store at that place, as fences name it."""
+        """The transactions of that log of the store at that path, as fences name it."""
         self._place = place
         self._log = log
         self._mirrors = mirrors
         self._waiting = waiting
         self._brought: deque[_Brought[Any]] = deque()
-        """In the order in which they came."""
+        """In the order of arrival."""
         self._here = _Here()
 
     # Reading
 
     def view(self, part: Part) -> View | None:
-        """What it holds of a table; None of one that it does not know."""
+        """The entries of a table; None if the table is unknown."""
         with self._log.lock:
             mirror = self._mirrors.now(self._log.session, part)
             return None if mirror is None else mirror.view
@@ -201,12 +204,12 @@ class Transactions:
             return self._mirrors.prepare(self._log.session, many)
 
     def ask(self, work: Callable[[LogSession], T]) -> T:
-        """Do `work`, which reads with one statement."""
+        """Run `work`, which reads with one statement."""
         with self._log.lock:
             return work(self._log.shared())
 
     def asked(self, work: Callable[[LogSession], T], absent: T) -> T:
-        """As `ask`; `absent` if there is no log."""
+        """As `ask`; `absent` if no log exists."""
         with self._log.lock:
             return absent if (session := self._log.session) is None else work(session)
 
@@ -230,7 +233,7 @@ class Transactions:
                 return None
             if (new := decide(view)) is None:
                 return None
-            # Nothing here fails any more. Those who write behind it in the same transaction see it.
+            # Nothing fails from here on. Later writes in the same transaction see it.
             mirror.add(_inserted(session, mirror, new, keeps_states=keeps_states))
             return mirror.view
 
@@ -283,7 +286,7 @@ class Transactions:
         return work
 
     def transact(self, do: Callable[[LogSession], T]) -> Work[T]:
-        """Whatever `do` does. Raises StorageError where the file has just gone."""
+        """Run `do`. Raises StorageError if the file has just gone."""
 
         def work(session: LogSession | None) -> T:
             return do(self._log.shared() if session is None else session)
@@ -291,7 +294,7 @@ class Transactions:
         return work
 
     def require_fences(self, session: LogSession) -> None:
-        """Raise StaleLockError if a lock that this task's writes depend on is held no more."""
+        """Raise StaleLockError if a lock that this task's writes depend on was lost."""
         if fencing.are_any():
             for fence in fencing.at(self._place):
                 fence.require(session.lock_request(fence.seq))
@@ -299,7 +302,7 @@ class Transactions:
     # Committing
 
     def commit_now(self, work: Work[T], then: Then[T] | None = None) -> T:
-        """Do `work` at once, in any thread; with what others have brought until it may begin."""
+        """Run `work` at once, in any thread, with the writes already waiting."""
         if not self._brought and self._log.lock.acquire(blocking=False):
             try:
                 outcome = self._commit_alone(work)
@@ -315,7 +318,7 @@ class Transactions:
         return mine.result()
 
     def _commit_alone(self, work: Work[T]) -> T:
-        """Commit one write by itself; for who has the lock of the session."""
+        """Commit one write alone; requires the lock of the session."""
         if (session := self._log.session) is None:
             return work(None)
         is_done = False
@@ -325,19 +328,19 @@ class Transactions:
                 is_done = True
         except BaseException:
             if is_done:
-                self._mirrors.clear()  # They have what is undone.
+                self._mirrors.clear()  # they contain rolled-back entries
             raise
         return outcome
 
     async def commit(self, work: Work[T], then: Then[T] | None = None) -> T:
-        """Do `work`, as soon as no other process is at the file; with what others bring in this turn.
+        """Run `work`, with this turn's other writes, once no other process uses the file.
 
-        Who is cancelled has written nothing, or all of it.
+        A cancelled task has written nothing, or all of it.
         """
         now = self._round()
         task = id(asyncio.current_task())
         if now.is_quiet(task):
-            # Nothing else here gives way: a caller without a pause would hold up the loop.
+            # Nothing else here yields: a caller without a pause would block the loop.
             await steps.may_take(1)
             if now.is_quiet(task):
                 if now.first is None:
@@ -354,7 +357,7 @@ class Transactions:
         try:
             await done
         except BaseException:
-            with suppress(ValueError):  # It is begun, in another thread.
+            with suppress(ValueError):  # begun in another thread
                 self._brought.remove(mine)
             raise
         return mine.result()
@@ -370,7 +373,7 @@ class Transactions:
         self._round().first = None
 
     def _flush(self) -> None:
-        """Commit what waits, on a loop of some of those who do."""
+        """Commit the waiting writes, on a loop of some of their tasks."""
         now = self._round()
         try:
             n_done = self._waiting.at_first(self._commit_waiting)
@@ -389,24 +392,24 @@ class Transactions:
             return self._commit_brought() if self._brought else 0
 
     def _refuse_late(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Tell those on a loop who have waited too long that nothing of theirs was written."""
+        """Fail the writes of a loop that have waited too long, with nothing written."""
         for late in [*self._brought]:
             if late.is_of(loop) and time.monotonic() > late.until:
-                with suppress(ValueError):  # Another thread has begun it.
+                with suppress(ValueError):  # another thread has begun it
                     self._brought.remove(late)
                     late.end(self._waiting.locked(self._waiting.patience_seconds))
 
     def _commit_brought(self, mine: _Brought[Any] | None = None) -> int:
-        """Commit of what waits as much as one turn may take; for who has the lock of the session.
+        """Commit as many waiting writes as one turn allows; requires the lock of the session.
 
-        Returns how many writes that was. Raises BusyError, and then all but `mine` wait as before.
+        Returns their number. Raises BusyError; then all but `mine` keep waiting.
         """
         begun: list[_Brought[Any]] = []
         try:
             self._do_brought(begun)
         except BaseException as error:
             if begun:
-                # Those who came later have seen what is undone.
+                # Later writes have seen the rolled-back ones.
                 self._mirrors.clear()
             if isinstance(error, Exception) and not isinstance(error, BusyError):
                 for one in begun or self._all_brought():
@@ -423,7 +426,7 @@ class Transactions:
         return len(begun)
 
     def _do_brought(self, begun: list[_Brought[Any]]) -> None:
-        """Do what waits in one transaction; `begun` gets what was begun, also where that fails."""
+        """Run the waiting writes in one transaction; `begun` gets those begun, even on failure."""
         if (session := self._log.session) is None:
             for one in self._all_brought():
                 begun.append(one)
@@ -443,17 +446,17 @@ class Transactions:
                 self._do_apart(one, session)
 
     def _do_apart(self, one: _Brought[Any], session: LogSession) -> None:
-        """Do one write of several: what it raises undoes nothing of the others."""
+        """Run one write of several: its error undoes none of the others."""
         session.save()
         one.do(session)
         if one.error is not None:
             if not session.in_transaction:
-                raise one.error  # All of it is undone.
+                raise one.error  # all of it is rolled back
             session.undo_to_save()
         session.release()
 
     def _all_brought(self) -> list[_Brought[Any]]:
-        """All that waits, which is to be told at once."""
+        """All waiting writes, to be woken at once."""
         brought = []
         while self._brought:
             brought.append(self._brought.popleft())
@@ -463,12 +466,12 @@ class Transactions:
 def _inserted(
     session: LogSession, mirror: LogReader, new: Sequence[New], *, keeps_states: bool
 ) -> list[Entry]:
-    """The entries, which are behind all others of the table once the transaction is committed.
+    """The entries, which are the table's last ones once the transaction is committed.
 
-    All of them get one version: it shows all of them, and the one before none.
+    All of them get one version: it shows all of them, and the previous version none.
     """
     told = mirror.view.told_beside([one.key for one in new] if keeps_states else ())
-    # In the order of the entries, also where the clock was set back.
+    # In the order of the entries, even if the clock was set back.
     at = max(time.time_ns() // 1000, mirror.last_at)
     places = session.insert(mirror.id, [_unplaced(one, told, at) for one in new])
     if places:

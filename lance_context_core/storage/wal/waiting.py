@@ -1,4 +1,4 @@
-"""Waiting for other writers of a log, on an event loop and in a thread."""
+"""Waits for other writers of a log, on an event loop and in a thread."""
 
 import asyncio
 import time
@@ -14,28 +14,28 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _SHORT_PAUSES_SECONDS = (0.00005, 0.0001, 0.0002)
-"""How long a write waits for another one at first, in its own thread: a small one is over by then,
+"""How long a write first waits for another one in its own thread: a small write is over by then,
 and a turn of the loop costs as much."""
 
 _PAUSE_SECONDS = 0.0005
 _LONGEST_PAUSE_SECONDS = 0.002
 _LONGEST_PAUSE_OF_A_THREAD_SECONDS = 0.006
-"""Longer than on a loop, where others go on meanwhile: many who look often keep the one from working."""
+"""Longer than on a loop, where other tasks go on: many frequent polls slow down the writer."""
 
 _PATIENCE_SECONDS = 60
 """How long a write waits for another one."""
 
 
 class Waiting:
-    """Does what only one may do at a time, as soon as the other one is done."""
+    """Retries work that needs exclusive access until the other writer is done."""
 
     def __init__(self, path: Path) -> None:
-        """Where the journal at `path` is what is waited for."""
+        """Waits for the log at `path`."""
         self._path = path
 
     async def insist(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Do `work`, as soon as no other is at it; without a wait that would hold up the loop."""
-        # Nothing else here gives way: a caller without a pause, or a hundred, would hold up the loop.
+        """Run `work` once no other writer is active, without blocking the loop."""
+        # Nothing else here yields: a caller without a pause, or a hundred, would block the loop.
         await steps.may_take(1)
         until, pause = time.monotonic() + _PATIENCE_SECONDS, 0.0
         while True:
@@ -57,7 +57,7 @@ class Waiting:
         return _PATIENCE_SECONDS
 
     def at_first(self, work: Callable[[], T]) -> T:
-        """Do `work`, or try it a few times more, in a shorter time than a turn of the loop takes."""
+        """Try `work` a few times, for less than a turn of the loop takes."""
         for pause in _SHORT_PAUSES_SECONDS:
             try:
                 return work()
@@ -66,18 +66,18 @@ class Waiting:
         return work()
 
     def longer(self, pause_seconds: float) -> float:
-        """How long is waited after one more try in vain on a loop; 0 stands for the first."""
+        """The delay after another failed try on a loop; pass 0 for the first."""
         return min(pause_seconds * 1.5 or _PAUSE_SECONDS, _LONGEST_PAUSE_OF_A_THREAD_SECONDS)
 
     def until_free(self, work: Callable[[], T]) -> T:
-        """As `insist`, in a thread of one's own."""
+        """As `insist`, in a thread of its own."""
         try:
             return retry_busy(work, _PATIENCE_SECONDS)
         except BusyError as error:
             raise self.locked(_PATIENCE_SECONDS) from error
 
     def locked(self, seconds: float) -> StorageError:
-        """What is raised after so many seconds."""
+        """The error after waiting that many seconds."""
         return StorageError(
             f"the journal {str(self._path)!r} was locked by another process for {seconds} "
             "seconds: nothing was written. A process that is stopped keeps its lock: end it, or let "
@@ -86,7 +86,7 @@ class Waiting:
 
 
 def retry_busy(work: Callable[[], T], seconds: float) -> T:
-    """Do `work`, in a thread of one's own; raises BusyError if another one is at it for so long."""
+    """Run `work` in its own thread; raises BusyError if others are active for so long."""
     until, pause = time.monotonic() + seconds, _PAUSE_SECONDS
     while True:
         try:
