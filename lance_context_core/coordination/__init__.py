@@ -1,7 +1,7 @@
 """Coordination of agents: locks, tasks, plans, templates, and checkpoints.
 
-This module has the names that a program imports; `ContextStore` returns the other objects, and
-`results` has their types.
+This module has the names that a program imports; `ContextStore` returns the other objects, whose
+types are in `results`.
 """
 
 from lance_context_core.coordination.checkpoints import FileContext, FileExcerpt
