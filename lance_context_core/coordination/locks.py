@@ -315,8 +315,8 @@ class LockStats:
 class AsyncLocks:
     """The locks of a store, shared by all its branches and scopes.
 
-    A resource is any name. The owner is the current task, unless another name is given; its own
-    locks do not block an owner of the same process.
+    A resource is any name. The owner is the current task, unless another name is given; an owner's
+    locks do not block its other requests in the same process.
     """
 
     _resources: Resources

@@ -34,7 +34,7 @@ class SearchOptions:
     instead.
     """
     coverage: float | None = None
-    """In [0, 1]: the share of the maximum word score that counts in full.
+    """In [0, 1]: word scores from this share of their maximum on count in full.
 
     If the best text by words has a smaller share, the query is mostly answered in other words, and
     the words of hybrid search count less in proportion; 0 always counts them in full. By default

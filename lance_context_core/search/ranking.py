@@ -120,9 +120,9 @@ def by_vector(
     """Return the candidates of the vector channel alone, best first, scored by `vector_score`.
 
     The score is that of the cosine plus the boosts, whose 1 is the difference of the highest and
-    the lowest candidate. Not above 0: the similarity of unrelated texts differs by model.
-    Candidates that no channel found count as the lowest. Without a boost a hit has (1 + cosine) /
-    2. Equal scores as in `fuse`.
+    the lowest candidate: not the distance to 0, since the similarity of unrelated texts differs by
+    model. Candidates that no channel found count as the lowest. Without a boost a hit has
+    (1 + cosine) / 2. Equal scores as in `fuse`.
     """
     vector = Channel(candidates, *near)
     low, span = vector.low, vector.high - vector.low
