@@ -255,7 +255,7 @@ class AsyncTaskBoard:
         return task_changes.stats(await self._changes.listed())
 
     async def tree(self) -> str:
-        """Return the tasks as a text tree, with ○ ◐ ● ✗ ◌ ⊘, or `No tasks`."""
+        """Return a text tree of tasks (○ ◐ ● ✗ ◌ ⊘), or `No tasks`."""
         return task_changes.tree(await self._changes.listed())
 
     async def history(self, id: str | None = None) -> builtins.list[TaskEvent]:

@@ -31,7 +31,7 @@ class AsyncJobs:
     async def list(
         self, *, state: JobState | None = None, kind: str | None = None, limit: int | None = None
     ) -> builtins.list[Job]:
-        """Return jobs by submission: all, or those of a state or kind."""
+        """Return jobs, oldest first: all, or those of a state or kind."""
         check_span(offset=0, limit=limit, last=None)
         return (await self._queue.list(state, kind))[:limit]
 
@@ -48,7 +48,7 @@ class AsyncJobs:
         quiet_hours: Iterable[tuple[int, int]] = (),
         progress: Callable[[Progress], object] | None = None,
     ) -> builtins.list[Job]:
-        """Run the jobs that are due, oldest first, at most `limit`; returns them.
+        """Run the due jobs, oldest first, at most `limit`; returns them in their new state.
 
         A job is due if it is scheduled for `now` (by default the present) or earlier, or if its
         worker did not finish it before the lease ended. Each job is run by one process only. A job
@@ -56,7 +56,7 @@ class AsyncJobs:
         the others: it has its error, and is retried later, up to five times. The lease of a running
         job is renewed.
 
-        - `budget`: limits the calls of models in this run. The job that would exceed it, and those
+        - `budget`: limits the use of models in this run. The job that would exceed it, and those
           after it, stay scheduled.
         - `quiet_hours`: pairs of hours of the machine's local day, such as `(22, 6)`, in which
           nothing runs.
@@ -99,7 +99,7 @@ class AsyncJobs:
         return await self._queue.cancel(job_id)
 
     async def retry(self, job_id: str) -> Job:
-        """Reschedule a failed or cancelled job at once, with all its attempts; returns it."""
+        """Reschedule a failed or cancelled job now, with its attempts reset; returns it."""
         return await self._queue.retry(job_id)
 
 

@@ -82,7 +82,7 @@ class Queue:
         return self._records.scope
 
     async def list(self, state: JobState | None = None, kind: str | None = None) -> Jobs:
-        """Return jobs by submission: all, or those of a state or kind."""
+        """Return jobs, oldest first: all, or those of a state or kind."""
         if state is not None and state not in JOB_STATES:
             raise InvalidRequestError(f"state={shown(state)}: there are {', '.join(JOB_STATES)}")
         wanted: dict[str, Any] = {} if state is None else {"state": state}
@@ -169,7 +169,7 @@ class Queue:
         return await self._moved(job_id, ("scheduled", "running", "failed"), "cancelled")
 
     async def retry(self, job_id: str) -> Job:
-        """Reschedule a failed or cancelled job at once, with all its attempts; returns it."""
+        """Reschedule a failed or cancelled job now, with its attempts reset; returns it."""
         return await self._moved(job_id, ("failed", "cancelled", "scheduled"), "scheduled")
 
     # Interface for makers of jobs

@@ -18,7 +18,7 @@ from lance_context_core.types import ContextRecord
 from lance_context_core.types.records import Owned
 
 JobState = Literal["scheduled", "running", "proposed", "succeeded", "failed", "cancelled"]
-"""The state of a job: `proposed` waits on its branch for a decision."""
+"""The state of a job: `proposed` is done on its branch, awaiting a decision."""
 
 JOB_STATES: tuple[JobState, ...] = get_args(JobState)
 """All states, in the order in which a job passes through them."""

@@ -33,7 +33,7 @@ class Fusion(Protocol):
 
 @frozen_by_name
 class Convex:
-    """The weighted mean of the normalised scores; a channel that missed a candidate counts as 0.
+    """The weighted mean of normalised scores; a channel that missed a candidate counts as 0.
 
     Bruch, Gai and Ingber, "An Analysis of Fusion Functions for Hybrid Retrieval", TOIS 2023.
     """
