@@ -80,7 +80,7 @@ class ContextHandle(Opened):
         return self._live.context
 
     def uri(self) -> str:
-        """The location of the store."""
+        """Where the store is."""
         return self._live.resources.database.uri
 
     def branch(self) -> str:
