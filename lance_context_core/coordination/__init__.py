@@ -1,6 +1,7 @@
-"""Agents that work together: locks, tasks, plans, templates, and where each agent stands.
+"""Coordination of agents: locks, tasks, plans, templates, and checkpoints.
 
-Here is what a program says of itself; `ContextStore` hands out the rest, and `results` names it.
+This module has the names that a program imports; `ContextStore` returns the other objects, whose
+types are in `results`.
 """
 
 from lance_context_core.coordination.checkpoints import FileContext, FileExcerpt

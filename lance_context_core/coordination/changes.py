@@ -1,4 +1,4 @@
-"""Changing one item by what it holds: of those who do so at once, each sees what the other has made."""
+"""Changes one item depending on its value; concurrent changes see each other's result."""
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -15,20 +15,20 @@ from lance_context_core.types import Item
 T = TypeVar("T")
 
 ATTEMPTS = 200
-"""Each loss is somebody else's change of the same item."""
+"""Each failure is a concurrent change of the same item."""
 
 
 class ChangedMeanwhileError(ConflictError):
-    """Somebody else changed it: look again."""
+    """The item was changed concurrently: read it again."""
 
 
 class Written(NamedTuple):
-    """What is to be there after a change."""
+    """The item to write."""
 
     puts: Sequence[Item] = ()
     deletes: Sequence[ItemKey] = ()
     expected: Mapping[ItemKey, int | None] = MappingProxyType({})
-    """The revisions of what else was looked at."""
+    """The expected revisions of other items that were read."""
 
 
 async def changed(
@@ -38,9 +38,10 @@ async def changed(
     *,
     what: str,
 ) -> T:
-    """Write what `decide` makes of the value under `key`, None if there is none, in one commit.
+    """Write the value that `decide` computes from the current one under `key`, in one commit.
 
-    It is asked again where that value was changed meanwhile. Returns what it returns beside it.
+    `decide` gets None if the key does not exist, and is called again if the value was changed
+    meanwhile. Returns its second result.
     """
 
     async def once() -> T:
@@ -61,15 +62,15 @@ async def changed(
     return await retried(once, on=ChangedMeanwhileError, attempts=ATTEMPTS)
 
 
-# Which modes of a lock exclude each other.
+# Conflicts of lock modes.
 
 
 class Conflicts:
-    """For two modes, whether two owners may hold locks in them on one resource at the same time.
+    """Defines which lock modes of two owners exclude each other on one resource.
 
-    `Conflicts({"read": ["write"], "write": ["read", "write"]})`: each mode, and what it excludes;
-    it need be said of one of the two only. A mode that is not named, of a person who has another
-    table, excludes everything. Raises InvalidRequestError for an excluded mode that is not named.
+    `Conflicts({"read": ["write"], "write": ["read", "write"]})`: each mode, and the modes that it
+    excludes; one direction is sufficient. An unknown mode, of an owner with another table, excludes
+    everything. Raises InvalidRequestError for an excluded mode that is not in the table.
     """
 
     def __init__(self, table: Mapping[str, Iterable[str]]) -> None:
@@ -78,20 +79,20 @@ class Conflicts:
                 f"table is {shown(table)}: give the modes, and for each a list of those it excludes"
             )
         self.modes = tuple(check_name(mode, "mode") for mode in table)
-        """Those that there are, in the order in which they were named."""
+        """The modes, in the order of the table."""
         self._pairs = set[frozenset[str]]()
         for mode, others in table.items():
             for other in check_names(others, f"table[{mode!r}]"):
                 self._pairs.add(frozenset((mode, self.checked(other))))
 
     def checked(self, mode: str) -> str:
-        """The mode. Raises InvalidRequestError for one that there is not."""
+        """Return the mode. Raises InvalidRequestError for an unknown one."""
         if not isinstance(mode, str) or mode not in self.modes:
             raise InvalidRequestError(f"mode={shown(mode)}: there are {', '.join(self.modes)}")
         return mode
 
     def are_between(self, one: str, other: str) -> bool:
-        """Whether the two exclude each other."""
+        """Whether the two modes exclude each other."""
         if one not in self.modes or other not in self.modes:
             return True
         return frozenset((one, other)) in self._pairs
@@ -113,26 +114,30 @@ _WORK = {
 STANDARD_CONFLICTS = Conflicts(
     {"exclusive": ["exclusive", "shared", *_WORK], "shared": ["exclusive"], **_WORK}
 )
-"""What holds unless one's own is given: `exclusive` excludes all, `shared` only that; and what agents
-do to a project, whose path is then the resource: builds, tests, and four sorts of work with git."""
+"""The default table of lock modes.
+
+`exclusive` excludes all modes, `shared` only that; the others are work on a project, with its path
+as the resource: builds, tests, and four kinds of work with git.
+"""
 
 
-# Which texts have most of the words that are asked for.
+# Ranking of texts by the words of a query.
 
 _WORD = re.compile(r"\w+")
 _SHORTEST_TELLING = 3
-"""Letters of a word that says something, where there are longer ones."""
+"""Minimum letters of a significant word, if longer ones exist."""
 
 _SHORTEST_BEGINNING = 4
-"""Letters that a word must have for a longer one, such as its plural, to be the same."""
+"""Minimum letters of a word to match a longer one, such as its plural."""
 
 
 def best(
     query: str, candidates: Iterable[T], texts: Callable[[T], list[str]], *, limit: int
 ) -> list[T]:
-    """Those that have words of `query`, most of them first.
+    """Return the candidates with words of `query`, most of them first.
 
-    Equals by where the words stand: `texts` gives what is looked into, what counts most first.
+    Equal ones are sorted by the position of the words: `texts` returns the texts to search, most
+    important first.
     """
     check_span(offset=0, limit=limit, last=None)
     words = _words(check_text(query, "query"))
@@ -152,7 +157,7 @@ def best(
 
 
 def has_words(query: str) -> bool:
-    """Whether there is anything to look for."""
+    """Whether the query has a word."""
     return bool(_words(query))
 
 
@@ -161,6 +166,6 @@ def _words(text: str) -> set[str]:
 
 
 def _alike(one: str, other: str) -> bool:
-    """Whether the words are the same, or one is the beginning of the other."""
+    """Whether the words are equal, or one begins with the other."""
     shorter, longer = sorted((one, other), key=len)
     return one == other or (len(shorter) >= _SHORTEST_BEGINNING and longer.startswith(shorter))

@@ -1,4 +1,4 @@
-"""Where each agent stood, so that another process can go on from there."""
+"""Checkpoints of agents, so that another process can resume them."""
 
 import builtins
 import hashlib
@@ -29,21 +29,21 @@ from lance_context_core.stores.key_values import AsyncKeyValues
 from lance_context_core.types import Item
 
 NAME = "lance_context.checkpoints"
-"""What the items are called in which checkpoints are kept."""
+"""The name of the key-value store of checkpoints."""
 
 
 @frozen_by_name
 class Checkpoint:
-    """Where an agent stood at a moment."""
+    """The state of an agent at a moment."""
 
     agent_id: str
     number: int
-    """From 1, one more than that of the checkpoint before."""
+    """From 1, one more than that of the previous checkpoint."""
     at: datetime
     state: Mapping[str, Any]
-    """JSON by key: what the agent needs to go on."""
+    """JSON by key: the state from which the agent resumes."""
     status: str
-    """In words of the caller's own, such as `running`."""
+    """The caller's own word, such as `running`."""
     iteration: int
     task_id: str | None
     session_id: str | None
@@ -66,7 +66,7 @@ class AsyncCheckpoints:
         task_id: str | None = None,
         session_id: str | None = None,
     ) -> Checkpoint:
-        """Note where an agent stands. Of several processes that do so at once, each has its number."""
+        """Save a checkpoint of an agent. Concurrent processes get different numbers."""
         agent_id = check_name(agent_id, "agent_id")
         if type(iteration) is not int or iteration < 0:
             raise InvalidRequestError(
@@ -88,11 +88,11 @@ class AsyncCheckpoints:
             await self._items.write(adds=[item])
             return _checkpoint(item)
 
-        # Whoever is slower than another one takes the number after his.
+        # The slower of two writers takes the next number.
         return await retried(save, on=AlreadyExistsError, attempts=100)
 
     async def last(self, agent_id: str, *, at: datetime | None = None) -> Checkpoint | None:
-        """The last checkpoint of an agent, or the last one that there was `at` a moment; None if none."""
+        """Return the last checkpoint of an agent, or `at` a moment; None if absent."""
         agent_id = check_name(agent_id, "agent_id")
         if at is None:
             found = await self.list(agent_id, limit=1)
@@ -101,7 +101,7 @@ class AsyncCheckpoints:
         return next((one for one in await self.list(agent_id) if one.at <= moment), None)
 
     async def list(self, agent_id: str, *, limit: int | None = None) -> builtins.list[Checkpoint]:
-        """The checkpoints of an agent, the latest first."""
+        """Return the checkpoints of an agent, latest first."""
         check_span(offset=0, limit=limit, last=None)
         namespace = (check_name(agent_id, "agent_id"),)
         rows = await self._items.list(namespace=namespace, reverse=True, limit=limit)
@@ -114,7 +114,10 @@ class AsyncCheckpoints:
         task_id: str | None = None,
         status: str | None = None,
     ) -> builtins.list[Checkpoint]:
-        """Where each agent stands, by agent: all, or those at a session or a task, or of a status."""
+        """Return the last checkpoint of each agent, by agent.
+
+        All, or those of a session, a task, or a status.
+        """
         last = [await self.last(one) for one in await self.agents()]
         return [
             one
@@ -126,11 +129,11 @@ class AsyncCheckpoints:
         ]
 
     async def agents(self) -> builtins.list[str]:
-        """The agents that have checkpoints, in order."""
+        """Return the agents with checkpoints, in order."""
         return [one[0] for one in await self._items.namespaces()]
 
     async def delete(self, agent_id: str, *, keep: int = 0) -> int:
-        """Forget the checkpoints of an agent but the latest `keep`; returns how many."""
+        """Delete the checkpoints of an agent except the latest `keep`; returns their number."""
         check_count(keep, "keep", least=0)
         namespace = (check_name(agent_id, "agent_id"),)
         keys = await self._items.keys(namespace=namespace, reverse=True)
@@ -147,39 +150,41 @@ def _checkpoint(item: Item) -> Checkpoint:
     return Checkpoint(agent_id=item.namespace[0], number=int(item.key), **value)
 
 
-# What an agent is shown of a file: all of a small one, and of a large one what its question is about.
+# File excerpts for an agent: a small file as a whole, the relevant pieces of a large one.
 
 
 @frozen_by_name
 class FileExcerpt:
-    """What is shown of a file."""
+    """The excerpt of a file."""
 
     path: str
     text: str
-    """What a model is sent: the pieces, with `[…]` where lines between them are left out; or, of what
-    it was sent before, one line that says so."""
+    """The text for a model: the pieces, with `[…]` for omitted lines between them.
+
+    If all of it was shown before, one line that says so.
+    """
     lines: tuple[tuple[int, int], ...]
-    """The first and the last line of each piece, counted from 1, in the order of the file."""
+    """The first and last line of each piece, from 1, in file order."""
     is_whole: bool
-    """Whether this, with what was shown before, is all of the file."""
+    """Whether this and earlier excerpts cover the whole file."""
     is_repeat: bool
     """Whether all of it was shown before."""
 
 
 @frozen_by_name
 class FileContext:
-    """The files that one agent has in its context; it holds which pieces those were, in memory.
+    """Tracks, in memory, the pieces of files that one agent has in its context.
 
-    A file of at most `whole_chars` characters is shown whole. A larger one is taken in pieces of at
-    most `piece_chars` that end with a line, of which `n_pieces` are shown: those with most of the
-    words that are asked for, or the first ones where none has any.
+    A file of at most `whole_chars` characters is shown whole. A larger one is split into pieces of
+    at most `piece_chars` that end with a line, of which `n_pieces` are shown: those with most of
+    the words of the query, or the first ones if none matches.
     """
 
     whole_chars: int = 50_000
     piece_chars: int = 10_000
     n_pieces: int = 5
     _shown: dict[str, tuple[str, set[int]]] = field(default_factory=dict, repr=False, init=False)
-    """Of each path the digest of the text, and which pieces of it were shown."""
+    """By path: the digest of the text, and the shown pieces."""
 
     def __post_init__(self) -> None:
         """Raise InvalidRequestError for a number below 1."""
@@ -187,11 +192,11 @@ class FileContext:
             check_count(getattr(self, name), name)
 
     def show(self, path: str | Path, *, query: str = "", text: str | None = None) -> FileExcerpt:
-        """What of the file to show for a question; what was shown before is not shown again.
+        """Return an excerpt of the file for a query, without pieces shown before.
 
-        Reads the file as UTF-8, and shows what is none as U+FFFD; `text` is what it holds, where it
-        was read already. A file that has changed since is shown anew. Raises InvalidRequestError for
-        one that cannot be read.
+        Reads the file as UTF-8, and shows invalid bytes as U+FFFD; `text` is its content, if it was
+        read already. A changed file is shown again. Raises InvalidRequestError for an unreadable
+        one.
         """
         name = str(path)
         whole = _read(Path(path)) if text is None else check_text(text, "text")
@@ -215,7 +220,7 @@ class FileContext:
         )
 
     def forget(self, path: str | Path | None = None) -> None:
-        """Show a file anew, or all: as after the conversation was made shorter."""
+        """Show a file again, or all: for use after the conversation was shortened."""
         if path is None:
             self._shown.clear()
         else:
@@ -249,8 +254,8 @@ def _read(path: Path) -> str:
 
 
 def _pieces(text: str, *, whole: int, most: int) -> Iterator[_Piece]:
-    """The text in pieces that end with a line; a longer line is cut."""
-    lines = re.findall(r"[^\n]*\n|[^\n]+", text)  # As editors count them.
+    """Split the text into pieces that end with a line; a longer line is cut."""
+    lines = re.findall(r"[^\n]*\n|[^\n]+", text)  # Lines as in editors.
     if len(text) <= whole:
         yield _Piece(text, (1, max(1, len(lines))))
         return

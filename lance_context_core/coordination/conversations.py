@@ -1,7 +1,7 @@
-"""Which conversation, and which agent of it, the code that runs at this moment belongs to.
+"""The current conversation and agent of the running code.
 
-It is known to the current task or thread, and to what it starts: a tool deep inside a call need not
-be handed it. Where nobody said, nothing is assumed.
+It is known to the current task or thread, and to the tasks that it starts: a tool deep inside a
+call needs no argument for it. Without a `conversation` block there is no default.
 """
 
 import asyncio
@@ -19,19 +19,19 @@ from lance_context_core.errors import InvalidRequestError
 
 @frozen_by_name
 class Conversation:
-    """Where the code that runs at this moment belongs."""
+    """The conversation and agent of the running code."""
 
     session_id: str
     agent_id: str | None = None
-    """None is the agent that the conversation is with: its board is that of the conversation."""
+    """None is the main agent: its board is that of the conversation."""
     label: str = ""
-    """What the agent is called where people see it."""
+    """The display name of the agent."""
     parent_agent_id: str | None = None
-    """Which agent has this one work for it."""
+    """The agent that started this one."""
 
     @property
     def board(self) -> str:
-        """The name of its board of tasks: each agent of a conversation has one of its own."""
+        """The name of its task board: each agent of a conversation has its own."""
         parts = [self.session_id, *([] if self.agent_id is None else [self.agent_id])]
         return "/".join(one.replace("%", "%25").replace("/", "%2F") for one in parts)
 
@@ -47,11 +47,11 @@ def conversation(
     label: str = "",
     parent_agent_id: str | None = None,
 ) -> Iterator[Conversation]:
-    """A block of code that belongs to a conversation, and to an agent of it.
+    """Set the conversation, and its agent, of a block of code.
 
-    Tasks and executors that are started inside it belong there too; a thread that is started by hand
-    does not, unless it is given `contextvars.copy_context()`. Blocks may stand in each other. Set it
-    where the agent runs, not where a server hands it work: what another task sets is not seen.
+    Tasks and executors that are started inside it inherit it; a thread started manually does not,
+    unless it runs in `contextvars.copy_context()`. Blocks may be nested. Set it where the agent
+    runs, not where a server passes it work: other tasks do not see it.
     """
     entered = Conversation(
         session_id=check_name(session_id, "session_id"),
@@ -69,7 +69,7 @@ def conversation(
 
 
 def current_conversation() -> Conversation:
-    """The conversation that this code belongs to. Raises InvalidRequestError outside any."""
+    """Return the current conversation. Raises InvalidRequestError outside any."""
     if (current := _current.get()) is None:
         raise InvalidRequestError(
             "no conversation is set here: run this inside `with conversation(session_id):`, in the "
@@ -78,7 +78,7 @@ def current_conversation() -> Conversation:
     return current
 
 
-# Who asks for a lock, where no name is given.
+# The default owner of a lock.
 
 _names = itertools.count(1)
 _of_tasks: "WeakKeyDictionary[object, str]" = WeakKeyDictionary()
@@ -86,7 +86,7 @@ _of_threads = threading.local()
 
 
 def current_owner() -> str:
-    """A name for the task that asks, or for the thread where there is none; for as long as it lives."""
+    """Return a name for the current task, or else thread, valid for its lifetime."""
     try:
         task: object | None = asyncio.current_task()
     except RuntimeError:

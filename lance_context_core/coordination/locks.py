@@ -35,37 +35,41 @@ from lance_context_core.storage.locks.requests import (
     LockTable,
 )
 
-# One lock that is held.
+# A held lock.
 
 
 @frozen_by_name
 class AsyncLock:
-    """A lock that is held until it is released; `async with` releases it at the end.
+    """A lock that is held until its release; `async with` releases it.
 
-    If it was lost by then, since its lease passed while the process was stopped, or since another process
-    took it, the end of the block raises StaleLockError: what was done in it may have met others.
+    If it was lost before, because its lease expired while the process was stopped, or another
+    process took it, the end of the block raises StaleLockError: its work may have overlapped with
+    others'.
     """
 
     resource: str
-    """What is locked."""
+    """The locked resource."""
     mode: str
-    """Which others it excludes."""
+    """The mode, see `Conflicts`."""
     owner: str
-    """Who holds it."""
+    """The holder."""
     token: int
-    """The fencing token, larger than that of every lock granted before it: what refuses smaller ones refuses late writes."""
+    """The fencing token, larger than that of every lock granted before it.
+
+    A resource that refuses smaller tokens refuses late writes.
+    """
     _seq: int = field(repr=False)
     _keeper: LockRenewer = field(repr=False)
     _now: Callable[[], float] = field(repr=False)
     _place: object = field(repr=False)
 
     async def release(self) -> bool:
-        """Let others have it; returns whether it was held until now."""
+        """Release the lock; returns whether it was held until now."""
         self._keeper.let_go(self._seq)
         return await self._keeper.shelf.change(self._removing, resource=self.resource)
 
     async def renew(self) -> None:
-        """Have its lease begin anew now; that is done by itself too. Raises StaleLockError if it is lost."""
+        """Renew the lease now, which also happens automatically. Raises StaleLockError if lost."""
 
         def decide(book: LockTable) -> bool:
             ticket = book.tickets.get(self._seq)
@@ -78,14 +82,14 @@ class AsyncLock:
             raise self._lost()
 
     async def is_held(self) -> bool:
-        """Whether it is held still."""
+        """Whether it is still held."""
         return self._is_held(await self._ticket())
 
     def fencing(self) -> AbstractContextManager[None]:
-        """A block in which no write to the store is made any more once the lock is lost.
+        """Return a block in which writes to the store fail once the lock is lost.
 
-        Such a write raises StaleLockError. In a directory the look at the lock and the write are
-        one transaction. Elsewhere the lock is looked at before the write begins: one that began
+        Such a write raises StaleLockError. In a directory the check of the lock and the write are
+        one transaction. Elsewhere the lock is checked before the write begins: a write that began
         while it was held may end after it is lost.
         """
         ask = None if self._keeper.shelf.is_transactional else self._ticket
@@ -102,7 +106,7 @@ class AsyncLock:
     # Helpers
 
     def _release_at_once(self) -> bool | WouldBlock:
-        """As `release`, in any thread and without a wait; WOULD_BLOCK where one would have to wait."""
+        """As `release`, in any thread without waiting; WOULD_BLOCK if it must wait."""
         self._keeper.let_go(self._seq)
         return self._keeper.shelf.change_now(self._removing, resource=self.resource)
 
@@ -127,10 +131,10 @@ class AsyncLock:
 
 
 class Acquiring:
-    """A lock that is asked for when this is awaited, or entered with `async with`."""
+    """A request for a lock, made when it is awaited, or entered with `async with`."""
 
     def __init__(self, acquire: Callable[[], Coroutine[Any, Any, "AsyncLock"]]) -> None:
-        """Made by `AsyncLocks.acquire`."""
+        """Created by `AsyncLocks.acquire`."""
         self._acquire = acquire
         self._lock: AsyncLock | None = None
 
@@ -146,23 +150,23 @@ class Acquiring:
         await self._lock.__aexit__(*raised)
 
 
-# Waiting for a lock, in the order of asking.
+# Waiting for a lock, first come, first served.
 
 T = TypeVar("T", LockRequest, LockRequest | None)
 
 _LEASE_SECONDS = 10.0
-"""Who waits and does not look for so long, since he is stopped, loses his place."""
+"""A stopped waiter loses its place after this time."""
 
 _LOOK_AT_ALL_EVERY_SECONDS = 1.0
-"""A circle is found by whoever closes it; by others only if it comes about in another way."""
+"""The request that closes a cycle finds it; others only find cycles that arise otherwise."""
 
 
 async def asked_of(
     shelf: LockBackend, decide: Callable[[LockTable], T], *, resource: str | None
 ) -> T:
-    """What `decide` makes of the book, a ticket or None; who is cancelled has no ticket of it.
+    """Apply `decide` to the lock table; a cancelled caller keeps no ticket.
 
-    A change may be made by the time that its caller is cancelled, who would never be told.
+    The change may be committed when its caller is cancelled, and would never learn of it.
     """
     if shelf.is_transactional:
         return await shelf.change(decide, resource=resource)
@@ -182,7 +186,7 @@ async def _given_back(shelf: LockBackend, change: asyncio.Future[T]) -> None:
 
 
 class Waiting:
-    """One who waits in the queue of a resource."""
+    """A waiter in the queue of a resource."""
 
     def __init__(
         self,
@@ -191,7 +195,7 @@ class Waiting:
         conflicts: Conflicts,
         now: Callable[[], float],
     ) -> None:
-        """Nothing is done before the first `look`."""
+        """Does nothing before the first `look`."""
         self._shelf = shelf
         self._ticket = replace(wanted, lease=_LEASE_SECONDS)
         self._lease = wanted.lease
@@ -201,7 +205,7 @@ class Waiting:
         self._pause, self._longest = shelf.pauses_seconds
 
     async def until_granted(self, wait: float | None) -> LockRequest:
-        """The lock. Raises LockTimeoutError after `wait` seconds, and DeadlockError."""
+        """Return the lock. Raises LockTimeoutError after `wait` seconds, and DeadlockError."""
         began = time.monotonic()
         while (granted := await self._look()) is None:
             left = None if wait is None else wait - (time.monotonic() - began)
@@ -212,14 +216,14 @@ class Waiting:
         return granted
 
     async def leave(self) -> None:
-        """Stand in the queue no more."""
+        """Leave the queue."""
         seq = self._ticket.seq
         await self._shelf.change(lambda book: book.remove(seq), resource=self._ticket.resource)
 
     # Helpers
 
     async def _look(self) -> LockRequest | None:
-        """The lock, if it is one's turn."""
+        """Return the lock, if its turn has come."""
         if await self._must_wait():
             return None
         self._looked_at = time.monotonic()
@@ -230,7 +234,7 @@ class Waiting:
         return ticket
 
     async def _timeout(self, wait: float) -> LockTimeoutError:
-        """What tells who was in the way."""
+        """Return the error with the blocking owners."""
         found = await self._shelf.tickets(resource=self._ticket.resource)
         others = queueing.blocking(self._ticket, found, self._conflicts)
         names = ", ".join(
@@ -244,7 +248,7 @@ class Waiting:
         )
 
     async def _must_wait(self) -> bool:
-        """Whether a look without a transaction shows that it is not one's turn, nor time for more."""
+        """Whether a read without a transaction shows that it must wait."""
         if time.monotonic() - self._looked_at > _LOOK_AT_ALL_EVERY_SECONDS:
             return False
         found = await self._shelf.tickets(resource=self._ticket.resource)
@@ -283,43 +287,43 @@ class LockInfo:
     resource: str
     mode: str
     owner: str
-    """As it was given; else which process, and which task or thread of it, made up by us."""
+    """The given owner, or a generated name of the process and task or thread."""
     token: int | None
-    """The fencing token; None while it is waited for."""
+    """The fencing token; None while it waits."""
     since: datetime
-    """When it was granted, or asked for."""
+    """The time when it was granted, or requested."""
     lease: timedelta
     is_stale: bool
-    """Whether the next acquirer takes it: it was not renewed in time, or its process is no more."""
+    """Whether the next acquirer takes it: its lease has expired, or its process has ended."""
 
 
 @frozen_by_name
 class LockStats:
-    """How many locks there are."""
+    """Numbers of locks."""
 
     n_held: int
     n_waiting: int
     n_stale: int
-    """Those among both that have expired."""
+    """Number of expired ones among both."""
     by_mode: Mapping[str, int]
-    """Those that are held, by their mode."""
+    """Held locks by mode."""
     oldest: LockInfo | None
-    """The one that is held the longest."""
+    """The longest-held lock."""
 
 
 @handle
 class AsyncLocks:
-    """The locks of a store; the same on all its branches and in all its scopes.
+    """The locks of a store, shared by all its branches and scopes.
 
-    A resource is any name. An owner is who asks: the current task, unless another name is given;
-    what one owner holds does not keep that owner of the same process from more.
+    A resource is any name. The owner is the current task, unless another name is given; an owner's
+    locks do not block its other requests in the same process.
     """
 
     _resources: Resources
     _conflicts: Conflicts = field(default=STANDARD_CONFLICTS)
 
     def using(self, conflicts: Conflicts) -> Self:
-        """The same locks with modes of one's own, and what these exclude."""
+        """Return the same locks with other modes, and the modes that these exclude."""
         if not isinstance(conflicts, Conflicts):
             raise InvalidRequestError(f"conflicts={shown(conflicts)}: give Conflicts")
         return replace(self, _conflicts=conflicts)
@@ -333,16 +337,16 @@ class AsyncLocks:
         wait: timedelta | None = None,
         owner: str | None = None,
     ) -> Acquiring:
-        """The lock on `resource`, to be awaited, or entered with `async with`.
+        """Acquire the lock on `resource`: await the result, or enter it with `async with`.
 
-        - `mode`: which others it excludes; see `using`.
-        - `lease`: for how long it is held if this process does nothing more; while it lives, the
-          lock is renewed. From 0.1 seconds to a day.
-        - `wait`: how long to wait for others, None for ever. They get it in the order in which
-          they asked. Raises LockTimeoutError after that.
-        - `owner`: who asks.
+        - `mode`: determines the locks that it excludes; see `using`.
+        - `lease`: the time it is held if this process stops; while the process lives, the lock is
+          renewed. From 0.1 seconds to a day.
+        - `wait`: maximum time to wait for others, None for ever. Locks are granted in the order of
+          the requests. Raises LockTimeoutError after that.
+        - `owner`: the owner.
 
-        Raises DeadlockError, which names them, if those who hold it wait for what this owner holds.
+        Raises DeadlockError, which names them, if the holders wait for a lock of this owner.
         """
         asked, seconds = self._asked(resource, mode, lease, owner), _seconds(wait)
         return Acquiring(lambda: self._acquired(asked, seconds))
@@ -355,14 +359,14 @@ class AsyncLocks:
         lease: timedelta = LEASE,
         owner: str | None = None,
     ) -> AsyncLock | None:
-        """The lock on `resource` if it is free and has no waiters; else None."""
+        """Acquire the lock on `resource` if it is free without waiters; else return None."""
         asked = self._asked(resource, mode, lease, owner)
         keeper = await self._keeper()
         granted = await self._entered(keeper, asked)
         return None if granted is None else self._held(keeper, granted)
 
     async def list(self, resource: str | None = None) -> builtins.list[LockInfo]:
-        """The locks that are held or waited for, of one resource or all, in the order of asking."""
+        """Return held and requested locks, of one resource or all, in the order of requests."""
         if resource is not None:
             resource = check_name(resource, "resource")
         found = await (await self._keeper()).shelf.tickets(resource=resource)
@@ -370,7 +374,7 @@ class AsyncLocks:
         return [_info(one, now) for one in found]
 
     async def stats(self) -> LockStats:
-        """How many locks there are."""
+        """Return the numbers of locks."""
         every = await self.list()
         held = [one for one in every if one.token is not None]
         return LockStats(
@@ -382,9 +386,9 @@ class AsyncLocks:
         )
 
     async def force_release(self, resource: str, *, token: int | None = None) -> int:
-        """Take the locks on `resource` from their holders, or the one with `token`; returns how many.
+        """Revoke the locks on `resource`, or the one with `token`; returns their number.
 
-        Who held one is told when its block ends, and its fenced writes are refused.
+        A holder gets StaleLockError at the end of its block, and its fenced writes are refused.
         """
         resource = check_name(resource, "resource")
         if token is not None:
@@ -404,9 +408,9 @@ class AsyncLocks:
         return await keeper.shelf.change(decide, resource=resource)
 
     async def release_stale(self) -> int:
-        """Remove expired locks and waiters; returns how many of them were held.
+        """Remove expired locks and waiters; returns the number of removed held locks.
 
-        It need not be called: the next acquirer of a resource does it for that resource.
+        Optional: the next acquirer of a resource does it for that resource.
         """
         keeper = await self._keeper()
         now = self._now()
@@ -424,7 +428,7 @@ class AsyncLocks:
         wait: timedelta | None,
         owner: str,
     ) -> AsyncLock | WouldBlock:
-        """As `acquire`, in any thread and without a wait; WOULD_BLOCK where one would have to wait."""
+        """As `acquire`, in any thread without waiting; WOULD_BLOCK if it must wait."""
         asked = self._asked(resource, mode, lease, owner)
         _seconds(wait)
         if (keeper := self._resources.writable().locks_now()) is None:
@@ -470,7 +474,7 @@ class AsyncLocks:
         )
 
     async def _entered(self, keeper: LockRenewer, asked: LockRequest) -> LockRequest | None:
-        """The lock, if it is free."""
+        """Return the lock, if it is free."""
         return await asked_of(keeper.shelf, self._entering(asked), resource=asked.resource)
 
     def _entering(self, asked: LockRequest) -> Callable[[LockTable], LockRequest | None]:
@@ -484,7 +488,7 @@ class AsyncLocks:
             try:
                 granted = await waiting.until_granted(wait)
             except BaseException:
-                # Also where the caller is cancelled.
+                # Also if the caller is cancelled.
                 await asyncio.shield(waiting.leave())
                 raise
         return self._held(keeper, granted)

@@ -1,4 +1,4 @@
-"""What agents mean to do: texts with versions, which may branch, and the tasks that come of them."""
+"""Plans of agents: versioned texts, with branches and tasks."""
 
 import asyncio
 import builtins
@@ -32,13 +32,13 @@ from lance_context_core.scope import Scope
 from lance_context_core.stores.key_values import AsyncKeyValues
 from lance_context_core.types import Item
 
-# A plan, and what it can become.
+# A plan and its status.
 
 _TITLE_LENGTH = 50
 
 
 class PlanStatus(StrEnum):
-    """Where a plan stands."""
+    """The status of a plan."""
 
     DRAFT = "draft"
     ACTIVE = "active"
@@ -56,58 +56,58 @@ TRANSITIONS: Mapping[PlanStatus, tuple[PlanStatus, ...]] = MappingProxyType(
         PlanStatus.ABANDONED: (),
     }
 )
-"""What may become of a plan."""
+"""The allowed changes of a plan's status."""
 
 
 @frozen_by_name
 class AgentPlan:
-    """What is meant to be done, in one of its versions."""
+    """One version of a plan."""
 
     id: str
     version: int
-    """From 1; every change of the plan makes one more."""
+    """From 1; each change of the plan creates a version."""
     title: str
     text: str
     """Markdown."""
     status: PlanStatus = PlanStatus.DRAFT
     parent_id: str | None = None
-    """The plan that it is a part of, or that it was branched from."""
+    """The plan of which it is a part, or a branch."""
     branch: str | None = None
-    """What it is called as another way to do what its parent plans; None for one that is none."""
+    """The name of the branch; None if it is none."""
     base_version: int | None = None
-    """The version of the parent from which it was branched."""
+    """The version of the parent at the branching."""
     merged_at: datetime | None = None
-    """When it became the parent's text."""
+    """The time when it became the parent's text."""
     session_id: str | None = None
     created_at: datetime
-    """When the first version was made."""
+    """The time of the first version."""
     updated_at: datetime
-    """When this one was."""
+    """The time of this version."""
 
     @property
     def board(self) -> str:
-        """The name of the board that has its tasks."""
+        """The name of the board with its tasks."""
         return board_of(self.id)
 
 
 def board_of(plan_id: str) -> str:
-    """The name of the board that has a plan's tasks."""
+    """Return the name of the board with a plan's tasks."""
     return f"plan:{plan_id}"
 
 
 def title_of(text: str) -> str:
-    """The first line that says something, without the signs of a heading, cut to 50 characters."""
+    """Return the first non-empty line, without heading signs, cut to 50 characters."""
     lines = (line.strip().lstrip("#").strip() for line in text.splitlines())
     return next((line[:_TITLE_LENGTH] for line in lines if line), "")
 
 
 def checked_status(status: Any) -> PlanStatus:
-    """The status. Raises InvalidRequestError for one that there is not."""
+    """Return the status. Raises InvalidRequestError for an unknown one."""
     return check_word(status, PlanStatus, "status")
 
 
 def require_transition(id: str, before: PlanStatus, after: PlanStatus) -> None:
-    """Raise InvalidRequestError if the plan may not become that."""
+    """Raise InvalidRequestError unless the plan may change to this status."""
     if after not in TRANSITIONS[before]:
         allowed = ", ".join(TRANSITIONS[before]) or "nothing: it is at its end"
         raise InvalidRequestError(
@@ -115,32 +115,32 @@ def require_transition(id: str, before: PlanStatus, after: PlanStatus) -> None:
         )
 
 
-# Plans as items, and back: the latest version of each stands apart from all of them.
+# Plans as items: the latest version is stored apart from the others.
 
 NAME = "lance_context.plans"
-"""What the items are called in which plans are kept."""
+"""The name of the key-value store of plans."""
 
 LATEST = ("latest",)
 _TIMES = ("merged_at", "created_at", "updated_at")
 
 
 def latest_key(id: str) -> ItemKey:
-    """Where the latest version is."""
+    """Return the key of the latest version."""
     return LATEST, id
 
 
 def versions_of(id: str) -> tuple[str, ...]:
-    """The namespace of all versions."""
+    """Return the namespace of all versions."""
     return "versions", id
 
 
 def version_key(id: str, number: int) -> ItemKey:
-    """Where one version is."""
+    """Return the key of one version."""
     return versions_of(id), f"{number:012d}"
 
 
 def items_of(plan: AgentPlan) -> list[Item]:
-    """What is written of a new version."""
+    """Return the items of a new version."""
     value: dict[str, Any] = {one.name: getattr(plan, one.name) for one in fields(plan)}
     value["status"] = str(plan.status)
     for name in _TIMES:
@@ -150,21 +150,21 @@ def items_of(plan: AgentPlan) -> list[Item]:
 
 
 def plan_of(value: Any) -> AgentPlan:
-    """The plan that was written."""
+    """Return the plan of an item's value."""
     given = dict(value)
     for name in _TIMES:
         given[name] = None if given[name] is None else datetime.fromisoformat(given[name])
     return AgentPlan(**(given | {"status": PlanStatus(given["status"])}))
 
 
-# A plan as one file of markdown, with its tasks.
+# Export of a plan as one markdown file, with its tasks.
 
 _BOXES = {TaskStatus.COMPLETED: "x", TaskStatus.SKIPPED: "-"}
 _HEAD = ("id", "title", "status", "version", "parent_id", "branch", "session_id")
 
 
 def markdown(plan: AgentPlan, tasks: Iterable[Task]) -> str:
-    """What is known of it as front matter, its text, and its tasks as a list of boxes."""
+    """Return its fields as front matter, its text, and its tasks as a checklist."""
     head = [
         f"{name}: {json.dumps(getattr(plan, name), ensure_ascii=False)}"
         for name in _HEAD
@@ -183,7 +183,7 @@ def _boxes(tasks: list[Task], parent_id: str | None, depth: int) -> Iterator[str
             yield from _boxes(tasks, one.id, depth + 1)
 
 
-# The plans of a store: each version of each is kept.
+# The plans of a store, with all versions.
 
 
 @handle
@@ -196,7 +196,7 @@ class AsyncPlans:
     # Reading
 
     async def get(self, id: str, *, version: int | None = None) -> AgentPlan:
-        """The latest version of a plan, or another one. Raises NotFoundError if there is none."""
+        """Return the latest version of a plan, or another. Raises NotFoundError if absent."""
         return plan_of((await self._item(id, version)).value)
 
     async def list(
@@ -206,7 +206,7 @@ class AsyncPlans:
         parent_id: str | None = None,
         session_id: str | None = None,
     ) -> builtins.list[AgentPlan]:
-        """The latest version of each plan, those that were made first before the others.
+        """Return the latest version of each plan, oldest plan first.
 
         All, or those of a status, of a session, or the parts and branches of one plan.
         """
@@ -225,28 +225,31 @@ class AsyncPlans:
         )
 
     async def versions(self, id: str) -> builtins.list[AgentPlan]:
-        """All versions of a plan, the latest first; empty if there is none."""
+        """Return all versions of a plan, latest first; empty if absent."""
         id = check_name(id, "id")
         rows = await self._items.list(namespace=versions_of(id), reverse=True)
         return [plan_of(one.value) for one in rows]
 
     async def search(self, query: str, *, limit: int = 10) -> builtins.list[AgentPlan]:
-        """The plans that have words of `query`, most of them first; of equals those with them in the title."""
+        """Return the plans with words of `query`, most of them first.
+
+        Of equal plans, those with the words in the title come first.
+        """
         return best(query, await self.list(), lambda one: [one.title, one.text], limit=limit)
 
     def tasks(self, id: str) -> AsyncTaskBoard:
-        """The board that has a plan's tasks."""
+        """Return the board with a plan's tasks."""
         return AsyncTaskStore(self._resources, self._scope).board(board_of(check_name(id, "id")))
 
     async def markdown(self, id: str) -> str:
-        """A plan as one text: what is known of it, its text, and its tasks with a box for each."""
+        """Return a plan as markdown: its fields, text, and tasks as a checklist."""
         return markdown(await self.get(id), await self.tasks(id).list())
 
     async def export(self, id: str, folder: str | Path) -> Path:
-        """Write `markdown(id)` to a file of that folder, called `ID.md`; returns its path.
+        """Write `markdown(id)` to the file `ID.md` of that folder; returns its path.
 
-        What there is by that name is replaced, as a whole. In the file's name `/` and the like are
-        written as in a URL.
+        An existing file is replaced atomically. In the file's name `/` and the like are escaped as
+        in a URL.
         """
         text = await self.markdown(id)
         path = Path(folder) / f"{quote(id, safe=' ()+,=@')}.md"
@@ -268,10 +271,10 @@ class AsyncPlans:
         parent_id: str | None = None,
         session_id: str | None = None,
     ) -> AgentPlan:
-        """Keep a plan, which is markdown, as a part of `parent_id` if that is given.
+        """Add a plan in markdown, as a part of `parent_id` if given.
 
-        Its title is the first line unless it is given. Raises InvalidRequestError for a blank text,
-        AlreadyExistsError for an id that is taken, NotFoundError for a parent that is not there.
+        Its default title is the first line. Raises InvalidRequestError for a blank text,
+        AlreadyExistsError for an existing id, NotFoundError for an unknown parent.
         """
         now = self._resources.clock.now()
         plan = AgentPlan(
@@ -290,7 +293,7 @@ class AsyncPlans:
     async def edit(
         self, id: str, text: str, *, title: str | None = None, of_version: int | None = None
     ) -> AgentPlan:
-        """Give a plan another text; its title is as for `add`.
+        """Replace the text of a plan; its title is as for `add`.
 
         Raises ConflictError if `of_version` is given, and the plan has a later one.
         """
@@ -307,7 +310,7 @@ class AsyncPlans:
         return await self._change(id, change)
 
     async def set_status(self, id: str, status: str) -> AgentPlan:
-        """Have a plan stand elsewhere. Raises InvalidRequestError, which says what it may become."""
+        """Change the status. Raises InvalidRequestError, which lists the allowed ones."""
         wanted = checked_status(status)
 
         def change(plan: AgentPlan) -> AgentPlan:
@@ -317,7 +320,7 @@ class AsyncPlans:
         return await self._change(id, change)
 
     async def branch(self, id: str, branch: str, *, text: str | None = None) -> AgentPlan:
-        """Another way to do what a plan means to do: a plan of its own, to be tried, and merged or abandoned.
+        """Create a branch of a plan: an alternative, to be merged or abandoned.
 
         It begins as a draft, with the text of the plan unless another is given, and without tasks.
         Raises AlreadyExistsError if the plan has a branch of that name.
@@ -340,10 +343,10 @@ class AsyncPlans:
         return await self._add(plan)
 
     async def merge(self, id: str, *, text: str | None = None) -> AgentPlan:
-        """Give the text of a branch to the plan that it was made from; returns that plan.
+        """Replace the text of the parent plan by that of a branch; returns the parent.
 
-        The branch is completed by that, and `merged_at` says when. Raises ConflictError if the
-        plan's own text was changed since it was branched: then say with `text` what it is to be.
+        This completes the branch and sets `merged_at`. Raises ConflictError if the plan's own text
+        has changed since the branching: then pass the merged `text`.
         """
         chosen = None if text is None else _text(text)
 
@@ -377,9 +380,9 @@ class AsyncPlans:
         return await changed(self._items, latest_key(id), decide, what=f"plan {id!r}")
 
     async def delete(self, id: str) -> builtins.list[str]:
-        """Forget a plan with its parts, its branches and the tasks of them all; returns their ids.
+        """Delete a plan with its parts, its branches and all their tasks; returns their ids.
 
-        May be repeated after a crash. None if there is no such plan: the list is empty.
+        May be repeated after a crash. Returns an empty list if the plan does not exist.
         """
         every = await self.list()
         gone = [one.id for one in every if one.id == check_name(id, "id")]

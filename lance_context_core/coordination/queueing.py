@@ -1,4 +1,4 @@
-"""Who gets a lock: what is before a ticket in its queue, and who waits for whom."""
+"""The queue of a lock: blocking tickets, and cycles of waiting owners."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -10,13 +10,13 @@ from lance_context_core.storage.locks.requests import LockRequest, LockTable
 Party = tuple[str, str]
 
 _LAST = 2**63
-"""Behind all that were ever numbered."""
+"""Sorts after all numbers."""
 
 
 def blocking(
     ticket: LockRequest, tickets: Iterable[LockRequest], conflicts: Conflicts
 ) -> list[LockRequest]:
-    """What `ticket` waits for: others' locks that exclude it, and those who asked for such before."""
+    """Return others' locks that exclude `ticket`, and earlier requests for such locks."""
     return [
         one
         for one in tickets
@@ -28,7 +28,7 @@ def blocking(
 
 
 def sweep(book: LockTable, now: float, *, resource: str | None = None) -> list[LockRequest]:
-    """Remove what lapsed, or is of a process that is no more; returns it."""
+    """Remove and return expired entries, and those of ended processes."""
     stale = [
         one
         for one in book.tickets.values()
@@ -42,9 +42,9 @@ def sweep(book: LockTable, now: float, *, resource: str | None = None) -> list[L
 def enter(
     book: LockTable, asked: LockRequest, now: float, conflicts: Conflicts
 ) -> LockRequest | None:
-    """Grant what is asked for at once, if nothing is before it; else None, and nothing is changed.
+    """Grant a request at once, if nothing is before it; else return None without changes.
 
-    `asked` has no number yet; what is there without being held any more is removed.
+    `asked` has no number yet; expired entries are removed.
     """
     sweep(book, now, resource=asked.resource)
     if blocking(replace(asked, seq=_LAST), book.tickets.values(), conflicts):
@@ -54,9 +54,9 @@ def enter(
 
 
 def advance(book: LockTable, ticket: LockRequest, now: float, conflicts: Conflicts) -> LockRequest:
-    """Grant a ticket that waits, if nothing is before it; else keep it where it is in the queue.
+    """Grant a waiting ticket if nothing is before it; else renew its place.
 
-    One that is there no more, since its process was stopped for long, stands at the end again.
+    A ticket that was removed, because its process was stopped for long, is added at the end again.
     """
     kept = book.tickets.get(ticket.seq)
     sweep(book, now, resource=ticket.resource)
@@ -71,7 +71,7 @@ def advance(book: LockTable, ticket: LockRequest, now: float, conflicts: Conflic
 def cycle(
     ticket: LockRequest, tickets: Iterable[LockRequest], conflicts: Conflicts
 ) -> list[LockRequest] | None:
-    """The tickets that wait for each other in a circle that goes through `ticket`, beginning with it."""
+    """Return the cycle of waiting tickets through `ticket`, starting with it."""
     everything = list(tickets)
     waiting: dict[Party, list[LockRequest]] = {}
     for one in everything:
@@ -94,7 +94,7 @@ def cycle(
 
 
 def told(tickets: list[LockRequest]) -> str:
-    """A circle in words."""
+    """Return a description of a cycle."""
     steps = [
         f"{one.owner!r} ({leases.shown(one.process)}) waits for {one.resource!r}" for one in tickets
     ]

@@ -1,4 +1,4 @@
-"""What an agent keeps in mind during one session: a JSON object, changed by patches."""
+"""Short-term state of sessions: JSON objects, changed by patches."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -14,7 +14,7 @@ from lance_context_core.stores.key_values import AsyncKeyValues
 from lance_context_core.types import Item
 
 NAME = "lance_context.state"
-"""What the items are called in which the state of sessions is kept."""
+"""The name of the key-value store of session state."""
 
 _KEY = "state"
 
@@ -27,24 +27,24 @@ class AsyncShortTermState:
     _scope: Scope
 
     async def get(self, session_id: str) -> dict[str, Any]:
-        """What is kept of a session; empty if nothing is."""
+        """Return the state of a session; empty if absent."""
         (item,) = await self._items.get([_key(session_id)])
         return {} if item is None else dict(item.value or {})
 
     async def set(
         self, session_id: str, state: Mapping[str, Any], *, lifetime: timedelta | None = None
     ) -> None:
-        """Keep this in place of whatever there was; after `lifetime` it is gone, None means never."""
+        """Replace the state; it expires after `lifetime`, None means never."""
         await self._items.put([self._item(session_id, check_json_object(state, "state"), lifetime)])
 
     async def patch(
         self, session_id: str, patch: Mapping[str, Any], *, lifetime: timedelta | None = None
     ) -> dict[str, Any]:
-        """Change what is kept, and return it: as JSON Merge Patch says (RFC 7396).
+        """Apply a JSON Merge Patch (RFC 7396) to the state, and return it.
 
-        Objects are merged key by key, None removes a key, everything else takes the place of what
-        there was. Of those who patch one session at once, none undoes what another did. The lifetime
-        begins anew: it is the one given here.
+        Objects are merged key by key, None removes a key, any other value replaces the old one.
+        Concurrent patches of one session do not undo each other. The lifetime restarts, with the
+        given value.
         """
         checked = check_json_object(patch, "patch")
 
@@ -57,7 +57,7 @@ class AsyncShortTermState:
         )
 
     async def clear(self, session_id: str) -> bool:
-        """Forget what is kept of a session; returns whether there was anything."""
+        """Delete the state of a session; returns whether it existed."""
         return any(await self._items.delete([_key(session_id)]))
 
     # Helpers
@@ -79,7 +79,7 @@ class AsyncShortTermState:
 
 
 def merged(before: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
-    """What a merge patch makes of an object."""
+    """Apply a merge patch to an object."""
     after = dict(before)
     for key, value in patch.items():
         if value is None:

@@ -1,7 +1,7 @@
-"""Changes of a board: each is one commit, whichever way it takes.
+"""Changes of a board, each in one commit.
 
-In the journal it is one transaction, which looks up what it needs. Elsewhere all tasks are read, and
-written if nobody has changed the board meanwhile.
+In the journal a change is one transaction, which looks up the tasks that it needs. Elsewhere all
+tasks are read, and written if the board is unchanged.
 """
 
 import asyncio
@@ -40,16 +40,16 @@ from lance_context_core.storage.wal.transactions import NotKnownError
 from lance_context_core.stores.key_values import AsyncKeyValues
 from lance_context_core.types import Item
 
-# The tasks of a board in the journal's index, as they are in one transaction.
+# The tasks of a board in the journal's index, within one transaction.
 
 _OPEN = [str(one) for one in TaskStatus if one not in DONE]
 
 
 class Indexed:
-    """What is looked at is read, and no more; satisfies `Tasks`."""
+    """Reads only the tasks that are accessed; satisfies `Tasks`."""
 
     def __init__(self, changing: Changing, namespace: tuple[str, ...]) -> None:
-        """Those of the board that is being changed, which are kept in that namespace."""
+        """Create it for the board in that namespace."""
         self._changing = changing
         self._namespace = namespace
         self._found: dict[str, Task | None] = {}
@@ -114,20 +114,20 @@ class Indexed:
 T = TypeVar("T")
 
 Change = Callable[[Graph, int], T]
-"""What is done to the tasks, and returned; it is told the place of a task that is added."""
+"""Changes the tasks and returns a result; gets the order for a new task."""
 
 NAME = "lance_context.tasks"
-"""What the items are called in which tasks are kept."""
+"""The name of the key-value store of tasks."""
 
 _KEPT = sql.not_true(sql.ends_with("namespace", "\0history\0"))
-"""The tasks, and what is kept of boards themselves."""
+"""The tasks, and the entries of boards themselves."""
 
 _NONE = {"order": 0, "events": 0}
 
 
 @frozen
 class Changes:
-    """Those of one board."""
+    """The changes of one board."""
 
     board: str
     resources: Resources
@@ -136,9 +136,9 @@ class Changes:
     async def make(
         self, change: Change[T], *, give_back: Callable[[T], Awaitable[None]] | None = None
     ) -> T:
-        """Do `change` to the board as it is, and keep what became another, in one commit.
+        """Apply `change` to the current board, and write the changed tasks, in one commit.
 
-        `give_back` is called with what was done for a caller who was cancelled before he was told.
+        `give_back` gets the result if the caller was cancelled before it returned.
         """
         changer = self._changer(change)
         try:
@@ -147,7 +147,7 @@ class Changes:
             pass
         if give_back is None:
             return await self._in_items(change)
-        # In the journal nothing is waited for from the commit on: nobody is cancelled then.
+        # The journal waits for nothing after the commit: nothing can be cancelled there.
         making = asyncio.ensure_future(self._in_items(change))
         try:
             return await asyncio.shield(making)
@@ -156,12 +156,12 @@ class Changes:
             raise
 
     def make_now(self, change: Change[T]) -> T | WouldBlock:
-        """As `make`, in any thread; WOULD_BLOCK where that takes long, or there is more to do."""
+        """As `make`, in any thread; WOULD_BLOCK if it takes long, or has more to do."""
         return self._changer(change).change_now()
 
     @property
     def items(self) -> AsyncKeyValues:
-        """Where the board is kept."""
+        """The items of the board."""
         return AsyncKeyValues(NAME, self.resources, self.scope)
 
     @property
@@ -171,7 +171,7 @@ class Changes:
 
     @property
     def history(self) -> tuple[str, ...]:
-        """The namespace of what became of them."""
+        """The namespace of their history."""
         return self.board, "history"
 
     # Helpers
@@ -205,7 +205,7 @@ class Changes:
     async def _in_items(self, change: Change[T]) -> T:
         async def decide(value: Mapping[str, Any] | None) -> tuple[Written, T]:
             numbers = dict(_NONE if value is None else value)
-            # Whoever changes the board writes its head: what is read after it is as old at most.
+            # Each change writes the board's head: tasks read after it are at least as new.
             tasks = await self.listed()
             graph = Graph(tasks, self.resources.clock.now())
             graph.settle_all([*tasks.by_id])
@@ -227,14 +227,14 @@ class Changes:
         return await changed(self.items, head, decide, what=f"board {self.board!r}")
 
     async def listed(self) -> Listed:
-        """All tasks, as they are now."""
+        """Return all current tasks."""
         rows = await self.items.list(namespace=self.tasks)
         return Listed(task_types.task_of(one.value or {}) for one in rows)
 
     def _done(self, graph: Graph, numbers: Mapping[str, int]) -> list[Item]:
         if not graph.events:
             return []
-        # What another branch of the store has under this number is another change.
+        # Another branch of the store uses this number for another change.
         key = f"{numbers['events']:012d}-{secrets.token_hex(3)}"
         value = task_types.written_events(graph.events)
         return [Item(namespace=self.history, key=key, value=value)]
@@ -242,7 +242,7 @@ class Changes:
 
 @frozen
 class _Rows:
-    """Those of a scope, by one author; satisfies `Rows`."""
+    """The rows of a scope with one author; satisfies `Rows`."""
 
     scope: Scope
     author: str | None
@@ -286,7 +286,7 @@ def _board_key(scope: list[str | None], board: str) -> str:
 
 
 def _board_of(row: Mapping[str, Any]) -> str | None:
-    """To which board a task belongs, or what is kept of the board itself."""
+    """Return the board of a task's or a board's own entry."""
     board, *inside = itemrows.decoded(row["namespace"])
     if inside not in ([], ["tasks"]):
         return None
@@ -299,7 +299,7 @@ def _is_settled(tasks: list[dict[str, Any]]) -> bool:
     return moment is None or Graph(listed, moment).is_settled(listed.by_id)
 
 
-# What is told of a board as it is: how far it is, and how it looks.
+# Progress and tree of a board.
 
 _ICONS = {
     TaskStatus.PENDING: "○",
@@ -312,14 +312,14 @@ _ICONS = {
 
 
 def progress(tasks: Listed, task: Task | None = None) -> float:
-    """How far a task is, or all of them: in [0, 1], one that is begun counts half."""
+    """Return the progress of a task or all, in [0, 1]; begun ones count half."""
     if not (parts := tasks.parts(None if task is None else task.id)):
         return 0.0 if task is None else _part(task)
     return sum(map(_part, parts)) / len(parts)
 
 
 def stats(tasks: Listed) -> TaskStats:
-    """How far the board is."""
+    """Return the statistics of the board."""
     every = tasks.by_id.values()
     took = [
         (one.ended_at - one.started_at).total_seconds()
@@ -339,7 +339,7 @@ def stats(tasks: Listed) -> TaskStats:
 
 
 def tree(tasks: Listed) -> str:
-    """All tasks, each below its parent, with a sign for its status."""
+    """Return all tasks, each below its parent, with a sign for its status."""
 
     def lines(id: str | None, depth: int) -> Iterator[str]:
         for one in tasks.parts(id):

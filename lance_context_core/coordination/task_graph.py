@@ -1,4 +1,4 @@
-"""The tasks of one board as a graph, and all that may happen to them; nothing here is stored.
+"""The tasks of one board as a graph with their transitions, without storage.
 
 Every change ends with the same rule for all: see `_settle`.
 """
@@ -22,41 +22,41 @@ from lance_context_core.storage.leases import Lease
 
 
 class Graph:
-    """The tasks of a board, at one moment, and what becomes of them."""
+    """The tasks of a board at one moment, and their changes."""
 
     def __init__(self, tasks: Tasks, now: datetime) -> None:
-        """These, which are as they are stored."""
+        """Create it from stored tasks."""
         self.before: dict[str, Task | None] = {}
-        """What was there of the tasks that were changed; None of new ones."""
+        """The changed tasks before the change; None for new ones."""
         self.events: list[TaskEvent] = []
         self._tasks = tasks
         self._now = now
 
     def get(self, id: str) -> Task:
-        """The task. Raises NotFoundError if there is none."""
+        """Return the task. Raises NotFoundError if absent."""
         if (task := self._tasks.find(id)) is None:
             raise NotFoundError(f"there is no task {id!r} on this board")
         return task
 
     def changed(self) -> list[Task]:
-        """The tasks that are new, or another than before."""
+        """Return the new and changed tasks."""
         found = [(self._tasks.find(id), before) for id, before in self.before.items()]
         return [one for one, before in found if one is not None and one != before]
 
     def gone(self) -> list[Task]:
-        """The tasks that are no more."""
+        """Return the removed tasks."""
         return [one for id, one in self.before.items() if one and self._tasks.find(id) is None]
 
     def begun(self) -> list[Task]:
-        """Those that somebody is at, in their order."""
+        """Return the tasks in progress, in order."""
         return [self.get(id) for id, _ in self._tasks.holders()]
 
     def next(self, limit: int) -> list[Task]:
-        """What is to be begun next, in this order; `limit` tasks at most."""
+        """Return the next tasks to begin, in order; at most `limit`."""
         return self._tasks.next(limit)
 
     def waits_for(self, id: str) -> list[str]:
-        """What is not done of what a task depends on, and of what its parents depend on."""
+        """Return the unfinished dependencies of a task and its parents."""
         found: dict[str, None] = {}
         for task in self._with_parents(self.get(id)):
             if task.depends_on:
@@ -66,7 +66,7 @@ class Graph:
     # Changing
 
     def add(self, task: Task) -> None:
-        """Have one more, whose id is new."""
+        """Add a task with a new id."""
         if self._tasks.find(task.id) is not None:
             raise InvalidRequestError(f"there is a task {task.id!r} already: choose another id")
         if task.parent_id is not None:
@@ -91,7 +91,7 @@ class Graph:
         self._settle(task.id)
 
     def add_all(self, tasks: Sequence[Task]) -> None:
-        """Have these more, which may name each other, whichever comes first."""
+        """Add tasks, which may refer to each other in any order."""
         new = {one.id: one for one in tasks}
         named = {
             id: [one for one in (task.parent_id, *task.depends_on) if one in new and one != id]
@@ -101,11 +101,11 @@ class Graph:
             for id in TopologicalSorter(named).static_order():
                 self.add(new[id])
         except CycleError as error:
-            # A subtask waits for what its parent depends on: so this is a circle of waiting, too.
+            # A subtask waits for its parent's dependencies: so this is a cycle, too.
             raise _circle(reversed(error.args[1])) from None
 
     def depend(self, id: str, on: str) -> None:
-        """Have a task wait for another one."""
+        """Add a dependency of a task on another."""
         task = self.get(id)
         self._require_dependency(id, on)
         if task.status not in (TaskStatus.PENDING, TaskStatus.BLOCKED):
@@ -120,7 +120,7 @@ class Graph:
     def move(
         self, id: str, status: TaskStatus, *, note: str, of_attempt: int | None = None, **more: Any
     ) -> Task:
-        """Let a task become that, if it may; for who began its attempt `of_attempt`, if that is given."""
+        """Change a task's status, if allowed; only in its attempt `of_attempt`, if given."""
         task = self.get(id)
         if of_attempt is not None:
             self._require_attempt(task, of_attempt)
@@ -133,7 +133,7 @@ class Graph:
         return self.get(id)
 
     def begin(self, task: Task, worker: str, process: str, lease: timedelta) -> Task:
-        """Have `worker` begin a task."""
+        """Begin a task for `worker`."""
         return self.move(
             task.id,
             TaskStatus.IN_PROGRESS,
@@ -145,14 +145,14 @@ class Graph:
         )
 
     def keep(self, id: str, attempt: int, lease: timedelta) -> Task:
-        """Have the one who is at a task at it for so long from now."""
+        """Renew the lease of a task's worker."""
         self._require_attempt(self.get(id), attempt)
         task = self.get(id)
         self._put(replace(task, **self._lapsing(task.process, lease)))
         return self.get(id)
 
     def take_back(self, is_gone: Callable[[Lease], bool]) -> None:
-        """Let what somebody is at who is gone be begun anew."""
+        """Release the tasks of workers that are gone."""
         for id, lease in self._tasks.holders():
             if is_gone(lease):
                 task = self.get(id)
@@ -160,13 +160,13 @@ class Graph:
                 self._settle(task.id)
 
     def wake(self) -> None:
-        """Let what has become due be begun, unless it waits for something else."""
+        """Unblock tasks that are due, unless they wait for something else."""
         self._settle(*self._tasks.due(self._now))
 
     def retry(
         self, id: str, max_retries: int | None, note: str, due: datetime | None = None
     ) -> Task:
-        """Let a task that failed be begun anew."""
+        """Reset a failed task so that it can begin again."""
         task = self.get(id)
         if task.status is not TaskStatus.FAILED:
             raise InvalidRequestError(
@@ -177,7 +177,7 @@ class Graph:
         return self.move(id, TaskStatus.PENDING, note=note, n_retries=task.n_retries + 1, due=due)
 
     def remove(self, id: str) -> list[str]:
-        """Have a task no more, nor its subtasks, on none of which others depend; returns their ids."""
+        """Remove a task and its subtasks, unless others depend on them; returns their ids."""
         gone = [self.get(id)]
         for one in gone:
             gone.extend(self._tasks.parts(one.id))
@@ -197,7 +197,7 @@ class Graph:
         return ids
 
     def is_settled(self, ids: Iterable[str]) -> bool:
-        """Whether each of these tasks is what it is to be as the others are."""
+        """Whether the status of each of these tasks is consistent with the others."""
         return all(self._by_itself(one)[0] is one.status for one in map(self.get, ids))
 
     # Helpers
@@ -219,7 +219,7 @@ class Graph:
         self._log(task, self.get(task.id))
 
     def _lapsing(self, process: str | None, lease: timedelta) -> dict[str, Any]:
-        """When somebody else may begin what that process is at, in both ways of counting."""
+        """Return the end of that process's lease, by both clocks."""
         held = Lease(process=process).renewed(lease.total_seconds(), self._now.timestamp())
         return {"until": self._now + lease, "ticks": held.ticks}
 
@@ -228,9 +228,9 @@ class Graph:
         self._tasks.put(replace(task, updated_at=self._now))
 
     def _settle(self, *ids: str) -> None:
-        """Block what has to wait, unblock what has not, and complete what has its last subtask done.
+        """Block tasks that must wait, unblock others, and complete parents of completed subtasks.
 
-        That begins with these tasks, and goes on with those whom it concerns that one is done.
+        Starts with these tasks, and continues with those that a completion affects.
         """
         todo = [*reversed(ids)]
         while todo:
@@ -243,26 +243,26 @@ class Graph:
                 todo += self._concerned(task)
 
     def settle_all(self, ids: Iterable[str]) -> None:
-        """Have these tasks be what they are to be as the others are, whatever has become of those."""
+        """Settle these tasks by the others' current status."""
         for id in ids:
             self._settle(id)
 
     def _concerned(self, task: Task) -> list[str]:
-        """Whom it concerns that a task is done: who depends on it, with their subtasks, and its parent."""
+        """Return the tasks that a completion affects: dependents, with subtasks, and its parent."""
         found = []
         for one in self._tasks.dependents(task.id):
             found += [one.id, *self._below(one)]
         return found if task.parent_id is None else [*found, task.parent_id]
 
     def _below(self, task: Task) -> list[str]:
-        """The subtasks of a task, and theirs."""
+        """Return the subtasks of a task, recursively."""
         found = self._tasks.parts(task.id)
         for one in found:
             found.extend(self._tasks.parts(one.id))
         return [one.id for one in found]
 
     def _by_itself(self, task: Task) -> tuple[TaskStatus, str]:
-        """What a task is to be, as the others are."""
+        """Return the status of a task that follows from the others."""
         if task.status in DONE or task.status is TaskStatus.FAILED:
             return task.status, ""
         if task.status is not TaskStatus.IN_PROGRESS and (
@@ -276,7 +276,7 @@ class Graph:
 
     @staticmethod
     def _require_attempt(task: Task, attempt: int) -> None:
-        """Raise ConflictError if another attempt at the task was begun, or this one has ended."""
+        """Raise ConflictError if another attempt of the task began, or this one has ended."""
         if task.attempt != attempt or task.status is not TaskStatus.IN_PROGRESS:
             raise ConflictError(
                 f"task {task.id!r} is {task.status} in attempt {task.attempt}: attempt {attempt} is "
@@ -289,7 +289,7 @@ class Graph:
         self.get(on)
 
     def _require_no_cycle(self, start: str) -> None:
-        """Raise InvalidRequestError that names it, if a task would have to be done before itself."""
+        """Raise InvalidRequestError with the cycle, if a task would have to precede itself."""
         came: dict[str, str] = {}
         todo = [start]
         while todo:
@@ -305,7 +305,7 @@ class Graph:
                     todo.append(one)
 
     def _needs(self, id: str) -> list[str]:
-        """What has to be done before a task is: its subtasks, and what it and its parents depend on."""
+        """Return a task's prerequisites: its subtasks, and its and its parents' dependencies."""
         needed = [one.id for one in self._tasks.parts(id)]
         for task in self._with_parents(self.get(id)):
             needed.extend(one for one in task.depends_on if self._tasks.find(one) is not None)
@@ -334,6 +334,6 @@ class Graph:
 
 
 def _circle(ids: Iterable[str]) -> InvalidRequestError:
-    """What is raised where each of these would wait for the next one."""
+    """Return the error for a cycle in which each of these waits for the next."""
     shown = " -> ".join(map(repr, ids))
     return InvalidRequestError(f"these tasks would wait for each other: {shown}")

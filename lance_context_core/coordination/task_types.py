@@ -1,4 +1,4 @@
-"""A task, and what it can become."""
+"""Tasks and their status."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, fields, replace
@@ -13,22 +13,22 @@ from lance_context_core.storage.leases import Lease
 
 
 class TaskStatus(StrEnum):
-    """Where a task stands."""
+    """The status of a task."""
 
     PENDING = "pending"
-    """It may be begun."""
+    """It can begin."""
     BLOCKED = "blocked"
-    """Something that it depends on is not done; it becomes pending by itself."""
+    """A dependency is not done; it becomes pending automatically."""
     IN_PROGRESS = "in_progress"
     COMPLETED = "completed"
     FAILED = "failed"
-    """It may be tried again."""
+    """It can be retried."""
     SKIPPED = "skipped"
-    """It is not to be done; what depends on it need not wait."""
+    """It will not be done; its dependents need not wait."""
 
 
 class Priority(IntEnum):
-    """What is begun first."""
+    """The urgency of a task."""
 
     LOW = 0
     NORMAL = 1
@@ -51,36 +51,39 @@ TRANSITIONS: Mapping[TaskStatus, tuple[TaskStatus, ...]] = MappingProxyType(
         TaskStatus.SKIPPED: (),
     }
 )
-"""What a caller may make of a task. By itself one becomes pending or blocked as what it depends on is
-done or comes to it, and one with subtasks completed with the last of them."""
+"""The status changes that a caller may make.
+
+Automatically, a task becomes pending or blocked as dependencies are done or added, and one with
+subtasks completed with the last of them.
+"""
 
 DONE = frozenset({TaskStatus.COMPLETED, TaskStatus.SKIPPED})
-"""What nobody need wait for."""
+"""The status of tasks for which none must wait."""
 
 
 @frozen_by_name
 class Task:
-    """Something that is to be done."""
+    """A unit of work on a board."""
 
     id: str
     title: str
     status: TaskStatus = TaskStatus.PENDING
     priority: Priority = Priority.NORMAL
     order: int
-    """Its place among those of one priority; larger than that of any task before, for good."""
+    """Its order within its priority; larger than that of any earlier task, permanently."""
     parent_id: str | None = None
     depends_on: tuple[str, ...] = ()
     assigned_to: str | None = None
-    """Who is at it, or was last."""
+    """The current or last worker."""
     attempt: int = 0
-    """How often it was begun: who began it earlier can change nothing any more."""
+    """The number of times it began: workers of earlier attempts can change nothing any more."""
     n_retries: int = 0
     note: str = ""
-    """The last thing that was said of it."""
+    """The latest note."""
     payload: dict[str, Any] | None = None
-    """What its worker is to know, as JSON."""
+    """The input for its worker, as JSON."""
     result: dict[str, Any] | None = None
-    """What came of it, as JSON; None until it is completed with one."""
+    """Its result, as JSON; None until it is completed with one."""
     due: datetime | None = None
     """Until then it is blocked."""
     created_at: datetime
@@ -88,15 +91,15 @@ class Task:
     started_at: datetime | None = None
     ended_at: datetime | None = None
     process: str | None = field(default=None, repr=False)
-    """Which process is at it."""
+    """The process of its worker."""
     until: datetime | None = field(default=None, repr=False)
-    """When another worker may begin it anew, unless it is heard of before."""
+    """The time when another worker may begin it again, unless renewed."""
     ticks: float | None = field(default=None, repr=False)
-    """The same by the time since the boot of its process' machine, which no clock change moves."""
+    """The same by the time since the boot of its machine, which ignores clock changes."""
 
 
 def require_transition(task: Task, status: TaskStatus) -> None:
-    """Raise InvalidRequestError if the task may not become that."""
+    """Raise InvalidRequestError unless the task may change to this status."""
     if status not in TRANSITIONS[task.status]:
         allowed = ", ".join(TRANSITIONS[task.status]) or "nothing: it is at its end"
         raise InvalidRequestError(
@@ -111,68 +114,68 @@ class TaskEvent:
     task_id: str
     at: datetime
     before: TaskStatus | None
-    """None for one that is new."""
+    """None for a new task."""
     after: TaskStatus | None
-    """None for one that was removed."""
+    """None for a removed task."""
     by: str | None
-    """Who is at the task then."""
+    """The task's worker at that time."""
     attempt: int
     note: str
 
 
 @frozen_by_name
 class TaskStats:
-    """How far a board is."""
+    """The progress of a board."""
 
     n_tasks: int
     by_status: Mapping[str, int]
     progress: float
-    """In [0, 1]: each task of the outermost level counts the same, one that is begun half."""
+    """In [0, 1]: each top-level task counts the same, a begun one half."""
     mean_seconds: float | None
-    """From the beginning of a task that was completed to its end; None if none was."""
+    """Mean duration of the completed tasks; None without any."""
     eta_seconds: float | None
-    """What is left, at that pace, one after the other; None if nothing is known of the pace."""
+    """Remaining time at that pace, sequentially; None without a pace."""
 
 
-# Where the tasks of a board are while they are looked at and changed: in a list, or in an index.
+# Access to the tasks of a board: in a list, or in an index.
 
 
 class Tasks(Protocol):
     """The tasks of one board."""
 
     def find(self, id: str) -> Task | None:
-        """The task; None if there is none."""
+        """Return the task; None if absent."""
 
     def parts(self, id: str) -> list[Task]:
-        """The subtasks of one, in their order."""
+        """Return the subtasks of one, in order."""
 
     def dependents(self, id: str) -> list[Task]:
-        """The tasks that depend on one."""
+        """Return the tasks that depend on one."""
 
     def open(self, ids: Sequence[str]) -> list[str]:
-        """Which of these are there and not done, so that others have to wait for them."""
+        """Return those of these that exist and are not done, so that others must wait."""
 
     def holders(self) -> list[tuple[str, Lease]]:
-        """Who is at the tasks that are begun, in their order."""
+        """Return the workers of begun tasks, in order."""
 
     def due(self, now: datetime) -> list[str]:
-        """Which blocked tasks were due by now, in their order."""
+        """Return the blocked tasks that are due by now, in order."""
 
     def next(self, limit: int) -> list[Task]:
-        """What is pending and has no subtasks: the most urgent first, of equals the one added first."""
+        """Return pending tasks without subtasks: most urgent first, then by addition."""
 
     def put(self, task: Task) -> None:
-        """Have this task, in the place of the one with its id."""
+        """Add this task, or replace the one with its id."""
 
     def remove(self, task: Task) -> None:
-        """Have it no more."""
+        """Remove it."""
 
 
 class Listed:
-    """All of them, in a dictionary; satisfies `Tasks`."""
+    """All tasks in a dictionary; satisfies `Tasks`."""
 
     def __init__(self, tasks: Iterable[Task]) -> None:
-        """These, which are as they are stored."""
+        """Create it from stored tasks."""
         self.by_id = _whole(sorted(tasks, key=lambda one: (one.order, one.id)))
         self._parts: dict[str | None, dict[str, None]] = {}
         self._dependents: dict[str, dict[str, None]] = {}
@@ -184,7 +187,7 @@ class Listed:
         return self.by_id.get(id)
 
     def parts(self, id: str | None) -> list[Task]:
-        """As `Tasks.parts`; for None the outermost tasks."""
+        """As `Tasks.parts`; for None the top-level tasks."""
         return [self.by_id[one] for one in self._parts.get(id, ())]
 
     def dependents(self, id: str) -> list[Task]:
@@ -209,7 +212,7 @@ class Listed:
         return [one.id for one in blocked if one.due is not None and one.due <= now]
 
     def ready(self) -> list[Task]:
-        """What may be begun, in the order of `next`."""
+        """Return the tasks that can begin, in the order of `next`."""
         found = [
             one
             for one in self.by_id.values()
@@ -240,12 +243,12 @@ class Listed:
 
 
 def is_open(task: Task | None) -> bool:
-    """Whether others have to wait for it; nobody has to for what is no more."""
+    """Whether others must wait for it; not for a removed one."""
     return task is not None and task.status not in DONE
 
 
 def _whole(tasks: list[Task]) -> dict[str, Task]:
-    """The tasks by id, without a word of those that are no more since another branch removed them."""
+    """Return the tasks by id, without references to those that another branch removed."""
     found = {one.id: one for one in tasks}
     for one in tasks:
         is_orphan = one.parent_id is not None and one.parent_id not in found
@@ -258,21 +261,21 @@ def _whole(tasks: list[Task]) -> dict[str, Task]:
     return found
 
 
-# Tasks and their changes as the JSON of items, and back.
+# Conversion of tasks and events to the JSON of items, and back.
 
 _TIMES = ("created_at", "updated_at", "started_at", "ended_at", "until", "due", "at")
 _RARE = ("payload", "result", "due")
-"""What is written only of the tasks that have it."""
+"""Fields that are written only if they are set."""
 _STATUSES = ("status", "before", "after")
 _EVENTS = "events"
 _STATUS = {str(one): one for one in TaskStatus}
 _PRIORITY = {int(one): one for one in Priority}
 _NAMES = {kind: tuple(one.name for one in fields(kind)) for kind in (Task, TaskEvent)}
-"""What each is written as. Each change of a board writes some: nothing here looks that up anew."""
+"""The field names, cached, since each change of a board writes some."""
 
 
 def written(value: Task | TaskEvent) -> dict[str, Any]:
-    """As JSON by key."""
+    """Return the value as JSON by key."""
     row = {name: getattr(value, name) for name in _NAMES[type(value)]}
     for name in _TIMES:
         if (time := row.get(name)) is not None:
@@ -290,7 +293,7 @@ def written(value: Task | TaskEvent) -> dict[str, Any]:
 
 
 def task_of(row: Mapping[str, Any]) -> Task:
-    """The task that was written."""
+    """Return the task of a row."""
     given = _read(row)
     given["depends_on"] = tuple(row["depends_on"])
     given["priority"] = _PRIORITY[row["priority"]]
@@ -298,12 +301,12 @@ def task_of(row: Mapping[str, Any]) -> Task:
 
 
 def written_events(events: Iterable[TaskEvent]) -> dict[str, Any]:
-    """What one change of a board did, as JSON by key."""
+    """Return the events of one change of a board, as JSON by key."""
     return {_EVENTS: [written(one) for one in events]}
 
 
 def events_of(row: Mapping[str, Any]) -> list[TaskEvent]:
-    """What that change did, in this order; also as earlier releases wrote it, an event a row."""
+    """Return the events of that change, in order; accepts earlier releases' single-event rows."""
     return [TaskEvent(**_read(one)) for one in row.get(_EVENTS, (row,))]
 
 

@@ -1,4 +1,4 @@
-"""What is to be done, by whom, and in which order."""
+"""Task boards: tasks with order, dependencies and workers."""
 
 import asyncio
 import builtins
@@ -43,18 +43,18 @@ from lance_context_core.storage import leases
 from lance_context_core.storage.leases import Lease
 from lance_context_core.stores.key_values import AsyncKeyValues
 
-# What callers give a board, checked.
+# Checks of callers' arguments.
 
 _SHORTEST, _LONGEST = timedelta(milliseconds=100), timedelta(days=30)
 
 _SHORTEST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.005, 0.25
-"""Between two looks of a claim that waits."""
+"""Between two polls of a claim that waits."""
 
 _FIELDS = ("title", "id", "priority", "parent_id", "depends_on", "note", "payload", "due")
 
 
 def checked_tasks(tasks: Iterable[str | Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The fields of many, each a title or a mapping of what `checked` takes; of each id one."""
+    """Return the fields of tasks, each a title or a mapping; ids are unique."""
     given = []
     for number, task in enumerate(listed(tasks, "tasks")):
         one = task if isinstance(task, Mapping) else {"title": task}
@@ -82,7 +82,7 @@ def checked_task(
     due: object = None,
     where: str = "",
 ) -> dict[str, Any]:
-    """The fields of one, which has an id then."""
+    """Return the fields of one task, with an id."""
     title = check_text(title, f"{where}title").strip()
     if not title:
         raise InvalidRequestError(f"{where}title is blank: say what is to be done")
@@ -99,17 +99,17 @@ def checked_task(
 
 
 def object_or_none(value: object, where: str) -> dict[str, Any] | None:
-    """A JSON object, if there is one."""
+    """Return a JSON object, or None."""
     return None if value is None else check_json_object(value, where)
 
 
 def name_or_none(name: object, where: str) -> str | None:
-    """A name, if there is one."""
+    """Return a name, or None."""
     return None if name is None else check_name(name, where)
 
 
 def _priority(priority: object, where: str) -> Priority:
-    """The priority of a number or a name."""
+    """Return the priority of a number or a name."""
     if isinstance(priority, str) and priority.upper() in Priority.__members__:
         return Priority[priority.upper()]
     if isinstance(priority, int) and not isinstance(priority, bool) and priority in list(Priority):
@@ -120,7 +120,7 @@ def _priority(priority: object, where: str) -> Priority:
 
 
 def claimed(tasks: Sequence[Task], where: str) -> Sequence[Task]:
-    """A caller's tasks, each of which somebody claimed."""
+    """Return a caller's tasks, each of which was claimed."""
     if not isinstance(tasks, Sequence) or not all(isinstance(one, Task) for one in tasks):
         raise InvalidRequestError(
             f"{where}={shown(tasks)}: give a list of the tasks that claim() or claim_many() returned"
@@ -133,17 +133,17 @@ def claimed(tasks: Sequence[Task], where: str) -> Sequence[Task]:
 
 
 def status_of(status: str) -> TaskStatus:
-    """A status by its word."""
+    """Return a status by name."""
     return check_word(status, TaskStatus, "status")
 
 
 def attempt_of(attempt: int | None) -> int | None:
-    """The number of an attempt, if one is named."""
+    """Return the number of an attempt, or None."""
     return None if attempt is None else check_count(attempt, "attempt")
 
 
 def lease_of(lease: timedelta) -> timedelta:
-    """For how long a task is claimed."""
+    """Return the lease of a claim."""
     return _duration(lease, "lease", least=_SHORTEST)
 
 
@@ -160,10 +160,10 @@ T = TypeVar("T")
 
 TASK_LEASE = timedelta(minutes=5)
 _ALIVE_FOR_SECONDS = 0.1
-"""For how long who was seen alive is not looked for again, while there is something else to do."""
+"""Time before a worker seen alive is checked again, if other work is left."""
 
 TaskOutcome = Literal["succeeded", "failed", "cancelled"]
-"""How a run of agents has ended."""
+"""The outcome of a run of agents."""
 
 _SETTLED: dict[str, TaskStatus] = {
     "succeeded": TaskStatus.COMPLETED,
@@ -174,36 +174,39 @@ _SETTLED: dict[str, TaskStatus] = {
 
 @handle
 class AsyncTaskStore:
-    """The boards of a store."""
+    """The task boards of a store."""
 
     _resources: Resources
     _scope: Scope
 
     def board(self, name: str = "default") -> "AsyncTaskBoard":
-        """The board of that name, such as a plan's or a conversation's; it need not exist yet."""
+        """Return the board of that name, which need not exist.
+
+        Plans and conversations have boards, too.
+        """
         return AsyncTaskBoard(check_name(name, "name"), self._resources, self._scope)
 
     def here(self) -> "AsyncTaskBoard":
-        """The board of the agent and conversation that this code belongs to: see `conversation`.
+        """Return the board of the current agent and conversation: see `conversation`.
 
-        Raises InvalidRequestError outside any, rather than have agents share one by accident.
+        Raises InvalidRequestError outside any, so that agents never share one by accident.
         """
         return self.board(current_conversation().board)
 
     async def boards(self) -> list[str]:
-        """The names of the boards that there are, in order."""
+        """Return the names of existing boards, in order."""
         items = AsyncKeyValues(NAME, self._resources, self._scope)
         return [one[0] for one in await items.namespaces(max_depth=1)]
 
     async def delete_board(self, name: str) -> bool:
-        """Forget a board with its tasks and their history; returns whether there was one."""
+        """Delete a board with its tasks and their history; returns whether it existed."""
         items = AsyncKeyValues(NAME, self._resources, self._scope)
         return await items.delete_under((check_name(name, "name"),)) > 0
 
 
 @handle
 class AsyncTaskBoard:
-    """Tasks that belong together; each change of them is one commit, whole or not at all."""
+    """A board of tasks; each change of it is one atomic commit."""
 
     name: str
     _resources: Resources = field(repr=False)
@@ -212,7 +215,7 @@ class AsyncTaskBoard:
     # Reading
 
     async def get(self, id: str) -> Task:
-        """A task. Raises NotFoundError if there is none."""
+        """Return a task. Raises NotFoundError if it does not exist."""
         (item,) = await self._changes.items.get([(self._changes.tasks, check_name(id, "id"))])
         if item is None:
             raise NotFoundError(f"there is no task {id!r} on this board")
@@ -221,7 +224,7 @@ class AsyncTaskBoard:
     async def list(
         self, *, status: str | None = None, parent_id: str | None = None
     ) -> builtins.list[Task]:
-        """The tasks in the order in which they were added: all, of one status, or subtasks of one."""
+        """Return tasks in the order of addition: all, of one status, or subtasks of one."""
         wanted = None if status is None else status_of(status)
         parent_id = name_or_none(parent_id, "parent_id")
         return [
@@ -231,32 +234,32 @@ class AsyncTaskBoard:
         ]
 
     async def ready(self, *, limit: int | None = None) -> builtins.list[Task]:
-        """What may be begun: the most urgent first, then in the order of adding."""
+        """Return the tasks that can begin: most urgent first, then in the order of addition."""
         check_span(offset=0, limit=limit, last=None)
         tasks = await self._changes.listed()
         Graph(tasks, self._resources.clock.now()).wake()
         return tasks.ready()[:limit]
 
     async def waits_for(self, id: str) -> builtins.list[str]:
-        """The ids of what is to be done before a task may be begun; none if it may."""
+        """Return the ids of unfinished prerequisites of a task; empty if it can begin."""
         graph = Graph(await self._changes.listed(), self._resources.clock.now())
         return graph.waits_for(check_name(id, "id"))
 
     async def progress(self, id: str | None = None) -> float:
-        """How far a task is, or all of them, in [0, 1]; what is begun counts half."""
+        """Return the progress of a task or all, in [0, 1]; begun ones count half."""
         task = None if id is None else await self.get(id)
         return task_changes.progress(await self._changes.listed(), task)
 
     async def stats(self) -> TaskStats:
-        """How far the board is."""
+        """Return the statistics of the board."""
         return task_changes.stats(await self._changes.listed())
 
     async def tree(self) -> str:
-        """The tasks as lines of text, subtasks below theirs: ○ ◐ ● ✗ ◌ ⊘, or `No tasks`."""
+        """Return a text tree of tasks (○ ◐ ● ✗ ◌ ⊘), or `No tasks`."""
         return task_changes.tree(await self._changes.listed())
 
     async def history(self, id: str | None = None) -> builtins.list[TaskEvent]:
-        """What became of a task, or of all, oldest first."""
+        """Return the history of a task, or of all, oldest first."""
         id = name_or_none(id, "id")
         rows = await self._changes.items.list(namespace=self._changes.history)
         events = [event for one in rows for event in task_types.events_of(one.value or {})]
@@ -276,12 +279,12 @@ class AsyncTaskBoard:
         payload: Mapping[str, Any] | None = None,
         due: datetime | None = None,
     ) -> Task:
-        """Add a task, as a subtask of `parent_id` if that is given.
+        """Add a task, as a subtask of `parent_id` if given.
 
-        It is blocked while a task of `depends_on`, or something that its parents depend on, is not
-        done, and until it is `due`. The `payload` is for its worker, as JSON. Raises InvalidRequestError
-        for a blank title, an id that is taken, and a circle, which it names; NotFoundError for a task
-        that is not there.
+        It is blocked while a dependency in `depends_on`, or one of its parents, is not done, and
+        until it is `due`. The `payload` is for its worker, as JSON. Raises InvalidRequestError for
+        a blank title, an existing id, and a cycle, which it names; NotFoundError for an unknown
+        task.
         """
         one = checked_task(
             title,
@@ -297,16 +300,16 @@ class AsyncTaskBoard:
         return task
 
     async def add_many(self, tasks: Iterable[str | Mapping[str, Any]]) -> builtins.list[Task]:
-        """Add tasks in this order, all in one commit or none of them; returns them.
+        """Add tasks in this order, all in one commit or none; returns them.
 
-        Each is a title, or a mapping of what `add` takes. They may depend on each other, and be
-        subtasks of each other, whichever comes first. Raises as `add` does, and InvalidRequestError
-        for an id that is there twice.
+        Each is a title, or a mapping of the arguments of `add`. They may depend on each other, and
+        be subtasks of each other, in any order. Raises the errors of `add`, and InvalidRequestError
+        for a duplicate id.
         """
         return await self._add(checked_tasks(tasks))
 
     async def depend(self, id: str, on: str) -> Task:
-        """Let a task that is not begun wait for another. Raises InvalidRequestError for a circle."""
+        """Add a dependency to an unstarted task. Raises InvalidRequestError for a cycle."""
         id, on = check_name(id, "id"), check_name(on, "on")
 
         def change(graph: Graph, _: int) -> Task:
@@ -318,11 +321,11 @@ class AsyncTaskBoard:
     async def claim(
         self, worker: str, *, lease: timedelta = TASK_LEASE, wait: timedelta | None = None
     ) -> Task | None:
-        """Begin the next task that is ready, as exactly one of all who ask; None if none is.
+        """Claim the next ready task, exclusively; returns None if none is ready.
 
-        With `wait`, None only if none has become ready in that time, in whatever process. A task in
-        progress whose process has ended, or whose worker was not heard of for its `lease`, is ready
-        again. See `heartbeat`.
+        With `wait`, None only if none becomes ready in that time, in any process. A task in
+        progress is ready again if its process has ended, or its worker did not renew its `lease`.
+        See `heartbeat`.
         """
         until = None if wait is None else time.monotonic() + _duration(wait, "wait").total_seconds()
         pause = _SHORTEST_PAUSE_SECONDS
@@ -350,10 +353,10 @@ class AsyncTaskBoard:
         completed: Sequence[Task] = (),
         lease: timedelta = TASK_LEASE,
     ) -> builtins.list[Task]:
-        """Begin up to `limit` of the tasks that are ready, as `claim` does each, in one commit.
+        """Claim up to `limit` ready tasks, each as `claim` does, in one commit.
 
-        In the same commit, before that, tasks that were claimed are `completed`, as `complete_many`
-        does. For a worker that has many short tasks: a commit costs more than a task.
+        Before that, in the same commit, the claimed tasks in `completed` are completed, as by
+        `complete_many`. For a worker with many short tasks: a commit costs more than a task.
         """
         change = self._claiming(worker, limit, completed, lease)
         return await self._changes.make(change, give_back=self._given_back)
@@ -381,7 +384,7 @@ class AsyncTaskBoard:
             graph.wake()
             tasks = graph.next(limit)
             if not tasks:
-                # Rather than leave with nothing, look whether somebody has died in this moment.
+                # Before returning nothing, check whether a worker has died just now.
                 seen = set[str]()
                 graph.take_back(lambda one: self._is_gone(one, seen))
                 tasks = graph.next(limit)
@@ -390,7 +393,7 @@ class AsyncTaskBoard:
         return change
 
     async def heartbeat(self, id: str, *, attempt: int, lease: timedelta = TASK_LEASE) -> Task:
-        """Say that one is at a task still. Raises ConflictError if another worker began it anew."""
+        """Renew the lease of a task. Raises ConflictError if another worker began it again."""
         id, lease = check_name(id, "id"), lease_of(lease)
         attempt = check_count(attempt, "attempt")
 
@@ -407,9 +410,9 @@ class AsyncTaskBoard:
         note: str = "",
         result: Mapping[str, Any] | None = None,
     ) -> Task:
-        """A task that is begun is done. What waited for it is ready, and its parent may be done.
+        """Complete a begun task. Its dependents become ready, and its parent may be completed.
 
-        `attempt` is that of the claim: ConflictError is raised if it is over. The `result` is kept
+        `attempt` is that of the claim: raises ConflictError if it is over. The `result` is stored
         with the task, as JSON.
         """
         more = {"result": object_or_none(result, "result")}
@@ -427,7 +430,7 @@ class AsyncTaskBoard:
         return self._changes.make_now(_moving(id, TaskStatus.COMPLETED, attempt, note, more))
 
     async def complete_many(self, tasks: Sequence[Task], *, note: str = "") -> builtins.list[Task]:
-        """Tasks are done, as they were claimed: all in one commit, or none of them.
+        """Complete claimed tasks: all in one commit, or none.
 
         Raises ConflictError if the attempt of one is over: it names that one.
         """
@@ -435,11 +438,11 @@ class AsyncTaskBoard:
         return await self._change(lambda graph, _: _complete(graph, done, note))
 
     async def fail(self, id: str, *, attempt: int | None = None, note: str = "") -> Task:
-        """A task that is begun was not done; it may be tried again. `attempt` as for `complete`."""
+        """Fail a begun task, which may be retried. `attempt` as for `complete`."""
         return await self._move(id, TaskStatus.FAILED, attempt, note)
 
     async def release(self, id: str, *, attempt: int | None = None, note: str = "") -> Task:
-        """Give back a task that is begun, for others to begin. `attempt` as for `complete`."""
+        """Release a begun task for other workers. `attempt` as for `complete`."""
         id, note, attempt = (
             check_name(id, "id"),
             check_text(note, "note"),
@@ -456,7 +459,7 @@ class AsyncTaskBoard:
         return await self._change(change)
 
     async def skip(self, id: str, *, note: str = "") -> Task:
-        """A task is not to be done; what waited for it waits no more."""
+        """Skip a task; its dependents wait no more."""
         return await self._move(id, TaskStatus.SKIPPED, None, note)
 
     async def retry(
@@ -467,9 +470,9 @@ class AsyncTaskBoard:
         note: str = "",
         due: datetime | None = None,
     ) -> Task:
-        """Have a task that failed begun anew, if that was not done `max_retries` times already.
+        """Retry a failed task, unless it was retried `max_retries` times already.
 
-        It is blocked until it is `due`: who backs off makes that later with each of its `n_retries`.
+        It is blocked until it is `due`: for a backoff, set it later with each of its `n_retries`.
         """
         id, note = check_name(id, "id"), check_text(note, "note")
         if max_retries is not None:
@@ -478,17 +481,17 @@ class AsyncTaskBoard:
         return await self._change(lambda graph, _: graph.retry(id, max_retries, note, until))
 
     async def delete(self, id: str) -> builtins.list[str]:
-        """Forget a task with its subtasks; returns their ids. None may be what others depend on."""
+        """Delete a task with its subtasks; returns their ids. Others must not depend on them."""
         id = check_name(id, "id")
         return await self._change(lambda graph, _: (graph.get(id), graph.remove(id))[1])
 
     async def settle(
         self, outcome: TaskOutcome, *, worker: str | None = None
     ) -> builtins.list[Task]:
-        """A run has ended, all of it or that of one worker: what was begun in it ends as it did.
+        """End the tasks in progress of a run, or of one worker, with its outcome.
 
-        Completed if it `succeeded`, failed if it `failed`, and free for others if it was `cancelled`.
-        Returns these tasks.
+        Completes them if it `succeeded`, fails them if it `failed`, and releases them if it was
+        `cancelled`. Returns these tasks.
         """
         if outcome not in _SETTLED:
             raise InvalidRequestError(f"outcome={shown(outcome)}: there are {', '.join(_SETTLED)}")
@@ -523,7 +526,7 @@ class AsyncTaskBoard:
         return Changes(self.name, self._resources, self._scope)
 
     def _is_gone(self, holder: Lease, seen: set[str] | None = None) -> bool:
-        """Whether others may have what is held; who was `seen` alive is not looked for once more."""
+        """Whether others may take a held task; workers `seen` alive are not checked again."""
         seconds = _ALIVE_FOR_SECONDS if seen is None or holder.process in seen else 0.0
         now = self._resources.clock.now().timestamp()
         is_gone = holder.is_free(now, seen_within_seconds=seconds)
@@ -539,7 +542,7 @@ class AsyncTaskBoard:
         return await self._change(_moving(id, status, attempt, note))
 
     async def _change(self, change: Change[T]) -> T:
-        """Do `change` to the board as it is, and write what became another, in one commit."""
+        """Apply `change` to the current board, and write the changed tasks, in one commit."""
         return await self._changes.make(change)
 
 
@@ -555,7 +558,7 @@ def _moving(
 
 
 def _complete(graph: Graph, tasks: Sequence[Task], note: str) -> list[Task]:
-    """Complete these in the attempts in which they were claimed."""
+    """Complete these tasks in their claimed attempts."""
     for one in tasks:
         graph.move(one.id, TaskStatus.COMPLETED, note=note, of_attempt=one.attempt)
     return [graph.get(one.id) for one in tasks]

@@ -1,4 +1,4 @@
-"""Prompts with variables, which agents keep, change and fill in."""
+"""Versioned prompt templates with variables."""
 
 import builtins
 import re
@@ -26,22 +26,26 @@ from lance_context_core.scope import Scope
 from lance_context_core.stores.key_values import AsyncKeyValues
 from lance_context_core.types import Item
 
-# Filling in a text: once through it for `{{name}}`, or by Jinja where nothing but its values is seen.
+# Rendering of a text: one pass for `{{name}}`, or Jinja that sees only the values.
 
 TemplateSyntax = Literal["plain", "jinja"]
-"""`plain` fills in each `{{name}}`, and writes braces for `{{'{{'}}` and `{{'}}'}}`; `jinja` has conditions, loops and filters, too."""
+"""The template syntax.
+
+`plain` replaces each `{{name}}`, and writes braces for `{{'{{'}}` and `{{'}}'}}`; `jinja` has
+conditions, loops and filters, too.
+"""
 
 _PLACE = re.compile(
     r"""\{\{\s*(?:(?P<name>[a-zA-Z_][a-zA-Z0-9_]*)|(?P<quote>['"])(?P<braces>\{\{|\}\})(?P=quote))\s*\}\}"""
 )
-"""What is filled in, or stands for the braces themselves, as it does in Jinja."""
+"""A variable, or literal braces, as in Jinja."""
 _BRACED = re.compile(rf"{_PLACE.pattern}|\{{\{{(?P<other>[^{{}}\n]*)\}}\}}")
 _LONGEST = 10_000_000
-"""Characters that an operation within a template may make of a text."""
+"""Maximum characters of a text made by an operation within a template."""
 
 
 def checked_syntax(syntax: object) -> TemplateSyntax:
-    """The syntax. Raises InvalidRequestError for one that there is not."""
+    """Return the syntax. Raises InvalidRequestError for an unknown one."""
     syntaxes: tuple[TemplateSyntax, ...] = get_args(TemplateSyntax)
     for one in syntaxes:
         if syntax == one:
@@ -52,7 +56,7 @@ def checked_syntax(syntax: object) -> TemplateSyntax:
 
 
 def variables_of(text: str, syntax: TemplateSyntax) -> tuple[str, ...]:
-    """The names that are filled in, in order. Raises InvalidRequestError for a text that is no template."""
+    """Return the variables, in order. Raises InvalidRequestError for an invalid template."""
     if syntax == "plain":
         names = {place["name"] for place in _PLACE.finditer(text)}
         return tuple(sorted(name for name in names if name is not None))
@@ -60,7 +64,7 @@ def variables_of(text: str, syntax: TemplateSyntax) -> tuple[str, ...]:
 
 
 def check_template(text: str, syntax: TemplateSyntax) -> None:
-    """Raise InvalidRequestError for a text with what could never be filled in."""
+    """Raise InvalidRequestError for a text with an impossible variable."""
     variables_of(text, syntax)
     others = (place["other"] for place in _BRACED.finditer(text) if syntax == "plain")
     if (other := next((one for one in others if one is not None), None)) is not None:
@@ -72,9 +76,9 @@ def check_template(text: str, syntax: TemplateSyntax) -> None:
 
 
 def rendered(text: str, syntax: TemplateSyntax, values: Mapping[str, Any], *, what: str) -> str:
-    """The text with its variables filled in, of which each must be given; what else is given is ignored.
+    """Return the text with its variables replaced; all are required, other values are ignored.
 
-    Values are JSON; what they hold is never taken for a part of the template.
+    Values are JSON; their contents are never parsed as a template.
     """
     given = check_json_object(values, "values")
     missing = [name for name in variables_of(text, syntax) if name not in given]
@@ -88,7 +92,7 @@ def rendered(text: str, syntax: TemplateSyntax, values: Mapping[str, Any], *, wh
 
 
 def braced(text: str) -> str:
-    """A plain template as one of Python's `str.format`: `{name}` for `{{name}}`, other braces doubled."""
+    """Convert a plain template for `str.format`: `{name}` for `{{name}}`, other braces doubled."""
     parts, end = list[str](), 0
     for place in _PLACE.finditer(text):
         parts.append(_doubled(text[end : place.start()]))
@@ -113,7 +117,7 @@ def _written(value: Any, name: str) -> str:
 
 
 class _Jinja:
-    """Jinja's sandbox, in which a name that is not given is an error and nothing can be changed."""
+    """Jinja's sandbox, in which an undefined name is an error and nothing can be changed."""
 
     def __init__(self) -> None:
         with importing("jinja2", extra="templates", by="A template of the syntax 'jinja'"):
@@ -121,7 +125,7 @@ class _Jinja:
             from jinja2.sandbox import ImmutableSandboxedEnvironment
 
         class Environment(ImmutableSandboxedEnvironment):
-            """Where an operation cannot make a text that fills the memory."""
+            """Limits the texts that operations make, so that none fills the memory."""
 
             intercepted_binops = frozenset({"*", "**", "%"})
 
@@ -168,46 +172,46 @@ def _jinja() -> _Jinja:
     return _Jinja()
 
 
-# A template, and how often it was used.
+# A template and its number of uses.
 
 
 @frozen_by_name
 class Template:
-    """A prompt with variables, in one of its versions."""
+    """One version of a prompt with variables."""
 
     name: str
     version: int
-    """From 1, one more than that of the version before."""
+    """From 1, one more than that of the previous version."""
     text: str
     syntax: TemplateSyntax = "plain"
     description: str = ""
     category: str | None = None
     tags: tuple[str, ...] = ()
     created_at: datetime
-    """When the first version was saved."""
+    """The time of the first version."""
     updated_at: datetime
-    """When this one was."""
+    """The time of this version."""
     n_uses: int = 0
-    """How often the store filled it in, in all its versions."""
+    """Number of times that the store rendered it, in all its versions."""
     last_used_at: datetime | None = None
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """The names that are to be given, in order."""
+        """The required variables, in order."""
         return variables_of(self.text, self.syntax)
 
     def render(self, values: Mapping[str, Any]) -> str:
-        """The text with its variables filled in, each of which must be given; it counts as no use.
+        """Return the text with its variables replaced, all required; does not count as a use.
 
-        Values are JSON, texts and numbers alone in a plain template; what they hold is never filled
-        in itself, and what no variable names is ignored. Raises InvalidRequestError.
+        Values are JSON, only texts and numbers in a plain template; their contents are never
+        rendered, and unknown names are ignored. Raises InvalidRequestError.
         """
         return rendered(self.text, self.syntax, values, what=f"template {self.name!r}")
 
     def as_format(self) -> str:
-        """The text as `str.format` and f-strings have it: `{name}`, and other braces doubled.
+        """Convert the text for `str.format` and f-strings: `{name}`, and other braces doubled.
 
-        Raises InvalidRequestError for one of the syntax `jinja`, which says more than that.
+        Raises InvalidRequestError for the syntax `jinja`, which it cannot express.
         """
         if self.syntax != "plain":
             raise InvalidRequestError(
@@ -217,10 +221,10 @@ class Template:
         return braced(self.text)
 
 
-# The templates of a store: each version of each is kept.
+# The templates of a store, with all versions.
 
 NAME = "lance_context.templates"
-"""What the items are called in which templates are kept."""
+"""The name of the key-value store of templates."""
 
 _LATEST, _VERSIONS, _USES = "latest", "versions", "uses"
 
@@ -235,7 +239,7 @@ class AsyncTemplates:
     # Reading
 
     async def get(self, name: str, *, version: int | None = None) -> Template:
-        """The latest version of a template, or another one. Raises NotFoundError if there is none."""
+        """Return the latest version of a template, or another. Raises NotFoundError if absent."""
         name = check_name(name, "name")
         key = _latest(name)
         if version is not None:
@@ -249,7 +253,7 @@ class AsyncTemplates:
     async def list(
         self, *, category: str | None = None, tag: str | None = None
     ) -> builtins.list[Template]:
-        """The latest version of each template, the most used first, then by name.
+        """Return the latest version of each template, most used first, then by name.
 
         All, or those of a category, or with a tag.
         """
@@ -264,14 +268,15 @@ class AsyncTemplates:
         return sorted(wanted, key=lambda one: (-one.n_uses, one.name))
 
     async def search(self, query: str, *, limit: int = 10) -> builtins.list[Template]:
-        """The templates that have words of `query`, most of them first.
+        """Return the templates with words of `query`, most of them first.
 
-        In the name, the tags, the description, the category or the text, of equals in this order.
+        Searches the name, the tags, the description, the category and the text; of equal ones,
+        earlier fields come first.
         """
         return best(query, await self.list(), _searched, limit=limit)
 
     async def versions(self, name: str) -> builtins.list[Template]:
-        """All versions of a template, the latest first; empty if there is none."""
+        """Return all versions of a template, latest first; empty if absent."""
         name = check_name(name, "name")
         (uses,) = await self._items.get([_uses(name)])
         rows = await self._items.list(namespace=(_VERSIONS, name), reverse=True)
@@ -289,11 +294,11 @@ class AsyncTemplates:
         category: str | None = None,
         tags: Sequence[str] = (),
     ) -> Template:
-        """Keep a template, as a new version if there is one of that name; returns it.
+        """Save a template, as a new version if the name exists; returns it.
 
-        One that is the same as the latest version is that version. `syntax="jinja"` needs the extra
-        `templates`. Raises InvalidRequestError for a text that is no template, or has a name in
-        double braces that no value can have.
+        If it equals the latest version, no version is added. `syntax="jinja"` needs the extra
+        `templates`. Raises InvalidRequestError for an invalid template, or a name in double braces
+        that no value can have.
         """
         name, text = check_name(name, "name"), check_text(text, "text")
         given: dict[str, Any] = {
@@ -332,7 +337,7 @@ class AsyncTemplates:
     async def render(
         self, name: str, values: Mapping[str, Any], *, version: int | None = None
     ) -> str:
-        """A template with its variables filled in, which counts as a use; see `Template.render`."""
+        """Render a template, which counts as a use; see `Template.render`."""
         text = (await self.get(name, version=version)).render(values)
 
         async def decide(before: Mapping[str, Any] | None) -> tuple[Written, None]:
@@ -345,7 +350,7 @@ class AsyncTemplates:
         return text
 
     async def delete(self, name: str) -> bool:
-        """Forget a template with all its versions; returns whether there was one."""
+        """Delete a template with all its versions; returns whether it existed."""
         name = check_name(name, "name")
         rows = await self._items.keys(namespace=(_VERSIONS, name))
         return any(await self._items.delete([_latest(name), _uses(name), *rows]))

@@ -1,4 +1,4 @@
-"""Work that is owed: durable, done once, taken over from whoever died, and told what became of it."""
+"""Durable jobs, done once, taken over if their worker dies, with recorded results."""
 
 from lance_context_core.jobs.types import JOB_STATES, Job, JobBudget, JobState
 

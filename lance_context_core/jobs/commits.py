@@ -1,4 +1,4 @@
-"""One commit of records that were decided on together: all of them, or, if something changed, nothing."""
+"""Commits several records together: all of them, or none if something has changed."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,39 +21,39 @@ from lance_context_core.types import ContextRecord
 
 
 def key(record: ContextRecord) -> str:
-    """The primary key of a record by its owner, whatever the scope of the handle that writes it."""
+    """Return the primary key of a record for its owner, in any scope."""
     owner = Scope(tenant=record.tenant, user_id=record.user_id, agent_id=record.agent_id)
     return key_of(owner, record.context, "id", record.id)
 
 
 @frozen
 class Held:
-    """A record as it was read, with the row that holds it."""
+    """A record as it was read, with its row."""
 
     record: ContextRecord
     row: Mapping[str, Any]
 
 
 async def held(records: Records, *conditions: sql.Clause) -> list[Held]:
-    """All records of the view that match, hidden ones too, in order."""
+    """Return all matching records of the view, hidden ones too, in order."""
     rows = await records.whole_rows(records.own(*conditions))
     return [Held(from_row(row), row) for row in rows]
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What a job writes when it is done, together with its own state."""
+    """The changes of a job, written together with its own state."""
 
     added: list[ContextRecord] = field(default_factory=list)
     previous: Mapping[str, str] = field(default_factory=dict)
-    """By the ids of those that are added: the key of what was said before, which lends to them."""
+    """By the ids of added records: the previous message, whose words they inherit."""
     changed: list[tuple[Held, ContextRecord]] = field(default_factory=list)
     result: dict[str, Any] = field(default_factory=dict)
     usage: dict[str, int] = field(default_factory=dict)
     state: JobState = "succeeded"
-    """`running` if more is to be done, for which its handler is asked again."""
+    """`running` if more work is left, for which its handler is called again."""
     jobs: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """What else becomes of other jobs, by their ids: values by the names of their fields."""
+    """Changes of other jobs, by id: field names and values."""
 
 
 async def write(
@@ -64,7 +64,7 @@ async def write(
     removed: Sequence[Held] = (),
     previous: Mapping[str, str] | None = None,
 ) -> bool:
-    """Add what is absent, replace and remove what is still as it was read, in one commit; or nothing.
+    """Add absent records, replace and remove unchanged ones, in one commit; or write nothing.
 
     `previous` as in an `Outcome`.
     """
@@ -88,7 +88,7 @@ async def write(
     )
     for row, vector in zip(rows, vectors, strict=True):
         row[VECTOR] = vector
-    # Who wrote a turn was told of a version that has it; of what jobs make nobody was.
+    # The writer of a turn was told a version that has it; for job results no version was reported.
     replaced = [*(before for before, _ in changed), *removed]
     told = any(one.record.kind == "message" for one in replaced)
     gone = [one.row[KEY] for one in removed]
@@ -97,7 +97,7 @@ async def write(
 
 
 def new_row(records: Records, record: ContextRecord) -> dict[str, Any]:
-    """The row of a record that is new, without a vector that has to be made."""
+    """Return the row of a new record; its vector is added elsewhere."""
     view = _view(records, record)
     own = view.stamped(record)
     words = records.resources.composer.index_text(own)
@@ -105,23 +105,23 @@ def new_row(records: Records, record: ContextRecord) -> dict[str, Any]:
 
 
 def _view(records: Records, record: ContextRecord) -> Records:
-    """The records of the same scope in the context of that one."""
+    """Return the records of the same scope in that record's context."""
     return (
         records if record.context == records.context else replace(records, context=record.context)
     )
 
 
-# Jobs that have no row of their own yet: the records that they are about say that they are owed.
+# Jobs without a row: the records of their input say that they are owed.
 #
-# What a turn owes is written with the turn, and costs hardly more than it: the name of the job that is to
-# be. The job becomes a row when somebody takes it, cancels it, or lets it be due again.
+# The name of the job is written with the turn, at hardly any cost. The job becomes a row when it is
+# taken, cancelled, or rescheduled.
 
 _IN_RELATIONSHIPS = f"{OWES}:"
-"""How the first stores said so: with a relationship to the job, whose name is the rest of this one."""
+"""The first stores' format: a relationship to the job, whose name follows this prefix."""
 
 
 class _Owed(NamedTuple):
-    """What one record says of the job that it is to be about."""
+    """The job that a record owes."""
 
     id: str
     kind: str
@@ -129,12 +129,12 @@ class _Owed(NamedTuple):
 
 
 def owing(kind: str, id: str, producer: str) -> str:
-    """What a record says that this job is to be about."""
+    """Return the mark in a record that owes this job."""
     return f"{id}:{kind}:{producer}"
 
 
 async def implied(records: Records) -> list[Job]:
-    """The jobs that records of the scope owe, in whatever context, and that are no rows yet; in order."""
+    """Return the owed jobs without rows, of all contexts of the scope, in order."""
     says_so = sql.any_of([sql.is_present(OWES), sql.is_present("edges")])
     where = sql.all_of([records.inside(), says_so])
     columns = ["id", "session_id", "created_at", OWES, "relationships", *SCOPE_PARTS]
@@ -154,7 +154,7 @@ async def implied(records: Records) -> list[Job]:
 
 
 def _undone(rows: pa.Table, known: pa.ChunkedArray) -> pa.Table:
-    """The rows without those that owe what is a job by now: of these there may be a hundred thousand."""
+    """Drop the rows whose job exists by now: these may be a hundred thousand."""
     if OWES not in rows.column_names:
         return rows
     job = pc.list_element(pc.split_pattern(rows[OWES], ":", max_splits=1), 0)

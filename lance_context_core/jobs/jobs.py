@@ -1,4 +1,4 @@
-"""The jobs of a store, as its users see them."""
+"""The public interface of a store's jobs."""
 
 import asyncio
 import builtins
@@ -18,25 +18,25 @@ from lance_context_core.types import Progress
 
 @handle
 class AsyncJobs:
-    """The jobs of a store: what is owed, what runs, what became of it.
+    """The jobs of a store: lists, runs, cancels and retries them.
 
-    Nothing runs by itself: a program, a thread or cron calls `run_due`, in as many processes as it
-    likes.
+    Nothing runs automatically: a program, a thread or cron calls `run_due`, in any number of
+    processes.
     """
 
     _queue: Queue
     _schedule: Callable[[], Awaitable[object]] | None = None
-    """Has jobs for what none is about yet, where such a thing is."""
+    """Creates jobs for turns without one, if supported."""
 
     async def list(
         self, *, state: JobState | None = None, kind: str | None = None, limit: int | None = None
     ) -> builtins.list[Job]:
-        """Jobs in the order in which they were submitted: all, or those of a state or kind."""
+        """Return jobs, oldest first: all, or those of a state or kind."""
         check_span(offset=0, limit=limit, last=None)
         return (await self._queue.list(state, kind))[:limit]
 
     async def get(self, job_id: str) -> Job:
-        """The job with that id. Raises NotFoundError if there is none."""
+        """Return the job with that id. Raises NotFoundError if it does not exist."""
         return await self._queue.get(job_id)
 
     async def run_due(
@@ -48,18 +48,19 @@ class AsyncJobs:
         quiet_hours: Iterable[tuple[int, int]] = (),
         progress: Callable[[Progress], object] | None = None,
     ) -> builtins.list[Job]:
-        """Run the jobs that are due, the oldest first, at most `limit`; returns what became of them.
+        """Run the due jobs, oldest first, at most `limit`; returns them in their new state.
 
-        Due is what is scheduled for `now` (by default this moment) or earlier, and what a worker has
-        taken and not finished before its lease ended. Of several processes each job is run by one.
-        A job that is erased while it runs writes nothing, and is not among them.
-        A job that fails does not stop the others: it says why, and is due again later, up to five
-        times. While one runs, its lease is renewed.
+        A job is due if it is scheduled for `now` (by default the present) or earlier, or if its
+        worker did not finish it before the lease ended. Each job is run by one process only. A job
+        that is erased while it runs writes nothing, and is not returned. A failed job does not stop
+        the others: it has its error, and is retried later, up to five times. The lease of a running
+        job is renewed.
 
-        - `budget`: what this run may ask of models. The job that would exceed it, and those after
-          it, stay scheduled.
-        - `quiet_hours`: pairs of hours of the machine's local day, such as `(22, 6)`, in which nothing runs.
-        - `progress`: called after each job, when what it made is kept.
+        - `budget`: limits the use of models in this run. The job that would exceed it, and those
+          after it, stay scheduled.
+        - `quiet_hours`: pairs of hours of the machine's local day, such as `(22, 6)`, in which
+          nothing runs.
+        - `progress`: called after each job, when its result is stored.
         """
         hours = _checked(quiet_hours)
         moment = self._queue.now() if now is None else check_time(now, "now")
@@ -75,12 +76,12 @@ class AsyncJobs:
         quiet_hours: Iterable[tuple[int, int]] = (),
         distill_every: timedelta | None = timedelta(days=1),
     ) -> "AsyncJobWorker":
-        """What calls `run_due` again and again, for an `async with` block; any number may.
+        """Return a worker that calls `run_due` repeatedly, for an `async with` block.
 
-        `every` is how long it waits in between, and `budget` is for each time. Others' processes
-        and threads have workers of their own: each job is run by one. At its beginning, and then
-        once in `distill_every`, a worker of the knowledge also has jobs for all that was said and
-        that none is about yet, as `knowledge.schedule` does; None leaves that to others.
+        `every` is the pause between the calls, and `budget` applies to each call. Any number of
+        workers may run, in other processes and threads too: each job is run by one. At its start,
+        and then once per `distill_every`, a worker of the knowledge also creates jobs for all turns
+        without one, as `knowledge.schedule` does; None disables this.
         """
         for name, given in (("every", every), ("distill_every", distill_every)):
             if given is None and name != "every":
@@ -90,21 +91,21 @@ class AsyncJobs:
         return AsyncJobWorker(self, every, budget, _checked(quiet_hours), distill_every)
 
     async def cancel(self, job_id: str) -> Job:
-        """Let a job that is not finished never run; returns it.
+        """Cancel an unfinished job; returns it.
 
-        Who is running it loses it, and writes nothing. Raises InvalidRequestError for one that is
-        finished: `undo` it.
+        A worker that runs it loses it, and writes nothing. Raises InvalidRequestError for a
+        finished job: `undo` it.
         """
         return await self._queue.cancel(job_id)
 
     async def retry(self, job_id: str) -> Job:
-        """Let a job that failed, or was cancelled, be due at once, with all its attempts before it."""
+        """Reschedule a failed or cancelled job now, with its attempts reset; returns it."""
         return await self._queue.retry(job_id)
 
 
 @dataclass(slots=True)
 class AsyncJobWorker:
-    """Runs the jobs that are due until its block ends; the one that it is at is finished first."""
+    """Runs due jobs until its block ends; finishes the current job first."""
 
     _jobs: AsyncJobs = field(repr=False)
     _every: timedelta = field(repr=False)
@@ -112,7 +113,7 @@ class AsyncJobWorker:
     _quiet_hours: tuple[tuple[int, int], ...] = field(repr=False)
     _distill_every: timedelta | None = field(repr=False)
     error: Exception | None = None
-    """Why it could not look for jobs when it did so last; None if it could."""
+    """The error of the last search for jobs; None if it succeeded."""
     _is_ending: bool = field(default=False, repr=False)
     _is_resting: bool = field(default=False, repr=False)
     _task: asyncio.Task[None] | None = field(default=None, repr=False)
@@ -139,13 +140,13 @@ class AsyncJobWorker:
             except Exception as error:  # noqa: BLE001 - told by `error`, and tried again
                 self.error = error
             if self._is_ending:
-                return  # Without a rest that whoever ends the block would wait for.
+                return  # No pause that the end of the block would wait for.
             self._is_resting = True
             await asyncio.sleep(self._every.total_seconds())
             self._is_resting = False
 
     async def _look_for_more(self) -> None:
-        """Have jobs for what none is about yet, if that is due."""
+        """Create jobs for turns without one, if that is due."""
         schedule, now = self._jobs._schedule, self._jobs._queue.now()  # noqa: SLF001
         if schedule is None or self._distill_every is None or is_within(self._quiet_hours, now):
             return

@@ -1,4 +1,4 @@
-"""The queue: jobs are submitted, taken under a lease, and finished in the commit of what they made."""
+"""The job queue: submission, leases, and commits of results."""
 
 import asyncio
 import builtins
@@ -46,43 +46,43 @@ from lance_context_core.stores.records.scoped import Records
 from lance_context_core.types import Progress
 
 Decide = Callable[[], Awaitable[Outcome]]
-"""What shall be written, by what the store holds at this moment; asked again where that changed."""
+"""Computes the writes from the current records; called again if these have changed."""
 
 Handler = Callable[[Job], Awaitable[Decide]]
-"""Does what takes long of a job, once; raises InvalidRequestError for what no retry can mend."""
+"""Does the slow part of a job, once; raises InvalidRequestError if a retry cannot help."""
 
 Jobs = builtins.list[Job]
 
 LEASE = timedelta(minutes=5)
 RENEWAL = LEASE / 5
-"""So often who is at a job says that it is; several may fail before the lease ends."""
+"""The interval of lease renewals; several may fail before the lease ends."""
 MAX_ATTEMPTS = 5
 _FIRST_PAUSE = timedelta(seconds=30)
 _LONGEST_PAUSE = 7
-"""So often it is doubled: to some more than an hour."""
+"""Number of times that the pause doubles: to somewhat more than an hour."""
 
 _JOBS = sql.equals("kind", KIND)
 
 
 @frozen
 class Queue:
-    """The jobs of one view of the records, and who does which kind of them."""
+    """The jobs of one view of the records, with the handlers of their kinds."""
 
     _records: Records
     _handlers: Mapping[str, Handler] = field(default_factory=dict)
 
     @property
     def resources(self) -> Resources:
-        """What all handles of the store share."""
+        """The resources shared by all handles of the store."""
         return self._records.resources
 
     @property
     def scope(self) -> Scope:
-        """Whose jobs they are."""
+        """The owner of the jobs."""
         return self._records.scope
 
     async def list(self, state: JobState | None = None, kind: str | None = None) -> Jobs:
-        """Jobs in the order in which they were submitted: all, or those of a state or kind."""
+        """Return jobs, oldest first: all, or those of a state or kind."""
         if state is not None and state not in JOB_STATES:
             raise InvalidRequestError(f"state={shown(state)}: there are {', '.join(JOB_STATES)}")
         wanted: dict[str, Any] = {} if state is None else {"state": state}
@@ -96,7 +96,7 @@ class Queue:
         return found
 
     async def get(self, job_id: str) -> Job:
-        """The job with that id. Raises NotFoundError if there is none."""
+        """Return the job with that id. Raises NotFoundError if it does not exist."""
         name = check_name(job_id, "job_id")
         found = await commits.held(self._records, _JOBS, sql.equals("id", name))
         if not found and (owed := await self._owed_as(name)) is not None:
@@ -115,7 +115,7 @@ class Queue:
         budget: JobBudget | None = None,
         progress: Callable[[Progress], object] | None = None,
     ) -> builtins.list[Job]:
-        """Run the jobs that are due, the oldest first; returns those that were taken and are still there."""
+        """Run due jobs, oldest first; returns those that were taken and still exist."""
         check_progress(progress)
         check_span(offset=0, limit=limit, last=None)
         spending = Spending(_checked(budget))
@@ -152,30 +152,30 @@ class Queue:
             except NotFoundError:
                 if await commits.held(self._records, _JOBS, sql.equals("id", job.id)):
                     raise
-                after = None  # It was erased meanwhile, with what it saw.
+                after = None  # It was erased meanwhile, with the turns it saw.
             done += [] if after is None else [after]
-            # What another worker has taken counts for no limit.
+            # Jobs of other workers do not count towards the limit.
             n_total = len(due) if limit is None else min(len(due), max(limit, n + 1))
             now = Progress(n_done=n + 1, n_total=n_total, what="jobs", name=job.id)
             await tell(progress, now)
         return done
 
     async def cancel(self, job_id: str) -> Job:
-        """Let a job that is not finished never run; returns it.
+        """Cancel an unfinished job; returns it.
 
-        Who is running it loses it, and writes nothing. Raises InvalidRequestError for one that is
-        finished: `undo` it.
+        A worker that runs it loses it, and writes nothing. Raises InvalidRequestError for a
+        finished job: `undo` it.
         """
         return await self._moved(job_id, ("scheduled", "running", "failed"), "cancelled")
 
     async def retry(self, job_id: str) -> Job:
-        """Let a job that failed, or was cancelled, be due at once, with all its attempts before it."""
+        """Reschedule a failed or cancelled job now, with its attempts reset; returns it."""
         return await self._moved(job_id, ("failed", "cancelled", "scheduled"), "scheduled")
 
-    # For whoever makes jobs
+    # Interface for makers of jobs
 
     async def submit(self, jobs: Sequence[Job]) -> builtins.list[Job]:
-        """Have jobs, in one commit; those that are there already are left as they are."""
+        """Add jobs, in one commit; existing ones are left unchanged."""
         attempts = Attempts("the same jobs kept being submitted by others")
         context = self._records.context
         while jobs:
@@ -191,11 +191,11 @@ class Queue:
         return []
 
     def row(self, job: Job) -> dict[str, Any]:
-        """The row of a job, for whoever submits it in a commit of theirs; it is known to be new."""
+        """Return the row of a new job, for a commit of the caller."""
         return commits.new_row(self._records, to_record(job, self._records.context))
 
     async def run(self, job_id: str, now: datetime | None = None) -> Job | None:
-        """Take a job and run it; returns what became of it, or None if another worker has it."""
+        """Take a job and run it; returns it, or None if another worker has it."""
         now = now or self._records.now()
         attempts = Attempts(f"job {job_id!r} kept being changed by others")
         while True:
@@ -205,12 +205,12 @@ class Queue:
             if not _is_due(job, now):
                 return None
             taken = begun(job, now)
-            # What is not written need not be another worker's: the rows may have been folded meanwhile.
+            # A failed write need not mean another worker: the rows may have been flushed meanwhile.
             if await self._put(before, taken):
                 return await self.work(taken, now)
 
     async def run_new(self, job: Job, now: datetime | None = None) -> Job | None:
-        """As `submit` and `run`; where it is new, with one write less."""
+        """As `submit` and `run`, with one write less for a new job."""
         moment = now or job.scheduled_at
         taken = begun(job, moment)
         attempts = Attempts(f"job {job.id!r} kept being submitted by others")
@@ -218,12 +218,12 @@ class Queue:
             attempts.begin()
             if await commits.write(self._records, [to_record(taken, self._records.context)], []):
                 return await self.work(taken, moment)
-            # What is not written need not be there: the rows may have been folded meanwhile.
+            # A failed write need not mean that it exists: the rows may have been flushed meanwhile.
             if await commits.held(self._records, _JOBS, sql.equals("id", job.id)):
                 return await self.run(job.id, now)
 
     async def work(self, taken: Job, now: datetime) -> Job:
-        """Do a job that is taken, one part after the other; returns what became of it."""
+        """Do a taken job, part by part; returns it."""
         while True:
             usage: Counter[str] = Counter(taken.usage)
             token = USAGE.set(usage)
@@ -231,7 +231,7 @@ class Queue:
                 async with self._held_on_to(taken):
                     decide = await self._handlers[taken.kind](taken)
             except (OverBudget, Stopped, asyncio.CancelledError):
-                # It did not fail: it is as it was before it was taken, and who runs it again goes on.
+                # It did not fail: it is as before it was taken, and its next worker resumes it.
                 as_before = {"state": "scheduled", "attempts": taken.attempts - 1}
                 await self._end(taken, usage=dict(usage), **as_before)
                 raise
@@ -249,9 +249,9 @@ class Queue:
             taken = done
 
     async def finish(self, job: Job, decide: Decide) -> Job:
-        """Write what a job made, or a part of it, and that it succeeded or goes on, in one commit.
+        """Write the results of a job or part, and its new state, in one commit.
 
-        Who has lost the job meanwhile, to a cancellation or to another worker, writes nothing.
+        A worker that has lost the job to a cancellation or another worker writes nothing.
         """
 
         async def put(before: Held, current: Job) -> bool:
@@ -278,7 +278,7 @@ class Queue:
         return await self._unless_lost(job, put, f"what job {job.id!r} is about")
 
     async def change(self, job_id: str, **values: Any) -> Job:
-        """Let a job have these values, on top of whatever it has by then."""
+        """Set these values of a job, on top of its current ones."""
         attempts = Attempts(f"job {job_id!r} kept being changed by others")
         while True:
             attempts.begin()
@@ -290,7 +290,7 @@ class Queue:
 
     @asynccontextmanager
     async def _held_on_to(self, job: Job) -> AsyncIterator[None]:
-        """Renew the lease of a job meanwhile, as long as it is not lost."""
+        """Renew the lease of a job in the background, until it is lost."""
         renewer = LeaseRenewer(self._renewed, "a job")
         seconds, every = LEASE.total_seconds(), RENEWAL.total_seconds()
         renewer.keep(job.id, job, seconds, every=every)
@@ -300,7 +300,7 @@ class Queue:
             await renewer.end(job.id)
 
     async def _renewed(self, taken: Mapping[str, Job]) -> builtins.list[str]:
-        """Extend the leases of these jobs; returns the ids of those that are not lost."""
+        """Renew the leases of these jobs; returns the ids of those that are not lost."""
         kept = []
         for job in taken.values():
             with suppress(NotFoundError):  # It was erased meanwhile.
@@ -314,7 +314,7 @@ class Queue:
         return kept
 
     async def _found(self, wanted: Mapping[str, Any]) -> builtins.list[Job]:
-        """The jobs of which this holds, by the names of their fields, in order."""
+        """Return the jobs with these field values, in order."""
         named = sql.filtered(
             {f"job.{name}": value for name, value in wanted.items()}, columns=RECORD_FIELDS
         )
@@ -322,11 +322,11 @@ class Queue:
         return [from_record(one) for one in found]
 
     async def _owed(self) -> builtins.list[Job]:
-        """The jobs that are no rows yet."""
+        """Return the jobs without a row."""
         return await implied(self._records)
 
     async def _owed_as(self, id: str) -> Job | None:
-        """The job of that id, if it is no row yet."""
+        """Return the job with that id if it has no row yet."""
         return next((one for one in await self._owed() if one.id == id), None)
 
     async def _held(self, job_id: str) -> Held:
@@ -346,13 +346,13 @@ class Queue:
     async def _failed(
         self, taken: Job, error: Exception, *, state: JobState = "failed", **values: Any
     ) -> Job:
-        """Leave a job whose attempt failed, and say so."""
+        """Record the error of a failed attempt, and release the job."""
         what = taken.id, taken.kind, taken.attempts, type(error).__name__, state
         log.warning("job %s (%s): attempt %d ended with %s, it is %s", *what)
         return await self._end(taken, state=state, error=_reason(error), **values)
 
     async def _end(self, job: Job, **values: Any) -> Job:
-        """Leave a job that was taken, unless it was lost meanwhile."""
+        """Release a taken job, unless it was lost meanwhile."""
 
         async def put(before: Held, current: Job) -> bool:
             return await self._put(before, replace(current, lease_until=None, **values))
@@ -362,7 +362,7 @@ class Queue:
     async def _unless_lost(
         self, job: Job, put: Callable[[Held, Job], Awaitable[bool]], what: str
     ) -> Job:
-        """Put a job that was taken until no other's write is in between; one that is lost as it is."""
+        """Write a taken job, retrying after concurrent writes; returns a lost one unchanged."""
         attempts = Attempts(f"{what} kept being changed by others")
         while True:
             attempts.begin()
@@ -398,12 +398,12 @@ class Queue:
 
 
 def _in_order(kept: Sequence[Job], owed: Iterable[Job]) -> builtins.list[Job]:
-    """Jobs in the order in which they were submitted."""
+    """Sort jobs by their submission."""
     return sorted([*kept, *owed], key=lambda one: one.created_at) if owed else [*kept]
 
 
 def begun(job: Job, now: datetime) -> Job:
-    """A job as its worker holds it, whose lease begins now."""
+    """Return a job held by its worker, whose lease begins now."""
     return replace(
         job,
         state="running",
@@ -414,14 +414,14 @@ def begun(job: Job, now: datetime) -> Job:
 
 
 def _is_lost(taken: Job, current: Job) -> bool:
-    """Whether who has taken a job has it no more, as it stands now."""
+    """Whether the worker that took a job has lost it."""
     return current.fence != taken.fence or current.state != "running"
 
 
 def _is_final(taken: Job, error: Exception) -> bool:
-    """Whether a job that ended so is not to be tried again by itself."""
+    """Whether a job that ended with this error is not retried automatically."""
     if isinstance(error, ModelError):
-        return False  # Its service is away, and once it is back nobody else would know of the job.
+        return False  # Its service is down; once it is up, nothing else would run the job.
     # The same question may have another answer.
     is_refused = isinstance(error, InvalidRequestError) and not isinstance(error, ModelAnswerError)
     return is_refused or taken.attempts >= MAX_ATTEMPTS
@@ -437,7 +437,7 @@ def _is_due(job: Job, now: datetime) -> bool:
 
 
 def _checked(budget: JobBudget | None) -> JobBudget:
-    """A budget. Raises InvalidRequestError for one that cannot be."""
+    """Return a valid budget. Raises InvalidRequestError for an invalid one."""
     if budget is None:
         return JobBudget()
     if not isinstance(budget, JobBudget):

@@ -1,4 +1,4 @@
-"""A job, and the states that it goes through."""
+"""A job and its states."""
 
 import hashlib
 from collections import Counter
@@ -18,65 +18,64 @@ from lance_context_core.types import ContextRecord
 from lance_context_core.types.records import Owned
 
 JobState = Literal["scheduled", "running", "proposed", "succeeded", "failed", "cancelled"]
-"""What becomes of a job: `proposed` is done on a branch of its own, and waits for a decision."""
+"""The state of a job: `proposed` is done on its branch, awaiting a decision."""
 
 JOB_STATES: tuple[JobState, ...] = get_args(JobState)
-"""All of them, in the order in which a job comes by them."""
+"""All states, in the order in which a job passes through them."""
 
 
 SUMMARISE = "summarise"
-"""The kind of job that summarises what came before a window."""
+"""The kind of job that summarises the messages before a window."""
 
 
 @frozen_by_name
 class JobBudget:
-    """What a run of jobs may ask of models at most; None is without a bound."""
+    """The limits of model use in a run of jobs; None has no bound."""
 
     calls: int | None = None
     tokens: int | None = None
-    """Of what models are asked: a quarter of its characters."""
+    """Tokens of the requests to models: a quarter of their characters."""
 
 
 @own_first
 @frozen_by_name
 class Job(Owned):
-    """A piece of work on the store, as it stands."""
+    """A piece of work on the store, with its state."""
 
     id: str
-    """Made of what the job is about and who does it: submitting the same again is the same job."""
+    """Computed from the input and the producer: submitting the same again is the same job."""
     kind: str
     """`extract`, `distill`, `replay`, `undo`, `prune`, `archive` or `summarise`."""
     state: JobState
     created_at: datetime
     updated_at: datetime
     scheduled_at: datetime
-    """When it is due; after a failure that may pass, later each time."""
+    """The time when it is due; later after each temporary failure."""
     input_ids: tuple[str, ...] = ()
-    """The ids of the records that it is about."""
+    """The ids of its input records."""
     session_id: str | None = None
     producer: str = ""
-    """Who makes its results: the name and version of the rules, and of the model."""
+    """The maker of its results: name and version of rules and model."""
     parent_id: str | None = None
-    """The job that this one is a part of."""
+    """The job of which it is a part."""
     attempts: int = 0
     error: str | None = None
-    """Why the last attempt failed."""
+    """The error of the last attempt."""
     lease_until: datetime | None = None
-    """Until then it belongs to the worker that runs it; afterwards any other takes it over."""
+    """The end of its worker's lease; afterwards any other worker takes it over."""
     fence: int = 0
-    """Grows with each worker that takes it: who has an older one writes nothing any more."""
+    """Increases with each worker; a worker with an older one must not write."""
     branch: str | None = None
-    """The branch on which it was proposed."""
+    """The branch of its proposal."""
     usage: Mapping[str, int] = field(default_factory=dict)
-    """What it took: `calls` of a model, and the `characters` and about how many `tokens` these were
-    given."""
+    """Its usage: `calls` of a model, their `characters` and approximate `tokens`."""
     result: Mapping[str, Any] = field(default_factory=dict)
-    """What came of it, by its kind: ids and counts."""
+    """Its results, by kind: ids and counts."""
     undone_by: str | None = None
     """The job that has undone it."""
 
 
-# Jobs to records and back, and their ids.
+# Conversion of jobs to records and back, and their ids.
 
 KIND = JOB
 
@@ -86,14 +85,17 @@ _PACKED = (
     *("usage", "result", "undone_by", *_TIMES),
 )
 _SHARED = ("id", "created_at", "updated_at", "session_id", "tenant", "user_id", "agent_id")
-"""What a record and its job call alike."""
+"""Fields with the same name in a record and its job."""
 
 
 def job_id(
     kind: str, owner: Scope, session_id: str | None, input_ids: Sequence[str], producer: str
 ) -> str:
-    """The id of a job: of its input alone, so that whoever submits it again means this one."""
-    # Most ids are generated ones, which need no escapes: this is on the way of every append.
+    """Return the id of a job, computed from its input alone.
+
+    Submitting the same again is the same job.
+    """
+    # Most ids are generated ones without escapes: every append runs this.
     is_plain = (text := "".join(input_ids)).isascii() and text.isalnum()
     ids = '["' + '","'.join(input_ids) + '"]' if is_plain else dumps([*input_ids])
     before, after = _around(kind, owner.tenant, owner.user_id, owner.agent_id, session_id, producer)
@@ -104,16 +106,16 @@ def job_id(
 
 @remembered(256 * 1024)
 def _around(*named: str | None) -> tuple[Any, str]:
-    """What stands before and behind the ids in the JSON of which the id of a job is the hash.
+    """The JSON before and behind the ids, whose hash is the job id.
 
-    The one as the hash of it, to be gone on with.
+    The first part is returned as a hash to be continued.
     """
     *before, producer = named
     return hashlib.sha256(f"{dumps(before)[:-1]},".encode()), f",{dumps(producer)}]"
 
 
 def scheduled(kind: str, id: str, *, owner: Scope, now: datetime, **more: Any) -> Job:
-    """A job of that owner that is due at once."""
+    """Return a job of that owner that is due at once."""
     return Job(
         id=id,
         kind=kind,
@@ -129,12 +131,12 @@ def scheduled(kind: str, id: str, *, owner: Scope, now: datetime, **more: Any) -
 
 
 def owner_of(job: Job) -> Scope:
-    """Whose a job is."""
+    """The owner of a job."""
     return Scope(tenant=job.tenant, user_id=job.user_id, agent_id=job.agent_id)
 
 
 def to_record(job: Job, context: str) -> ContextRecord:
-    """The record that a job is kept as."""
+    """Return the record of a job."""
     packed: dict[str, Any] = {name: getattr(job, name) for name in _PACKED}
     for name in _TIMES:
         packed[name] = packed[name] and packed[name].isoformat()
@@ -149,7 +151,7 @@ def to_record(job: Job, context: str) -> ContextRecord:
 
 
 def from_record(record: ContextRecord) -> Job:
-    """The job that a record keeps."""
+    """Return the job of a record."""
     packed = {name: one for name, one in record.metadata["job"].items() if name in _PACKED}
     for name in _TIMES:
         packed[name] = packed.get(name) and datetime.fromisoformat(packed[name])
@@ -157,29 +159,32 @@ def from_record(record: ContextRecord) -> Job:
     return Job(input_ids=record.source_ids, **shared, **packed)
 
 
-# What a run of jobs may ask of models, and what it has asked.
+# The limits and the use of models in a run of jobs.
 
 _CHARACTERS_A_TOKEN = 4
 
 
 class OverBudget(ContextStoreError):  # noqa: N818 - no error: the run ends, and the job waits
-    """A job would ask more of a model than is left for this run."""
+    """A job would exceed the budget of this run."""
 
 
 class Stopped(Exception):  # noqa: N818 - no error of the job: it waits to be gone on with
-    """Whoever runs a job wants it to end here: what they raised is the cause."""
+    """The caller ends a job here: the cause is the exception it raised."""
 
 
 @dataclass(slots=True)
 class Spending:
-    """What has been spent of a budget."""
+    """The used part of a budget."""
 
     budget: JobBudget = field(default_factory=JobBudget)
     calls: int = 0
     tokens: int = 0
 
     def spend(self, *, calls: int, tokens: int) -> None:
-        """Note what is about to be asked. Raises OverBudget, and notes nothing, if that is too much."""
+        """Record a request in advance.
+
+        Raises OverBudget, and records nothing, if it exceeds the budget.
+        """
         for name, more in (("calls", calls), ("tokens", tokens)):
             most = getattr(self.budget, name)
             if most is not None and getattr(self, name) + more > most:
@@ -191,25 +196,25 @@ class Spending:
 
 
 SPENDING: ContextVar[Spending | None] = ContextVar("lance_context_spending", default=None)
-"""That of the run that is under way."""
+"""Of the current run."""
 
 
 def spend(*, calls: int, tokens: int) -> None:
-    """Note what a job is about to ask of a model. Raises OverBudget if the run may not."""
+    """Record a job's request in advance. Raises OverBudget if it exceeds the budget."""
     if (spending := SPENDING.get()) is not None:
         spending.spend(calls=calls, tokens=tokens)
 
 
 USAGE: ContextVar[Counter[str] | None] = ContextVar("lance_context_usage", default=None)
-"""What the job that is under way has taken so far, of calls that failed too."""
+"""The usage of the current job so far, including failed calls."""
 
 
 def note_usage(more: Mapping[str, int]) -> None:
-    """Note what a job has taken of a model, whatever came of it."""
+    """Add to the usage of the current job, after failures too."""
     if (usage := USAGE.get()) is not None:
         usage.update(more)
 
 
 def tokens_of(characters: int) -> int:
-    """About how many tokens so many characters are, if a model does not say it."""
+    """The approximate tokens of a text, if the model does not report them."""
     return -(-characters // _CHARACTERS_A_TOKEN)

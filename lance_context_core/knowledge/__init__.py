@@ -1,4 +1,4 @@
-"""Knowledge made of what was said: chunks, facts and summaries, each with its evidence."""
+"""Knowledge extracted from conversations: chunks, facts and summaries, each with its evidence."""
 
 from lance_context_core.jobs import JOB_STATES, Job, JobBudget, JobState
 from lance_context_core.knowledge.adding import Told
@@ -53,10 +53,10 @@ from lance_context_core.knowledge.types import (
 )
 
 __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
-    # The memory that manages itself, for coroutines
+    # Managed memory for coroutines
     "AsyncManagedMemory",
     "HasKnowledge",
-    # What calls return
+    # Return values
     "Added",
     "KnowledgeHit",
     "SearchType",
@@ -84,7 +84,7 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "FieldValue",
     "ProfileSchema",
     "Episode",
-    # What is taken
+    # Arguments
     "Told",
     "Infer",
     "Prune",
@@ -94,7 +94,7 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "JobState",
     "JOB_STATES",
     "JobBudget",
-    # Making facts
+    # Fact extraction
     "Extractor",
     "RuleExtractor",
     "NoteExtractor",
@@ -107,7 +107,7 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "Paraphraser",
     "AsyncParaphraser",
     "SimilarConsolidator",
-    # With a language model
+    # Language models
     "Model",
     "ModelExtractor",
     "Consolidator",

@@ -1,4 +1,4 @@
-"""What is told to be remembered, as turns: texts, bytes, and messages of any framework's form."""
+"""Parses the input of `add` into turns: texts, bytes, and messages of any framework."""
 
 import hashlib
 from collections import Counter
@@ -28,10 +28,11 @@ from lance_context_core.stores.records.scoped import Records
 from lance_context_core.types import Progress
 
 Told = str | bytes | Message | Mapping[str, Any] | Sequence[Message | Mapping[str, Any] | str]
-"""What `add` takes: a text, bytes, a message, or several; a mapping has a `role` and `content`.
+"""The input of `add`: a text, bytes, a message, or several messages.
 
-Messages of the APIs of OpenAI and Anthropic are read as they come, and so are those that their
-clients return. A `created_at` or `timestamp` may be a time, a number, or a text of ISO 8601.
+A mapping has a `role` and `content`. Accepts messages in the formats of the APIs of OpenAI and
+Anthropic, and the objects that their clients return. A `created_at` or `timestamp` is a datetime, a
+number, or a text in ISO 8601.
 """
 
 _TEXT_TYPES = ("text/", "application/json")
@@ -40,7 +41,7 @@ _TEXT_TYPES = ("text/", "application/json")
 def messages_of(
     content: Told, *, content_type: str | None, metadata: Mapping[str, Any] | None
 ) -> list[Message]:
-    """The turns of what is added. Raises InvalidRequestError for what is none."""
+    """Return the turns of the input. Raises InvalidRequestError for input of another type."""
     common = check_json_object(metadata, "metadata") if metadata is not None else None
     if not isinstance(content, list | tuple):
         return _turns(content, content_type, common, "content")
@@ -52,12 +53,12 @@ def messages_of(
 
 @frozen
 class Adding:
-    """Keeps turns, and has knowledge made of them."""
+    """Stores turns and extracts knowledge from them."""
 
     distiller: Distiller
     jobs: Queue
     progress: Callable[[Progress], object] | None = None
-    """Told of each job that has run."""
+    """Called after each job."""
 
     async def add(
         self,
@@ -67,7 +68,7 @@ class Adding:
         infer: Infer,
         expires_at: datetime | None = None,
     ) -> Added:
-        """Keep the turns; what is to be made of them is a job that is kept with them."""
+        """Store the turns together with the job that extracts knowledge from them."""
         spoken = self.distiller.spoken
         noted: list[Job] = []
 
@@ -85,7 +86,7 @@ class Adding:
             return Added(session_id=session_id, ids=written.ids, job_id=None)
         jobs = noted or self._jobs(session_id, written.ids)
         if not noted and (infer == "later" or len(jobs) > 1):
-            # Whatever ends the call, they are there for whoever runs jobs.
+            # If the call ends early, the jobs exist for any process that runs jobs.
             await self.jobs.submit(jobs)
         decisions: Counter[str] = Counter()
         faults: Counter[str] = Counter()
@@ -117,12 +118,12 @@ class Adding:
         ]
 
     async def _done(self, job: Job) -> Job:
-        """The job once it has run, whether it is begun, kept or neither."""
+        """Return the job after its run, whether it is begun, stored or neither."""
         if job.state == "running":
             return await self.jobs.work(job, job.scheduled_at)
         if (done := await self.jobs.run_new(job)) is not None:
             return done
-        # It was there before, and is not due: what came of it then is none of this call's doing.
+        # The job existed before and is not due: its earlier result does not belong to this call.
         return replace(job, error=(await self.jobs.get(job.id)).error)
 
 
@@ -134,9 +135,9 @@ async def keep(
     makers: Builders | None,
     expires_at: datetime | None = None,
 ) -> Added:
-    """Keep turns without ids. What `makers` are to make of them is no job before it is asked for.
+    """Store turns without ids. Their job for `makers` becomes a row only when requested.
 
-    The turns say themselves that it is owed.
+    The turns themselves record that it is owed.
     """
     of_each: list[dict[str, str]] = []
     jobs: list[str] = []
@@ -158,7 +159,7 @@ async def keep(
 def _turns(
     one: object, content_type: str | None, common: Mapping[str, Any] | None, where: str
 ) -> list[Message]:
-    """The messages that are added, with the metadata of all, and an id where they have a time."""
+    """Return messages with the shared metadata, and an id if they have a time."""
     given = _messages(one, content_type, where)
     if common:
         given = [replace(turn, metadata={**turn.metadata, **common}) for turn in given]
@@ -178,7 +179,7 @@ def _messages(one: object, content_type: str | None, where: str) -> list[Message
     if isinstance(one, bytes):
         return [_of_bytes(one, content_type, where)]
     if not isinstance(one, Mapping) and callable(dump := getattr(one, "model_dump", None)):
-        one = dump()  # What the clients of the providers return.
+        one = dump()  # The objects that the providers' clients return.
     if isinstance(one, Mapping):
         return from_wire(one, where)
     raise InvalidRequestError(
@@ -199,7 +200,7 @@ def _of_bytes(data: bytes, content_type: str | None, where: str) -> Message:
 
 
 def _identified(message: Message) -> Message:
-    """The message with an id: what somebody said at a moment is one turn, however often it is told."""
+    """Give the message an id: the same words at the same time are one turn."""
     about = [
         message.role,
         message.name,

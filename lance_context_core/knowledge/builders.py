@@ -1,4 +1,4 @@
-"""Who makes the knowledge: rules, a model, or both; none of them is ever called by a search."""
+"""The makers of knowledge: rules, a model, or both; a search never calls them."""
 
 import inspect
 from collections.abc import Callable
@@ -22,13 +22,16 @@ from lance_context_core.models import LanguageModel
 from lance_context_core.models.frameworks import as_model, says_sentences
 
 Model = LanguageModel | Callable[[str], Any] | Paraphraser | AsyncParaphraser
-"""A language model: one with a name and `complete`, a chat model of LangChain, an LLM of LlamaIndex, or a
-function of a prompt. A function whose parameter is called `sentences` says these in other words."""
+"""A language model, or a function of a prompt.
+
+A language model is an object with a name and `complete`, a chat model of LangChain, or an LLM of
+LlamaIndex. A function whose parameter is called `sentences` paraphrases these.
+"""
 
 
 @frozen
 class Builders:
-    """Who finds facts, says them otherwise, decides on them, and summarises sessions."""
+    """Extractor, paraphraser, consolidator and summariser of sessions."""
 
     extractor: Extractor = field(default_factory=RuleExtractor)
     paraphraser: Paraphraser | AsyncParaphraser | None = None
@@ -38,7 +41,7 @@ class Builders:
 
     @property
     def name(self) -> str:
-        """All of them: what others make is made anew."""
+        """The names of all makers; results of another name are made again."""
         names = [self.extractor.name]
         names += [self.paraphraser_name] if self.paraphraser is not None else []
         names += [one.name for one in (self.consolidator, self.summariser) if one is not None]
@@ -53,7 +56,7 @@ class Builders:
         model: Model | None,
         model_name: str,
     ) -> "Builders":
-        """These, with those that are given in place of some. Raises InvalidRequestError for none."""
+        """Return a copy with these makers. Raises InvalidRequestError for an invalid one."""
         _check("extractor", extractor, "extract")
         _check("consolidator", consolidator, "decide")
         _check("summariser", summariser, "summarise")
@@ -78,7 +81,7 @@ class Builders:
 
 
 RULES = Builders()
-"""The rules alone."""
+"""Rules only."""
 
 
 def _check(name: str, given: object, method: str) -> None:
@@ -90,7 +93,7 @@ def _check(name: str, given: object, method: str) -> None:
 
 
 def _check_carries(summariser: SessionSummariser | None) -> None:
-    """Raise InvalidRequestError for one that cannot be given the summary so far."""
+    """Raise InvalidRequestError for a summariser that does not accept the previous summary."""
     if summariser is None:
         return
     try:

@@ -1,4 +1,4 @@
-"""What remains of facts, chunks, summaries and jobs without some of the turns they came from."""
+"""Updates facts, chunks, summaries and jobs after the removal of turns."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -36,11 +36,11 @@ _GONE: Any = object()
 
 @dataclass(frozen=True)
 class Erased:
-    """The turns that are erased."""
+    """The turns to erase."""
 
     turns: frozenset[tuple[Conversation, str]]
     ids: frozenset[str]
-    """Of whatever session of the scope."""
+    """In any session of the scope."""
 
     def has(self, owner: Scope, session_id: str | None, id: str) -> bool:
         """Whether a turn is among them."""
@@ -52,27 +52,27 @@ class Erased:
 
     @cached_property
     def all_ids(self) -> frozenset[str]:
-        """What they are called."""
+        """The ids of all of them."""
         return self.ids | {id for _, id in self.turns}
 
 
 @dataclass(slots=True)
 class Remaining:
-    """What is known, as it becomes once some turns are gone."""
+    """The knowledge after the removal of some turns."""
 
     erased: Erased
     held: Mapping[str, Held]
-    """As it was read, by key."""
+    """The records before it, by key."""
     facts: Facts
-    """What of it are facts."""
+    """The facts among them."""
     gone: dict[str, Held] = field(default_factory=dict)
-    """What nothing supports any more, by key."""
+    """Records without support, by key."""
     _after: dict[str, ContextRecord] = field(default_factory=dict)
     _lost: set[str] = field(default_factory=set)
-    """The ids of that."""
+    """Their ids."""
 
     def rebuild(self) -> None:
-        """Decide what becomes of facts, chunks and jobs."""
+        """Compute the new facts, chunks and jobs."""
         lost = {key for key, one in self.facts.rows.items() if self._is_of_erased(one)}
         self._lost |= {self.facts.rows[key].id for key in lost}
         self.facts.drop(lost)
@@ -97,7 +97,7 @@ class Remaining:
                 self.gone[key] = self.held[key]
 
     def summaries(self) -> Iterator[tuple[Held, set[str]]]:
-        """The summaries that may have been made of erased turns, and of what they can be made now."""
+        """Yield summaries that may quote erased turns, with the ids of remaining turns."""
         for held in self.held.values():
             if held.record.kind != params.SUMMARY or held.record.retired_at is not None:
                 continue
@@ -109,7 +109,7 @@ class Remaining:
                 yield held, left
 
     def lapse(self, there: Mapping[tuple[Conversation, str], ContextRecord]) -> None:
-        """Let facts and chunks be shown as long as their turns are."""
+        """Set the expiry of facts and chunks to that of their turns."""
         moved = []
         for key, one in self.facts.rows.items():
             proof = params.own_evidence(one)
@@ -134,10 +134,10 @@ class Remaining:
         jobs: Collection[Job],
         now: datetime,
     ) -> None:
-        """Hide what is of archived turns or of undone jobs, where a merge has brought it back.
+        """Hide the knowledge of archived turns or undone jobs that a merge has brought back.
 
-        A branch may have changed it meanwhile, without knowing of that. `jobs` are those that have read
-        turns of the same sessions.
+        A branch may have changed it without knowing that. `jobs` are those that have read turns of
+        the same sessions.
         """
         extracting = {one.id: one for one in jobs}
         standing = Standing.of(jobs)
@@ -166,13 +166,13 @@ class Remaining:
                     self._after[key] = params.shown(after, now)
 
     def replace(self, held: Held, new: ContextRecord) -> None:
-        """Have something in the place of what was there."""
+        """Replace a record."""
         key = commits.key(held.record)
         self._after[key] = replace(new, created_at=held.record.created_at)
         del self.gone[key]
 
     def changes(self) -> tuple[list[ContextRecord], list[tuple[Held, ContextRecord]]]:
-        """What is to be added; and what stays, and is not as it was."""
+        """Return the records to add, and the changed ones."""
         added, changed = self.facts.changes()
         return added, [*changed, *((self.held[key], one) for key, one in self._after.items())]
 
@@ -182,7 +182,7 @@ class Remaining:
     # Jobs
 
     def _read(self, conversation: Conversation) -> set[str]:
-        """The turns of a session that jobs have read, and nobody has taken back."""
+        """Return the turns of a session that jobs that are not undone have read."""
         jobs = [from_record(one.record) for one in self.held.values() if one.record.kind == JOB]
         return {
             id
@@ -199,7 +199,7 @@ class Remaining:
         undone_by = None if job.undone_by in self._lost else job.undone_by
         new = replace(job, input_ids=left, result=result, undone_by=undone_by)
         if job.state == "running" and left != job.input_ids:
-            # Its worker has read what is erased: it writes nothing any more.
+            # Its worker has read erased turns: it must not write any more.
             new = replace(new, state="scheduled", attempts=0, lease_until=None, fence=job.fence + 1)
         if new != job:
             self._after[key] = to_record(new, params.CONTEXT)
@@ -219,7 +219,7 @@ class Remaining:
         ]
 
     def _mapped(self, value: Any, owner: Scope) -> Any:
-        """What a job has noted, without what is gone."""
+        """Return a job's notes without erased ids."""
         if isinstance(value, Mapping):
             if self._is_gone(value, owner):
                 return _GONE
@@ -234,7 +234,7 @@ class Remaining:
         return value
 
     def _is_gone(self, value: Mapping[str, Any], owner: Scope) -> bool:
-        """Whether it is evidence in a turn, or the change of a record, that is gone."""
+        """Whether it is evidence in an erased turn, or the change of a removed record."""
         if "source_id" in value and "session_id" in value:
             return self.erased.has(owner, value["session_id"], value["source_id"])
         id = value.get("id")
@@ -249,18 +249,18 @@ def _is_pair(value: Collection[Any]) -> bool:
     return len(value) == 2 and all(isinstance(one, str) for one in value)
 
 
-# What an erasure leaves of the knowledge: as if what is erased had never been said.
-#
-# What only erased turns support is left as it is, and goes with them. The rest is written anew, without
-# them, before they go: killed in between, the erasure is called again, and finds that done.
+# Erasure leaves the knowledge as if the erased turns had never existed. Records that only erased
+# turns support are left unchanged, and erased with them. The others are rewritten without them
+# before the erasure: if it is killed in between, the next call finds that done.
 
 _KNOWLEDGE = sql.in_list("kind", [params.FACT, params.CHUNK, params.SUMMARY, JOB])
 
 
 async def forget(spoken: Records, target: Target, *, dry_run: bool) -> frozenset[str]:
-    """Write anew what has other sources than what is erased, on every branch.
+    """Rewrite the records with sources other than the erased turns, on every branch.
 
-    Proposals that saw it are discarded. Returns the keys of what stays, in a dry run too.
+    Discards proposals that saw the turns. Returns the keys of the records that stay, in a dry run
+    too.
     """
     whole = Whole(spoken.resources, Scope())
     staying: set[str] = set()
@@ -285,9 +285,9 @@ async def forget(spoken: Records, target: Target, *, dry_run: bool) -> frozenset
 
 
 async def _drop_summaries(spoken: Records, erased: Erased, staying: Collection[str]) -> None:
-    """Remove the summaries of which nothing is left on this branch, and that stay on another one.
+    """Remove summaries that are empty on this branch and stay on another one.
 
-    The erasure passes over their keys, for the sake of that branch.
+    The erasure skips their keys because of that branch.
     """
     made = replace(spoken, context=params.CONTEXT)
     attempts = Attempts("the summaries of what is erased kept being changed by others")
@@ -309,7 +309,7 @@ def _on(records: Records, branch: str) -> Records:
 
 
 async def _meant(spoken: Records, target: Target) -> Erased:
-    """The turns that are erased, hidden ones too."""
+    """Return the turns to erase, hidden ones too."""
     assert target.records is not None
     where = spoken.own(turns.MESSAGES, target.records)
     rows = await spoken.table.select(where, columns=["id", "session_id", *SCOPE_PARTS])
@@ -334,7 +334,7 @@ async def _forget(spoken: Records, erased: Erased, *, dry_run: bool) -> set[str]
 
 
 async def _summarise(remaining: Remaining, spoken: Records, made: Records) -> None:
-    """Make the summaries anew by what the turns that stay say."""
+    """Rebuild the summaries from the remaining turns."""
     distiller = Distiller(spoken, made, Builders())
     for held, only in remaining.summaries():
         record = held.record
@@ -342,7 +342,8 @@ async def _summarise(remaining: Remaining, spoken: Records, made: Records) -> No
         by = str(record.metadata.get("job_id", ""))
         left = only
         if not left:
-            # What no job has read yet: on a branch one may have, and it is one summary on all.
+            # Turns without a job: a branch may have read one, and its summary is the same on all
+            # branches.
             there = await turns.read(spoken, conversation)
             erased, owner = remaining.erased, conversation.owner
             left = {one.id for one in there if not erased.has(owner, one.session_id, one.id)}
@@ -351,22 +352,22 @@ async def _summarise(remaining: Remaining, spoken: Records, made: Records) -> No
             remaining.replace(held, new)
 
 
-# What becomes of it when turns are cleared, expire at another moment, or say something else: the same.
+# Clearing, expiry or replacement of turns has the same effect.
 
 
 async def cleared(
     spoken: Records, within: Mapping[str, str | None], ids: Collection[str] | None
 ) -> None:
-    """Have no knowledge of turns that are not there any more: see `Records.cleared`.
+    """Remove the knowledge of removed turns: see `Records.cleared`.
 
-    What is known of other turns is folded anew, and the jobs that have read those that are gone are
-    as if they had not: who says the same again is heard.
+    Facts with other evidence are folded again, and the jobs forget the removed turns: the same
+    message added again is read again.
     """
     made = replace(spoken, context=params.CONTEXT)
     of_them = [] if ids is None else [sql.has_element("source_ids", one) for one in ids]
     here = [_KNOWLEDGE, sql.all_equal(within), *([sql.any_of(of_them)] if of_them else [])]
     where = made.own(*here)
-    # Where nothing was made of them, as of most, that is known without a look into the table.
+    # For most turns a cache knows without a lookup that they have no knowledge.
     rows = await made.few(where, None, within=within, columns=[KEY], at_once=bool(within))
     if not (await made.table.select(where, columns=[KEY])).num_rows if rows is None else not rows:
         return
@@ -393,9 +394,9 @@ async def cleared(
 
 
 async def lapsed(spoken: Records) -> None:
-    """Fold anew what rests on turns that have expired; where nothing does it costs a look."""
+    """Fold the facts of expired turns again; without any it costs one lookup."""
     made = replace(spoken, context=params.CONTEXT)
-    # What was said in other turns, too, is hidden behind the fact, and its words are no evidence now.
+    # A statement of other turns is hidden behind the fact, whose words are no evidence now.
     counted = sql.any_of([sql.is_absent("retired_at"), sql.equals("retired_reason", params.MERGED)])
     where = made.own(FACT, sql.at_or_before("expires_at", made.now()), counted)
     if (await made.table.select(where, columns=[KEY])).num_rows:
@@ -403,7 +404,7 @@ async def lapsed(spoken: Records) -> None:
 
 
 async def _readers(made: Records, held: Mapping[str, Held], facts: Facts) -> list[Job]:
-    """The jobs that have read turns of the sessions that these are of."""
+    """Return the jobs that have read turns of these records' sessions."""
     found = [*held.values()]
     others = {one.session_id or "" for one in facts.rows.values()}
     if others := others - {one.record.session_id for one in found}:
@@ -420,7 +421,7 @@ def _reads_turns(record: ContextRecord) -> bool:
 async def _there(
     spoken: Records, held: Collection[Held]
 ) -> dict[tuple[Conversation, str], ContextRecord]:
-    """The turns that these are about, hidden ones too."""
+    """Return the turns of these records, hidden ones too."""
     ids = sorted({id for one in held for id in one.record.source_ids})
     which = (turns.MESSAGES, sql.in_list("id", ids))
     found = await spoken.read(spoken.own(*which), columns=WITHOUT_BLOB)
@@ -431,7 +432,7 @@ async def _there(
 def _absent(
     held: Collection[Held], there: Mapping[tuple[Conversation, str], ContextRecord]
 ) -> Iterator[tuple[Conversation, str]]:
-    """The turns that these are about and that are gone, or say something else at the place."""
+    """Yield the turns of these records that are gone or changed at the place."""
     for one in held:
         about = Conversation(turns.owner_of(one.record), one.record.session_id or "")
         if one.record.kind == JOB:
@@ -447,14 +448,14 @@ def _absent(
 
 
 def _proofs(record: ContextRecord) -> tuple[Evidence, ...]:
-    """The places that a record itself was made of; a summary of several."""
+    """Return the evidence of one record; a summary has several places."""
     if record.kind == params.SUMMARY:
         return params.evidence(record)
     return (params.own_evidence(record),)
 
 
 async def _discard(whole: Whole, spoken: Records, erased: Erased) -> None:
-    """Drop the proposals that saw it, with their branches."""
+    """Discard the proposals that saw it, with their branches."""
     queue = Queue(replace(spoken, context=params.CONTEXT))
     for job in await queue.list():
         if job.kind in PROPOSALS and job.state != "succeeded" and _saw(job.input_ids, erased):

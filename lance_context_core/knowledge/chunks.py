@@ -1,4 +1,4 @@
-"""Long texts in pieces, and texts in sentences, with exact places."""
+"""Splits long texts into chunks, and texts into sentences, with exact offsets."""
 
 import re
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 Span = tuple[int, int]
 
 MAX_CHARACTERS = 1_200
-"""Of a chunk: some two hundred words, which an embedder reads whole."""
+"""Maximum length of a chunk: some two hundred words, which an embedder reads whole."""
 
 _BREAKS = (
     re.compile(r"\n\s*\n"),
@@ -14,14 +14,14 @@ _BREAKS = (
     re.compile(r"(?<=[.!?])\s+"),
     re.compile(r"\s+"),
 )
-"""Where a piece may end: the first kind that there is counts."""
+"""Where a chunk may end: the first kind that occurs counts."""
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\u201d\u2019]*\s+|\n+")
 _ABBREVIATION = re.compile(r"\b(?:Mr|Mrs|Ms|Dr|Prof|St|vs|etc|e\.g|i\.e)\.\s*$")
 
 
 def chunks(text: str, *, most: int = MAX_CHARACTERS) -> list[Span]:
-    """The pieces of a text: none longer than `most`, together all of it that is not white space."""
+    """Split a text into chunks of at most `most` characters, without white space around."""
     found, start = [], 0
     while start < len(text):
         end = len(text) if len(text) - start <= most else _end(text, start, most)
@@ -32,7 +32,7 @@ def chunks(text: str, *, most: int = MAX_CHARACTERS) -> list[Span]:
 
 
 def sentences(text: str) -> Iterator[Span]:
-    """Where each sentence stands, without the white space around it."""
+    """Yield the span of each sentence, without the white space around it."""
     start = 0
     for match in _SENTENCE_END.finditer(text):
         if _ABBREVIATION.search(text, start, match.end()) and "\n" not in match[0]:

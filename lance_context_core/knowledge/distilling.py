@@ -1,4 +1,4 @@
-"""The job that makes chunks, facts and a summary of some turns of one session, in one commit."""
+"""The job that extracts chunks, facts and a summary from turns, in one commit."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -53,41 +53,41 @@ from lance_context_core.types import ContextRecord
 
 EXTRACT = "extract"
 _LEFT, _REFUSED = "left", "refused"
-"""In the result of a job that goes on: the turns that wait, and those that no answer could be read of."""
+"""Result keys of an unfinished job: waiting turns, and those without usable answers."""
 _NOTHING = Surroundings()
 _MOST_KNOWN, _MOST_ASKED = 8, 1_000
-"""Facts that an extractor is shown, and characters of the turns by which these are looked for."""
+"""Maximum of known facts per extraction, and of characters to search them by."""
 AWAY = "was archived before its turns were read"
-"""What the error says of a job that waits for its session to come back."""
+"""The error of a job that waits until its session is unarchived."""
 MOST_TURNS = 200
-"""Of one job."""
+"""Maximum number per job."""
 _BEFORE = 8
-"""Messages before the new ones: what these answer, for an extractor that reads them."""
+"""Number of messages before the new ones, for an extractor that reads their context."""
 _JUST_BEFORE = 4
-"""Among so many is the one whose chunk lends its words to the first new one."""
+"""Number of messages among which is the one whose chunk precedes the first new one."""
 _MOST_NEIGHBOURS = 5
-"""Of a new fact."""
+"""Maximum number of neighbours of a new fact."""
 
 
 @frozen
 class Distiller:
-    """Makes knowledge of turns: with rules, and in a model's words where there is one."""
+    """Extracts knowledge from turns: by rules, or with a model."""
 
     spoken: Records
-    """Where the turns are."""
+    """The records of the turns."""
     made: Records
-    """Where what is made of them is."""
+    """The records of the knowledge."""
     makers: Builders
 
     @property
     def producer(self) -> str:
-        """Who makes the facts: another one makes them anew."""
+        """The name of the makers; another producer makes the facts again."""
         return self.makers.name
 
     async def plan(
         self, *, session_id: str | None = None, parent_id: str | None = None
     ) -> list[Job]:
-        """The jobs that the turns need which no job is about yet; none of them is kept yet."""
+        """Return new, unsaved jobs for the turns that no job covers yet."""
         here = {} if session_id is None else {"session_id": session_id}
         extracting = sql.filtered({"job.kind": EXTRACT, **here}, columns=RECORD_FIELDS)
         where = self.made.own(sql.equals("kind", JOB), extracting)
@@ -109,7 +109,7 @@ class Distiller:
     def job(
         self, conversation: Conversation, ids: Sequence[str], *, parent_id: str | None = None
     ) -> Job:
-        """The job about these turns."""
+        """Return the job for these turns."""
         producer = self.producer
         return scheduled(
             EXTRACT,
@@ -123,10 +123,10 @@ class Distiller:
         )
 
     async def run(self, job: Job) -> Decide:
-        """Read turns and find what they state; what becomes of it is decided when it is written.
+        """Read turns and extract facts; the returned decision is applied at the commit.
 
-        Where an extractor works in batches, this is the first of those that are left: what it states is
-        written before the next one is read.
+        With an extractor that works in batches, this handles the first remaining batch: its facts
+        are written before the next batch is read.
         """
         conversation = Conversation(owner_of(job), job.session_id or "")
         wanted = {*job.result.get(_LEFT, job.input_ids)}
@@ -152,7 +152,8 @@ class Distiller:
             if turn.role != "system" and not turns.is_echo(turn.metadata)
             for start, end in chunks(turn.text)
         ]
-        # Of the chunks before the first new one only the keys are needed, and perhaps they come later.
+        # Only the keys of the chunks before the first new one are needed; these may be written
+        # later.
         previous = {after.id: commits.key(before) for (_, before), (_, after) in pairwise(pieces)}
         mine = {one.id for one in new}
         own = [piece for turn, piece in pieces if turn.id in mine]
@@ -172,7 +173,7 @@ class Distiller:
     async def summarised(
         self, conversation: Conversation, job_id: str, *, only: Collection[str] | None = None
     ) -> ContextRecord | None:
-        """The summary of a session as it is now, or of some of its turns; None if nothing was said."""
+        """Return the summary of a session or of some turns; None if empty."""
         heard = await turns.read(self.spoken, conversation)
         found = summaries.said_in(one for one in heard if only is None or one.id in only)
         return self._summary_of(conversation, found, job_id)
@@ -186,10 +187,10 @@ class Distiller:
         heard: Sequence[SpokenTurn],
         left: Sequence[SpokenTurn],
     ) -> tuple[Sequence[SpokenTurn], Finding, dict[str, Any]]:
-        """The first batch of what is left that says something, what it says, and what waits.
+        """Return the first remaining batch with facts, its facts, and the turns that wait.
 
-        A batch of which a model says nothing that can be read waits, behind the others, for the next
-        attempt. Raises what the model raises, and ModelAnswerError once only such batches are left.
+        A batch without a usable answer waits, behind the others, for the next attempt. Raises the
+        errors of the model, and ModelAnswerError once only such batches are left.
         """
         makers = self.makers
         extractor = makers.extractor
@@ -220,7 +221,7 @@ class Distiller:
     async def _around_batch(
         self, conversation: Conversation, heard: Sequence[SpokenTurn], batch: Sequence[SpokenTurn]
     ) -> Surroundings:
-        """What was said before a batch, and which facts of its owner are near to what it says."""
+        """Return the messages before a batch, and its owner's facts that are near to it."""
         if not batch:
             return _NOTHING
         before = heard[: next(n for n, one in enumerate(heard) if one is batch[0])]
@@ -239,7 +240,7 @@ class Distiller:
     async def _refuse_archived(self, conversation: Conversation, missing: Collection[str]) -> None:
         """Raise InvalidRequestError if any of these turns is only hidden with its session.
 
-        To find nothing in them would be said of turns that nobody has read.
+        An empty result would be wrong for turns that were not read.
         """
         if await turns.archived_among(self.spoken, conversation, missing):
             raise InvalidRequestError(
@@ -253,7 +254,7 @@ class Distiller:
         turns_of: Sequence[SpokenTurn],
         found: Sequence[FactCandidate],
     ) -> list[ContextRecord]:
-        """What was found, as records."""
+        """Return the candidates as records."""
         by_id = {one.id: one for one in turns_of}
         seen: Counter[tuple[object, ...]] = Counter()
         facts = []
@@ -275,7 +276,7 @@ class Distiller:
         return facts
 
     async def _decided(self, conversation: Conversation, facts: Sequence[ContextRecord]) -> Decided:
-        """What the consolidator says of those that have no slot: asked once for a neighbourhood."""
+        """Ask for decisions on facts without a slot: one call per neighbourhood."""
         if self.makers.consolidator is None:
             return Decided()
         mine = {one.id: one for one in facts if params.about(one)["slot"] is None}
@@ -302,13 +303,13 @@ class Distiller:
                     partial(consolidator.decide, new, [known[id] for id in known_ids])
                 )
             except ModelAnswerError as error:
-                # To find the facts again would cost as much again: these are added, as of no decision.
+                # Extracting the facts again would cost as much: they are added without a decision.
                 told = Consolidation(faults={error.fault: 1})
             said.append(checked(told, new_ids, known_ids))
         return Decided.of(said)
 
     async def _summary(self, new: Sequence[SpokenTurn], before: Held | None) -> Summary:
-        """What the summariser says of the last summary and of what was said since."""
+        """Return the summariser's update of the last summary."""
         if self.makers.summariser is None:
             return Summary()
         last = None if before is None else before.record.text
@@ -319,7 +320,7 @@ class Distiller:
         return told
 
     async def _last_summary(self, conversation: Conversation) -> Held | None:
-        """The summary that a session has, hidden or not."""
+        """Return the summary of a session, hidden or not."""
         id = params.summary_id(conversation.session_id)
         key = key_of(conversation.owner, params.CONTEXT, "id", id)
         found = await commits.held(self.made, sql.in_list(KEY, [key]))
@@ -334,7 +335,7 @@ class Distiller:
         told: str | None,
         seen: Held | None,
     ) -> None:
-        """Carry the summary forward: by its own sentences and those of the new turns."""
+        """Update the summary with its own sentences and those of the new turns."""
         last = await self._last_summary(conversation)
         found = await self._carried(conversation, last, new)
         made = self._summary_of(conversation, found, job.id)
@@ -342,7 +343,7 @@ class Distiller:
             return
         done.result["summary"] = made.id
         if told is not None and (last and last.row) == (seen and seen.row):
-            # Else it knows nothing of what others have summarised meanwhile.
+            # Otherwise it lacks what others have summarised meanwhile.
             made = replace(made, text=told)
         if last is None:
             done.added.append(made)
@@ -352,7 +353,7 @@ class Distiller:
     async def _carried(
         self, conversation: Conversation, last: Held | None, new: Sequence[SpokenTurn]
     ) -> list[summaries.Sentence]:
-        """The sentences of the last summary and of new turns, in the order in which they were said."""
+        """Return the sentences of the last summary and of new turns, in their order."""
         found = summaries.said_in(new)
         evidence = () if last is None else params.evidence(last.record)
         mine = {one.id for one in new}
@@ -361,7 +362,7 @@ class Distiller:
         others = {one.source_id for one in evidence} - mine
         places: dict[str, int] = last.record.metadata.get(params.PLACES, {})
         if not others <= places.keys():
-            # An older release has not kept them.
+            # An older release has not stored them.
             places = await places_of(self.spoken, conversation, others)
         named = {id: place for id, place in places.items() if id in others}
         there = await read_placed(self.spoken, conversation, named)
@@ -373,13 +374,13 @@ class Distiller:
     def _summary_of(
         self, conversation: Conversation, found: Sequence[summaries.Sentence], job_id: str
     ) -> ContextRecord | None:
-        """The summary of sentences; None if there are none."""
+        """Return the summary of sentences; None if empty."""
         if not (chosen := summaries.picked(found)):
             return None
         text = summaries.text_of(chosen)
         made = params.summary(conversation, text, chosen, job_id=job_id, now=self.made.now())
         ends = [turn.expires_at for turn, _ in chosen]
-        # Its sentences are shown as long as all of their turns are.
+        # It expires with the first of its turns.
         return replace(made, expires_at=min((one for one in ends if one), default=None))
 
     async def _decide(
@@ -424,20 +425,20 @@ class Distiller:
 
 
 def read_by(job: Job) -> set[str]:
-    """The turns that a job has made knowledge of; of one that is not done, those of the parts that are."""
+    """Return the turns that a job, or its finished parts, have read."""
     if job.state != "succeeded" and _LEFT not in job.result:
         return set()
     return {*job.input_ids} - {*job.result.get(_LEFT, ())}
 
 
 def _refused(job: Job) -> set[str]:
-    """The turns of which no answer could be read in this attempt."""
+    """Return the turns without a usable answer in this attempt."""
     told = job.result.get(_REFUSED, {})
     return {*told["ids"]} if told.get("fence") == job.fence else set()
 
 
 def _together(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
-    """What came of the parts of a job that are done."""
+    """Combine the results of a job's finished parts."""
     found = dict(now)
     for name, one in before.items():
         if isinstance(one, list) and name in now:

@@ -1,4 +1,4 @@
-"""Episodes: what happened, one stretch of time after the other, of the sessions that belong together."""
+"""Episodes: sessions of one owner that are close in time, in order."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,28 +18,28 @@ from lance_context_core.stores.records.scoped import Records
 from lance_context_core.types import ContextRecord
 
 GAP = timedelta(hours=6)
-"""Between what is said in two episodes, at least."""
+"""Minimum time between two episodes."""
 
 
 @frozen_by_name
 class Episode:
-    """What was said in one stretch of time, and what is known by it."""
+    """A stretch of time with its sessions, their summaries and facts."""
 
     title: str
-    """The fact of it that matters most; without one, the beginning of its summary."""
+    """Its most important fact; without one, the beginning of its summary."""
     text: str
-    """What happened: the summaries of its sessions, one after the other."""
+    """The summaries of its sessions, in order."""
     start: datetime
-    """When the first of its turns was said."""
+    """The time of its first turn."""
     end: datetime
-    """When the last one was."""
+    """The time of its last turn."""
     session_ids: tuple[str, ...]
-    """In the order in which they began."""
+    """In the order of their first turns."""
     speakers: tuple[str, ...]
-    """Who spoke, by name or role, in the order in which they first did."""
+    """Names or roles of the speakers, in the order of their first turns."""
     n_turns: int
     facts: tuple[ContextRecord, ...]
-    """What is known by it and still holds, those that matter most first."""
+    """Its current facts, the most important first."""
     evidence: tuple[Quote, ...] = ()
     """The places of the summaries in the turns."""
 
@@ -62,7 +62,7 @@ async def episodes(
     until: datetime | None,
     limit: int | None,
 ) -> list[Episode]:
-    """The episodes of what the view has, the first first; of too many the last ones."""
+    """Return the episodes of the view, oldest first; `limit` selects the last ones."""
     if not isinstance(gap, timedelta) or gap <= timedelta(0):
         raise InvalidRequestError(f"gap={shown(gap)}: give a positive timedelta")
     stretches = _joined(await _sessions(spoken, since, until), gap)
@@ -85,7 +85,7 @@ async def episodes(
 async def _sessions(
     spoken: Records, since: datetime | None, until: datetime | None
 ) -> list[_Stretch]:
-    """Each session by itself, in the order in which they began."""
+    """Each session separately, in the order of their first turns."""
     between = {
         word: check_time(moment, name).isoformat()
         for name, word, moment in (("since", "$gte", since), ("until", "$lt", until))
@@ -110,7 +110,7 @@ async def _sessions(
 
 
 def _joined(sessions: Sequence[_Stretch], gap: timedelta) -> list[_Stretch]:
-    """Sessions of one owner that follow each other closely, as one stretch."""
+    """Join sessions of one owner that follow each other within the gap."""
     stretches: list[_Stretch] = []
     last: dict[object, _Stretch] = {}
     for one in sessions:

@@ -1,4 +1,4 @@
-"""Evidence looked up again: what the turns say now, and whether they say what they said."""
+"""Verification of evidence: compares the current text of the turns with the quoted text."""
 
 import json
 import re
@@ -14,13 +14,13 @@ from lance_context_core.stores.records.scoped import WITHOUT_BLOB, Records
 from lance_context_core.types import ContextRecord
 
 Place = tuple[str | None, ...]
-"""Tenant, user, agent, session and id: what tells one turn from all others."""
+"""Tenant, user, agent, session and id: the unique key of a turn."""
 
 
 async def said(
     records: Records, made: Iterable[ContextRecord], *, include_expired: bool = False
 ) -> dict[Place, ContextRecord]:
-    """The turns that prove these, archived ones too; expired ones only if they are asked for."""
+    """Return the turns that prove these, archived ones too; expired ones only on request."""
     ids = {found.source_id for one in made for found in params.evidence(one)}
     if not ids:
         return {}
@@ -34,7 +34,7 @@ async def said(
 
 
 def quotes(record: ContextRecord, there: dict[Place, ContextRecord]) -> tuple[Quote, ...]:
-    """The evidence of a record, in the turns as they are."""
+    """Return the evidence of a record with the current text of the turns."""
     found: Sequence[Quote] = [
         _quote(one, there.get((*_whose(record), one.session_id, one.source_id)))
         for one in params.evidence(record)
@@ -43,7 +43,7 @@ def quotes(record: ContextRecord, there: dict[Place, ContextRecord]) -> tuple[Qu
 
 
 def place_of(turn: ContextRecord) -> Place:
-    """What tells it from all others."""
+    """Return the unique key of a turn."""
     return (*_whose(turn), turn.session_id, turn.id)
 
 
@@ -64,10 +64,10 @@ def _quote(evidence: Evidence, turn: ContextRecord | None) -> Quote:
     )
 
 
-# What of a model's words may be kept as a sentence, and what is wrong with the rest, in a word.
+# Checks of a model's sentences, and the names of their faults.
 
 MOST_CHARACTERS = 600
-"""Of a sentence that a model may say of turns."""
+"""Maximum length of a model's sentence."""
 
 _ORDERS = re.compile(
     r"\b(?:ignore|disregard|forget|override)\b[^.!?]{0,40}\b(?:instruction|prompt|rule|message)s?\b"
@@ -78,7 +78,7 @@ _ORDERS = re.compile(
 
 
 def fault_of(text: Any, *, most: int = MOST_CHARACTERS) -> str | None:
-    """What a sentence must not be: no text, empty, endless, JSON, a loop, an order; None if it is none."""
+    """Return the fault: no text, empty, endless, JSON, a loop, an order; or None."""
     if not isinstance(text, str) or not (said := text.strip()) or "\0" in said:
         return "empty"
     if len(said) > most:
@@ -91,7 +91,7 @@ def fault_of(text: Any, *, most: int = MOST_CHARACTERS) -> str | None:
 
 
 def is_order(text: str) -> bool:
-    """Whether a sentence tells its reader, such as a model, what to do: nobody's fact, whoever said it."""
+    """Whether a sentence is an order to its reader, such as a model."""
     return _ORDERS.search(text) is not None
 
 

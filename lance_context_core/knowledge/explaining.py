@@ -1,4 +1,4 @@
-"""Why something is known, as a graph; and what happened in a session, in order."""
+"""Explanations of records as graphs, and traces of sessions in order."""
 
 import builtins
 from typing import Literal
@@ -20,20 +20,20 @@ from lance_context_core.types import ContextRecord
 
 _MADE = sql.in_list("kind", [params.FACT, params.CHUNK, params.SUMMARY])
 _MOST_CHARACTERS = 200
-"""Of the text of an event."""
+"""Maximum length of the text of an event."""
 
 Kind = Literal["turn", "tool_call", "tool_result", "chunk", "fact", "summary", "job"]
 
 
 @frozen
 class Explaining:
-    """Explains records, and traces sessions; hidden ones too."""
+    """Explains records and traces sessions; includes hidden ones."""
 
     spoken: Records
     made: Records
 
     async def explain(self, id: str, *, depth: int) -> Explanation:
-        """The graph around a fact, a chunk, a summary or a turn."""
+        """Return the graph around a fact, a chunk, a summary or a turn."""
         if isinstance(depth, bool) or not isinstance(depth, int) or depth < 1:
             raise InvalidRequestError(f"depth={shown(depth)}: count from 1")
         first = await self._one(check_name(id, "id"))
@@ -55,7 +55,7 @@ class Explaining:
         )
 
     async def trace(self, session_id: str) -> builtins.list[TraceEvent]:
-        """All that happened in a session, by its time."""
+        """Return the events of a session, by time."""
         session_id = check_name(session_id, "session_id")
         spoken = await turns.session_records(self.spoken, session_id, hidden=True)
         here = sql.equals("session_id", session_id)
@@ -119,7 +119,7 @@ class Explaining:
         return await self._all(self.made, condition)
 
     async def _all(self, records: Records, *conditions: sql.Clause) -> builtins.list[ContextRecord]:
-        """The matching records, those of archived sessions too."""
+        """Return the matching records, including those of archived sessions."""
         found = await records.read(records.own(*conditions), columns=WITHOUT_BLOB)
         return found + await archive.read(records, *conditions, columns=WITHOUT_BLOB)
 

@@ -1,4 +1,4 @@
-"""Facts by a model: asked once for a batch of turns, and believed only where a turn says so."""
+"""Fact extraction by a model: one call per batch; each fact must quote a turn."""
 
 import hashlib
 import re
@@ -37,15 +37,15 @@ from lance_context_core.models.asking import (
 TIMEOUT = 120.0
 _CHARACTERS_A_TOKEN = 4
 _LEAST_QUOTE = 3
-"""Characters: what is shorter stands anywhere."""
+"""In characters: a shorter quote occurs in any text."""
 _MOST_FACTS = 10
-"""Of one turn: who states more of it repeats it."""
+"""Per turn: more facts from one turn are repetitions."""
 _GAP = r"[\s.,;:!?\"'\u2018\u2019\u201c\u201d-]+"
 
 
 @frozen_by_name
 class Asked:
-    """What was had of a model, and what that took."""
+    """The answer of a model and its usage."""
 
     data: Mapping[str, Any]
     usage: Counter[str]
@@ -53,9 +53,9 @@ class Asked:
 
 
 async def asked(model: LanguageModel, request: ModelRequest, timeout: float) -> Asked:
-    """The answer, whose lists may hold anything; one that is no good is asked for once more.
+    """Return the answer, whose lists may hold anything; an unusable answer is requested once more.
 
-    Raises what the model raises, and ModelAnswerError if the second answer is no good either.
+    Raises the errors of the model, and ModelAnswerError if the second answer is unusable too.
     """
     assert request.schema is not None
     schema = prompts.loosely(request.schema)
@@ -73,19 +73,22 @@ async def asked(model: LanguageModel, request: ModelRequest, timeout: float) -> 
 
 
 ASKED_AGAIN = "mended_asked_again"
-"""The first answer was no good, and the second one was."""
+"""The first answer was unusable, the second one was usable."""
 
 
 async def _completion(
     model: LanguageModel, request: ModelRequest, timeout: float, usage: Counter[str]
 ) -> Completion:
-    """What a model answers; `usage` grows by what that takes, and so does that of the job."""
+    """Call a model and return its answer.
+
+    Adds its usage to `usage` and to that of the job.
+    """
     characters = sum(len(one.text) for one in request.messages)
     more = Counter(calls=1, characters=characters, tokens=tokens_of(characters))
     spend(calls=1, tokens=more["tokens"])
     try:
         completion = await ask(model, request, timeout=timeout)
-        # What a model counts itself, it knows better.
+        # The model's own counts are more exact.
         more = Counter({**more, **completion.usage})
     finally:
         usage.update(more)
@@ -99,7 +102,7 @@ def _text_of(completion: Completion) -> str:
 
 @frozen
 class Asking:
-    """What asks a language model about one thing at a time; `timeout` is in seconds."""
+    """Base of the classes that ask a language model; `timeout` is in seconds."""
 
     model: LanguageModel
     instructions: str = ""
@@ -111,22 +114,22 @@ class Asking:
 
 @frozen
 class ModelExtractor:
-    """Finds facts with a language model, in the turns of people: one call for a batch of them.
+    """Extracts facts from people's turns with a language model: one call per batch.
 
-    With the turns the model is given what was said before them, by the assistant too, who said it and
-    when, and the known facts that are near. A fact is taken only if it names one of the turns and
-    quotes words that stand there; what is not is refused, and counted by what is wrong with it. An
-    answer of which nothing can be taken is asked for once more, with what was wrong; if that one is no
-    better, or the model is away, or takes longer than `timeout` seconds, the batch is due again later,
-    and the others are kept.
+    With the turns the model receives the messages before them, the assistant's too, with speakers
+    and dates, and the known facts that are near. A fact is accepted only if it names one of the
+    turns and quotes words that it contains; others are rejected and counted by fault. An unusable
+    answer is requested once more, with the reason. If that answer is unusable too, or the model is
+    unavailable or takes longer than `timeout` seconds, the batch is retried later, and the other
+    batches are stored.
 
     - `model`: a `LanguageModel`, or a function of a prompt.
-    - `instructions`: what else the model is told, such as what matters.
-    - `slots`: what a person has one of at a time; more than the usual ones, such as the fields of a
-      profile.
-    - `profile`: a schema, as `profile` of the knowledge takes it: its fields are slots too.
-    - `batch_tokens`: so many tokens of turns, about, are one call.
-    - `context_turns`: so many turns before a batch are shown with it.
+    - `instructions`: additions to the prompt, such as which facts matter.
+    - `slots`: more slots than the usual ones, such as the fields of a profile; a person has one
+      value of each at a time.
+    - `profile`: a schema, as `profile` of the knowledge accepts it: its fields are slots too.
+    - `batch_tokens`: approximate number of tokens of turns per call.
+    - `context_turns`: number of turns before a batch that are shown with it.
     """
 
     model: LanguageModel
@@ -148,14 +151,14 @@ class ModelExtractor:
 
     @property
     def name(self) -> str:
-        """The prompt, the model, and whatever else its answers depend on."""
+        """The prompt, the model, and all other parameters that its answers depend on."""
         about = [self.instructions, *self.slots, str(self.batch_tokens), str(self.context_turns)]
         text = "\n".join(about)
         digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
         return f"{prompts.EXTRACT_NAME}+{self.model.name}+{digest}"
 
     async def extract(self, turns: Sequence[SpokenTurn]) -> Extraction:
-        """The facts that the model finds and the turns prove, without anything around them."""
+        """Return the facts that the model finds and the turns prove, without surroundings."""
         found: list[FactCandidate] = []
         usage: Counter[str] = Counter()
         faults: Counter[str] = Counter()
@@ -169,7 +172,7 @@ class ModelExtractor:
         return Extraction(candidates=tuple(found), faults=dict(faults), usage=dict(usage))
 
     async def extract_within(self, turns: Sequence[SpokenTurn], around: Surroundings) -> Extraction:
-        """The facts that the model finds in one batch and its turns prove."""
+        """Return the facts that the model finds in one batch and its turns prove."""
         if not (heard := [one for one in turns if is_heard(one)]):
             return Extraction()
         before = [one for one in around.before if not is_echo(one)]
@@ -187,7 +190,7 @@ class ModelExtractor:
         return Extraction(candidates=found, faults=dict(faults), usage=dict(answer.usage))
 
     def batches(self, turns: Sequence[SpokenTurn]) -> list[list[SpokenTurn]]:
-        """The turns in parts of about `batch_tokens` of what people say."""
+        """Split the turns into batches of about `batch_tokens` of people's words."""
         room = self.batch_tokens * _CHARACTERS_A_TOKEN
         found: list[list[SpokenTurn]] = []
         n_characters = 0
@@ -204,7 +207,7 @@ class ModelExtractor:
 def _taken(
     given: Sequence[Any], turns: Sequence[SpokenTurn], faults: Counter[str]
 ) -> Iterator[FactCandidate]:
-    """The facts of an answer that may be kept; what is wrong with the others is counted."""
+    """Yield the valid facts of an answer; counts the faults of the others."""
     seen: set[tuple[Any, ...]] = set()
     per_turn: Counter[str] = Counter()
     for said in given:
@@ -215,7 +218,7 @@ def _taken(
         if isinstance(candidate, str):
             faults[candidate] += 1
             continue
-        # What is said again is no other fact, however the model has spelt it.
+        # A repetition is no new fact, however the model has spelt it.
         key = (candidate.source_id, candidate.text.casefold(), candidate.slot)
         if key in seen:
             faults["repeated"] += 1
@@ -228,7 +231,7 @@ def _taken(
 
 
 def _candidate(one: Any, turns: Sequence[SpokenTurn]) -> FactCandidate | str:
-    """A fact that its turn proves; else what is wrong with it, in a word."""
+    """Return a fact that its turn proves, or else the name of its fault."""
     if problem_of(one, prompts.FACT) is not None:
         return "wrong_schema"
     polarity: Polarity = one.get("polarity") or "states"
@@ -262,7 +265,7 @@ def _candidate(one: Any, turns: Sequence[SpokenTurn]) -> FactCandidate | str:
 
 
 def _in_its_language(one: FactCandidate, said: str, faults: Counter[str]) -> FactCandidate:
-    """The fact in the words of the turn, if a model has put them into another language."""
+    """Return the fact in the words of the turn if the model has translated it."""
     mine, own = language_of(one.text), language_of(said)
     if mine is None or own is None or mine == own:
         return one
@@ -275,9 +278,9 @@ def _in_its_language(one: FactCandidate, said: str, faults: Counter[str]) -> Fac
 
 
 def place_of(quote: str, text: str) -> Span | None:
-    """Where the words of a quote stand in a text, in this order; None if they do not.
+    """Return the span of a quote's words in a text, in order; None if absent.
 
-    Case, white space and punctuation between the words may be others.
+    Case, white space and punctuation between the words may differ.
     """
     words = re.findall(r"[^\W_]+", quote)
     if len("".join(words)) < min(_LEAST_QUOTE, len(text.strip())) or not words:
@@ -289,7 +292,7 @@ def place_of(quote: str, text: str) -> Span | None:
 
 
 def _is_whole(text: str, start: int, quote: str) -> bool:
-    """Whether a quote begins and ends where words do; where there are no spaces, anywhere."""
+    """Whether a quote begins and ends at word boundaries; without spaces, anywhere."""
     if not quote.isascii():
         return True
     before, after = text[:start][-1:], text[start + len(quote) :][:1]
@@ -305,12 +308,12 @@ def _slot_of(one: Mapping[str, Any]) -> tuple[str | None, str | None]:
 
 
 def _word(given: str | None) -> str | None:
-    """A name as it is compared: small, and words parted by a space."""
+    """A name for comparison: lower case, words separated by a space."""
     return " ".join(re.findall(r"[^\W_]+", (given or "").casefold()))[:60] or None
 
 
 def moment_of(given: str | None) -> datetime | str | None:
-    """A date, in UTC; `no_date` if it is none."""
+    """Parse a date, in UTC; returns `no_date` if it is invalid."""
     if given is None or not given.strip():
         return None
     try:

@@ -1,4 +1,4 @@
-"""What became of a fact, in order: by jobs, as these have noted it, and by people."""
+"""The history of a fact, in order: changes by jobs and by people."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -19,7 +19,7 @@ from lance_context_core.types import ContextRecord
 
 
 async def changes_of(made: Records, id: str) -> list[FactChange]:
-    """All that became of a fact, the first first. Raises NotFoundError if there is none."""
+    """Return the changes of a fact, oldest first. Raises NotFoundError if it does not exist."""
     named = sql.all_of([sql.equals("kind", params.FACT), sql.equals("id", check_name(id, "id"))])
     found = await made.read(made.own(named), columns=WITHOUT_BLOB)
     found = found or await archive.read(made, named, columns=WITHOUT_BLOB)
@@ -64,7 +64,7 @@ def _of_people(fact: ContextRecord) -> Iterator[FactChange]:
 
 
 def _text_at(fact: ContextRecord, moment: datetime) -> str:
-    """What it said from that moment on."""
+    """Return the text of a fact from that moment on."""
     for one in fact.metadata.get("revisions", ()):
         if moment < datetime.fromisoformat(one["until"]):
             return str(one["text"])

@@ -1,4 +1,4 @@
-"""Facts by their ids and by filters, and the words that other memories have for both."""
+"""Access to facts by id and filter, with aliases for the arguments of other memories."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -20,7 +20,7 @@ _MADE = sql.in_list("kind", [params.FACT, params.CHUNK, params.SUMMARY])
 
 
 async def read(spoken: Records, made: Records, id: str) -> ContextRecord | None:
-    """The fact, chunk, summary or turn with that id; None if there is none, or it is hidden."""
+    """Return the fact, chunk, summary or turn with that id; None if absent or hidden."""
     named = sql.equals("id", check_name(id, "id"))
     now = made.now()
     for records, kinds in ((made, _MADE), (spoken, turns.MESSAGES)):
@@ -39,16 +39,16 @@ async def listed(
     limit: int | None,
     offset: int,
 ) -> list[ContextRecord]:
-    """The current facts in the order in which they were found out."""
+    """Return the current facts, oldest first."""
     check_span(offset=offset, limit=limit, last=None)
     where = made.where(_FACTS, *in_session(session_id), filter=filter)
     return await made.read(where, offset=offset, limit=limit, columns=WITHOUT_BLOB)
 
 
 async def forget(spoken: Records, made: Records, session_id: str | None) -> int:
-    """Delete the turns of an owner or a session and what was made of them; returns how many turns.
+    """Delete the turns of an owner or session with their knowledge; returns the turn count.
 
-    What turns of other sessions prove, too, stays.
+    Facts that turns of other sessions prove stay.
     """
     said = spoken.own(turns.MESSAGES, *in_session(session_id))
     n_turns = await spoken.table.count(said)
@@ -68,8 +68,8 @@ async def _archived(spoken: Records, said: sql.Clause) -> int:
 
 
 def refuse_hidden(record: ContextRecord, *, by_jobs: bool = False) -> None:
-    """Raise InvalidRequestError if it is hidden by an undo, or, unless `by_jobs` alone, by a person."""
-    # What is merged into another fact is corrected and taken back together with that.
+    """Raise InvalidRequestError if an undo, or, unless `by_jobs`, a person has hidden it."""
+    # A merged fact is corrected and undone together with its lead.
     if record.retired_at is None or record.retired_reason in (PRUNE, ARCHIVE, params.MERGED):
         return
     if by_jobs and record.retired_reason != UNDO:
@@ -82,19 +82,19 @@ def refuse_hidden(record: ContextRecord, *, by_jobs: bool = False) -> None:
 
 
 def in_session(session_id: str | None) -> list[sql.Clause]:
-    """The condition that something belongs to a session, if one is named."""
+    """Return the condition on the session, if one is given."""
     if session_id is None:
         return []
     return [sql.equals("session_id", check_name(session_id, "session_id"))]
 
 
-# The words of other memories: `run_id`, `top_k`, `filters`, `expiration_date`.
+# Aliases of other memories: `run_id`, `top_k`, `filters`, `expiration_date`.
 
 
 def either(**named: Any) -> Any:
-    """The value of that one of two names which is given; None if neither is.
+    """Return the value of the alias that is given; None if neither is.
 
-    Raises InvalidRequestError if they say two things.
+    Raises InvalidRequestError if their values differ.
     """
     given = {name: value for name, value in named.items() if value is not None}
     if len(given) > 1 and len({repr(value) for value in given.values()}) > 1:
@@ -104,7 +104,7 @@ def either(**named: Any) -> Any:
 
 
 def expiry(*, expires_at: object, expiration_date: object) -> datetime | None:
-    """When something expires: at a moment, or at the end of a day."""
+    """Return the moment of expiry: a given one, or the end of a day."""
     either(expires_at=expires_at, expiration_date=expiration_date)
     if expires_at is not None:
         return wire_time(expires_at, "expires_at")
@@ -123,7 +123,7 @@ _COLUMNS = {"run_id": "session_id"}
 
 
 def translated(filters: FilterLike | None) -> FilterLike | None:
-    """A filter in which mem0's words are ours: `AND`, operators without `$`, and `run_id`."""
+    """Translate mem0's filter syntax into ours: `AND`, operators without `$`, and `run_id`."""
     return _translated(filters) if isinstance(filters, Mapping) else filters
 
 

@@ -1,4 +1,4 @@
-"""The facts of some turns, by an extractor and in a model's words: those alone that the turns prove."""
+"""Extraction with verification: only facts that the turns prove remain, paraphrased if wanted."""
 
 import inspect
 from collections import Counter
@@ -28,24 +28,24 @@ from lance_context_core.knowledge.types import (
 )
 
 MENDED = "mended_"
-"""How the names of those faults begin whose candidates are taken nonetheless."""
+"""Prefix of the faults whose candidates are accepted after a repair."""
 UNREAD = "language"
-"""The fault of a turn that an extractor cannot read: nothing of it was refused."""
+"""The fault of a turn that an extractor cannot read; rejects no fact."""
 
 
 @frozen
 class Finding:
-    """What an extractor found, without what nothing proves."""
+    """The proven facts of an extractor, with its faults."""
 
     candidates: Sequence[FactCandidate]
     faults: Counter[str]
-    """By their names: what was refused, or mended."""
+    """Rejections and repairs, by fault."""
     n_kept_as_said: int = 0
-    """Of how many the model's words were refused, and the turn's own kept."""
+    """Number of facts whose paraphrase was rejected in favour of the turn's own words."""
 
     @property
     def decisions(self) -> Counter[str]:
-        """How many candidates were rejected, mended, and left in their own words."""
+        """Number of candidates rejected, repaired, and left in their own words."""
         mended = sum(n for name, n in self.faults.items() if name.startswith(MENDED))
         unread = self.faults[UNREAD]
         rejected = self.faults.total() - mended - unread - self.n_kept_as_said
@@ -58,7 +58,7 @@ async def find(
     turns: Sequence[SpokenTurn],
     around: Surroundings,
 ) -> Finding:
-    """The facts that these turns state. Raises what the extractor and the model raise."""
+    """Return the facts of these turns. Raises the errors of the extractor and the model."""
     finding = _proven(await _extraction(extractor, turns, around), turns)
     if paraphraser is None or not finding.candidates:
         return finding
@@ -88,7 +88,7 @@ async def _extraction(
 
 
 async def counted(ask: Callable[[], Any]) -> Any:
-    """What a part answers; what it says that it took is noted, unless it has noted that itself."""
+    """Return the answer of a part; adds its usage unless already recorded."""
     before = dict(USAGE.get() or {})
     answer = ask()
     answer = await answer if inspect.isawaitable(answer) else answer
@@ -98,7 +98,7 @@ async def counted(ask: Callable[[], Any]) -> Any:
 
 
 def _proven(found: Extraction, given: Sequence[SpokenTurn]) -> Finding:
-    """The candidates whose evidence stands in the turns that were given."""
+    """Return the candidates whose evidence the given turns contain."""
     texts = {one.id: one.text for one in given}
     proven: list[FactCandidate] = []
     faults = Counter(found.faults)
@@ -127,7 +127,7 @@ def _fault(one: FactCandidate, text: str | None) -> str | None:
 def _said_otherwise(
     found: Sequence[FactCandidate], answer: Any
 ) -> tuple[list[FactCandidate], Counter[str]]:
-    """The candidates in a model's words, where these are words; and what is wrong with the others.
+    """Return the candidates with valid paraphrases, and the faults of the other paraphrases.
 
     Raises InvalidRequestError for an answer that is not one sentence for each.
     """

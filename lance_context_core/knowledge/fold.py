@@ -1,11 +1,11 @@
-"""Facts as the fold of what was observed: what is stored of them is made of nothing else.
+"""Facts as the fold of observations: stored facts are computed from nothing else.
 
-Each row of the kind `fact` is an observation, which never changes: what one turn says at one place. The
-observations of one identity (the slot of a subject; else one statement) that still count, in the order
-of their dates, make its facts: those that follow each other and say the same are one fact, with the
-evidence of all, and the first of them stands for it. The others are hidden. Which fact is current, and
-from when until when each one held, follows. An undo, an erasure or a person only adds observations or
-takes some out, and what they touch is folded anew.
+Each row of the kind `fact` is an observation, which never changes: one statement of one turn at one
+place. The observations of one identity (the slot of a subject; else one statement) that still
+count, ordered by date, make its facts: consecutive ones that say the same are one fact, with the
+evidence of all, and the first of them represents it. The others are hidden. This determines the
+current fact and the interval of each one. An undo, an erasure or a person only adds or removes
+observations, and the identities concerned are folded again.
 """
 
 from collections import Counter
@@ -34,43 +34,43 @@ FACT = sql.equals("kind", params.FACT)
 _MADE = sql.in_list("kind", [params.FACT, params.CHUNK, params.SUMMARY])
 
 _Identity = tuple[Scope, str, str | None, str]
-"""Whose it is, of which subject, and the slot; without one the words."""
+"""The owner, the subject, and the slot; without a slot, the words."""
 
 
 @dataclass(eq=False, slots=True)
 class Run:
-    """Observations that follow each other and say the same: one fact."""
+    """Consecutive observations that say the same: one fact."""
 
     says: str
     rows: list[ContextRecord]
     is_end: bool = False
-    """Whether it only says that something holds no more."""
+    """Whether it only ends a value."""
     by: "Run | None" = None
-    """What took its place."""
+    """The run that replaced it."""
     against: "Run | None" = None
-    """What it contradicts, where nothing tells which of both came later, or a person has decided."""
+    """The run that it contradicts, in unknown order or by a person's decision."""
 
     @property
     def lead(self) -> ContextRecord:
-        """The observation that stands for the fact: what a person has taken up, else the first.
+        """The observation that represents the fact: a curated one, else the first.
 
-        Of those that expire it is the last to do so: no read shows the words of a turn for longer.
+        If they expire, it is the last to do so: no read shows the words of a turn for longer.
         """
         return next(filter(params.is_protected, self.rows), None) or max(self.rows, key=_until)
 
     @property
     def since(self) -> str:
-        """From when on it holds."""
+        """The moment since which it holds."""
         return str(params.observed(self.rows[0])["valid_from"])
 
     @property
     def is_held(self) -> bool:
-        """Whether a person lets it be current, whatever is said after."""
+        """Whether a person keeps it current regardless of later statements."""
         return any(params.is_protected(one) and not one.metadata.get("past") for one in self.rows)
 
 
 def runs_of(live: Iterable[ContextRecord]) -> list[Run]:
-    """The facts of one identity, by the observations that count."""
+    """Return the facts of one identity, from the observations that count."""
     rows = sorted(live, key=_order)
     by_id = {one.id: one for one in rows}
     found: list[Run] = []
@@ -105,7 +105,7 @@ def runs_of(live: Iterable[ContextRecord]) -> list[Run]:
 
 
 def folded(rows: Collection[ContextRecord], now: datetime) -> dict[str, ContextRecord]:
-    """All observations of one identity by id, as they are stored: leads as facts, the others hidden."""
+    """Return all observations of one identity by id: leads as facts, the others hidden."""
     done = {one.id: _alone(one, now) for one in rows}
     for run in runs_of(one for one in rows if not _is_out(one, now)):
         for one in run.rows:
@@ -117,20 +117,20 @@ def folded(rows: Collection[ContextRecord], now: datetime) -> dict[str, ContextR
 
 @dataclass(slots=True)
 class Facts:
-    """Observations as they were read, and as they become; whole identities, or none of one."""
+    """Observations before and after a change; always whole identities."""
 
     now: datetime
     held: dict[str, Held]
-    """As they were read, by key."""
+    """The rows before the change, by key."""
     rows: dict[str, ContextRecord]
-    """As they become, by key."""
+    """The rows after the change, by key."""
     leads: dict[str, str] = field(default_factory=dict)
-    """The id of what stands for each that counts, by key, of the identities that were folded."""
+    """The id of each counting observation's lead, by key, for folded identities."""
     _folded: set[str] = field(default_factory=set)
 
     @classmethod
     async def of(cls, spoken: Records, made: Records, found: Iterable[Held]) -> "Facts":
-        """What was read; where an older release kept several observations in a row, each by itself."""
+        """Create it from rows; splits an older release's rows of several observations."""
         held = {one.row[KEY]: one for one in found}
         rows = {key: one.record for key, one in held.items()}
         old = [one for one in rows.values() if params.is_of_several(one)]
@@ -144,12 +144,12 @@ class Facts:
         return cls(made.now(), held, rows)
 
     def put(self, *records: ContextRecord) -> set[str]:
-        """Have these, in the place of what they are called as; returns their keys."""
+        """Add or replace these records; returns their keys."""
         self.rows |= {commits.key(one): one for one in records}
         return {commits.key(one) for one in records}
 
     def drop(self, keys: Iterable[str]) -> None:
-        """Have these no more, and fold what they were of."""
+        """Remove these, and fold their identities."""
         gone = {*keys}
         dropped = [self.rows[key] for key in gone if key in self.rows]
         links = {one.id: params.observed(one).get("link") for one in dropped}
@@ -161,7 +161,7 @@ class Facts:
         self._fold(whole, gone)
 
     def fold(self, keys: Collection[str] | None = None) -> None:
-        """Fold the identities that these are of; or all."""
+        """Fold the identities of these keys, or all."""
         self._fold(self.rows, self.rows.keys() if keys is None else keys)
 
     def _fold(self, whole: Mapping[str, ContextRecord], touched: Collection[str]) -> None:
@@ -177,7 +177,7 @@ class Facts:
                 self.rows[before[one.id]] = one
 
     def changes(self) -> tuple[list[ContextRecord], list[tuple[Held, ContextRecord]]]:
-        """What is to be added, and what is to be changed."""
+        """Return the records to add, and those to change."""
         after = {key: one for key, one in self.rows.items() if key in self._folded}
         added = [one for key, one in after.items() if key not in self.held]
         changed = [
@@ -189,7 +189,7 @@ class Facts:
 
 
 def identities(facts: Mapping[str, ContextRecord]) -> list[set[str]]:
-    """The keys of the observations, identity by identity."""
+    """Return the keys of the observations, grouped by identity."""
     by_id: dict[tuple[Scope, str], _Identity] = {}
     members: dict[_Identity, set[str]] = {}
     for key, one in facts.items():
@@ -211,7 +211,7 @@ def identities(facts: Mapping[str, ContextRecord]) -> list[set[str]]:
 async def around(
     spoken: Records, made: Records, owner: Scope, facts: Sequence[ContextRecord]
 ) -> Facts:
-    """All observations of one owner that are of one identity with one of these."""
+    """Read all observations of one owner that share an identity with one of these."""
     if not facts:
         return Facts(made.now(), {}, {})
     await _name_all(made)
@@ -219,21 +219,21 @@ async def around(
     asked: tuple[set[str], set[str]] | None = None
     while True:
         known = [*facts, *(one.record for one in found.values())]
-        # Statements that a consolidator has joined are found one step after the other.
+        # Statements that a consolidator has joined are found step by step.
         links = {link["to"] for one in known if (link := params.observed(one).get("link"))}
         step = {name for one in known for name in _names(one)}, {one.id for one in facts} | links
         if step == asked:
             return await Facts.of(spoken, made, found.values())
         asked = names, ids = step
         keys = [key_of(owner, params.CONTEXT, "id", id) for id in sorted(ids)]
-        # Each of these is known to be absent, as most are, without a look into the table.
+        # A cache knows without a lookup that most of these are absent.
         for named in (sql.in_list(KEY, keys), sql.in_list("external_id", sorted(names))):
             for one in await commits.held(made, FACT, turns.owned_by(owner), named):
                 found[one.row[KEY]] = one
 
 
 async def around_all(spoken: Records, made: Records, facts: Sequence[ContextRecord]) -> Facts:
-    """As `around`, of facts of whatever owners."""
+    """As `around`, for facts of any owners."""
     found = Facts(made.now(), {}, {})
     for owner in dict.fromkeys(map(turns.owner_of, facts)):
         mine = [one for one in facts if turns.owner_of(one) == owner]
@@ -244,7 +244,7 @@ async def around_all(spoken: Records, made: Records, facts: Sequence[ContextReco
 
 
 def observe(known: Facts, new: Sequence[ContextRecord]) -> dict[str, Any]:
-    """Take observations in; returns what became of them, and of what was known."""
+    """Add observations; returns the decisions on new and known facts."""
     report: dict[str, Any] = {
         "facts": [],
         "merged": [],
@@ -259,7 +259,7 @@ def observe(known: Facts, new: Sequence[ContextRecord]) -> dict[str, Any]:
         key = commits.key(one)
         there = before.get(key)
         if there is None or {*params.outs(there)} == {params.UNDONE}:
-            # Whose former job was undone is as if it were found for the first time.
+            # An observation whose former job was undone counts as new.
             taken += known.put(one)
         else:
             decisions["noop"] += 1
@@ -289,9 +289,9 @@ def observe(known: Facts, new: Sequence[ContextRecord]) -> dict[str, Any]:
 async def curated(
     spoken: Records, made: Records, id: str, change: Callable[[ContextRecord], ContextRecord]
 ) -> ContextRecord:
-    """Change what a person says of a fact, in all that says it; a chunk or a summary alone.
+    """Apply a person's change to a fact's observations, or to a chunk or summary.
 
-    Raises NotFoundError if there is none.
+    Raises NotFoundError if it does not exist.
     """
     named = sql.all_of([_MADE, sql.equals("id", check_name(id, "id"))])
     attempts = Attempts(f"record {id!r} kept being changed by others")
@@ -313,7 +313,7 @@ async def curated(
         facts.fold([key])
         lead = facts.leads.get(key)
         keys = [one for one, its in facts.leads.items() if its == lead is not None] or [key]
-        # Who takes up what was true once does not let it be true again.
+        # A person who curates an outdated fact does not make it current again.
         is_past = any(facts.rows[one].superseded_by_id is not None for one in keys)
         for one in keys:
             facts.rows[one] = _taken_up(facts.rows[one], change, is_past=is_past)
@@ -341,7 +341,7 @@ _AT_ONCE = 1_000
 
 
 async def _name_all(made: Records) -> None:
-    """Give the facts that an older release has written the names by which they are looked up."""
+    """Add the lookup names to facts that an older release has written."""
     attempts = Attempts("facts kept being changed by others")
     while unnamed := await made.remembered(_UNNAMED, columns=(KEY,)):
         attempts.begin()
@@ -355,7 +355,7 @@ async def _name_all(made: Records) -> None:
 
 
 def _names(one: ContextRecord) -> Iterator[str]:
-    """The names of all that may be of one identity with it."""
+    """The names of all facts that may share its identity."""
     yield params.identity(one)
     fact = params.about(one)
     if fact["slot"] is None:
@@ -370,19 +370,19 @@ def _identity(one: ContextRecord) -> _Identity:
 
 
 def _order(one: ContextRecord) -> tuple[Any, ...]:
-    """By what observations are in order: since when it holds, when it was said, and where."""
+    """The sort key of observations: start of validity, time of the turn, and place."""
     since = params.observed(one)["valid_from"]
     return since, one.created_at, one.session_id or "", params.about(one)["place"], one.id
 
 
 def _until(one: ContextRecord) -> tuple[bool, str]:
-    """Until when its turn is shown; what has no end comes last."""
+    """The moment of the turn's expiry; no expiry sorts last."""
     until = params.observed(one).get("expires_at")
     return until is None, until or ""
 
 
 def _says(one: ContextRecord, by_id: Mapping[str, ContextRecord]) -> str:
-    """What makes two observations of one identity one fact."""
+    """The key by which two observations of one identity are one fact."""
     fact, link = params.about(one), params.observed(one).get("link")
     if params.is_end(one):
         return f"-{fact['words']}"
@@ -402,7 +402,7 @@ def _is_ended_by(current: Run, one: ContextRecord) -> bool:
 
 
 def _is_open(current: Run, new: Run) -> bool:
-    """Whether nothing tells that what is new takes the place of what is current."""
+    """Whether the order of the new run and the current one is unknown."""
     if current.says != new.says and (current.is_held or new.is_held):
         return current.is_held
     last, one = current.rows[-1], new.rows[0]
@@ -415,7 +415,7 @@ def _is_out(one: ContextRecord, now: datetime) -> bool:
 
 
 def _alone(one: ContextRecord, now: datetime) -> ContextRecord:
-    """An observation, as if there were no other."""
+    """An observation without the effects of others."""
     outs = params.outs(one)
     return _hidden(one, params.reason_of(outs), now) if outs else params.alone(one)
 
@@ -437,7 +437,7 @@ def _is_other(one: ContextRecord, before: ContextRecord) -> bool:
 
 
 def _fact(run: Run) -> ContextRecord:
-    """The fact that a run is, in the record of its lead."""
+    """The fact of a run, in the record of its lead."""
     rows = [run.lead, *(one for one in run.rows if one is not run.lead)]
     proofs = list(dict.fromkeys(params.own_evidence(one) for one in rows))
     ends = [params.observed(one).get("expires_at") for one in rows]
@@ -461,7 +461,7 @@ def _fact(run: Run) -> ContextRecord:
 def _linked_past(
     one: ContextRecord, links: Mapping[str, Mapping[str, str] | None]
 ) -> ContextRecord:
-    """The observation as it is joined to what the ones that are gone were joined to."""
+    """The observation linked past removed ones to their targets."""
     link = before = params.observed(one).get("link")
     while link and link["to"] in links:
         further = links[link["to"]]

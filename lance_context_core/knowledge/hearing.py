@@ -1,4 +1,4 @@
-"""The turns that a job reads: of a long session its end, and by their keys those that it goes back to."""
+"""Reads the turns of a job: a session's end, and earlier ones by key."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -23,9 +23,9 @@ async def read_around(
     *,
     before: int,
 ) -> list[SpokenTurn]:
-    """The turns with these ids, those between them, and so many messages before, in order.
+    """Return the turns with these ids, those between, and `before` messages, in order.
 
-    Of a session only these are read, however long it is, where they are its last ones.
+    If they are the last ones of a session, only they are read, however long it is.
     """
     wanted = {*ids}
     where = turns.shown(spoken, conversation)
@@ -51,7 +51,7 @@ async def read_around(
 async def read_placed(
     spoken: Records, conversation: Conversation, places: Mapping[str, int]
 ) -> list[SpokenTurn]:
-    """The turns with these ids, whose places are known, in the order of these."""
+    """Return the turns with these ids, whose places are known, in this order."""
     keys = [
         key
         for id in places
@@ -61,7 +61,7 @@ async def read_placed(
     ]
     if not keys:
         return []
-    # All columns: else what is read is not kept in memory.
+    # All columns: otherwise the rows are not cached in memory.
     rows = await spoken.table.get(spoken.own(sql.in_list(KEY, keys)), columns=COLUMNS)
     there = {one.id: one for one in map(from_row, rows)}
     if missing := places.keys() - there.keys():
@@ -78,7 +78,7 @@ async def read_placed(
 async def places_of(
     spoken: Records, conversation: Conversation, ids: Collection[str]
 ) -> dict[str, int]:
-    """The places of the turns with these ids, by the ids of the whole session."""
+    """Return the places of these turns, from the ids of the whole session."""
     found = await _ids(spoken, conversation) if ids else []
     return {id: place for place, id in enumerate(found) if id in ids}
 
@@ -86,7 +86,7 @@ async def places_of(
 async def _places_at_end(
     spoken: Records, made: Records, conversation: Conversation, last: Sequence[ContextRecord]
 ) -> list[int]:
-    """The places of the last turns of a session; of which one is known, no other turn is counted."""
+    """Return the places of a session's last turns; one known place saves counting the others."""
     number = {
         params.chunk_key(conversation, one.id, *chunks(one.text)[0]): n
         for n, one in enumerate(last)

@@ -1,4 +1,4 @@
-"""The knowledge of a store: six verbs over layers that manage themselves, and the jobs behind them."""
+"""The knowledge of a store: six verbs over layers that jobs maintain."""
 
 import builtins
 from collections.abc import Callable, Mapping
@@ -54,11 +54,11 @@ from lance_context_core.stores.records.scoped import Records
 from lance_context_core.types import ContextRecord, Diff, MergeReport, Progress
 from lance_context_core.versioning.conflicts import MergePolicy
 
-# What people say of a fact: no job says otherwise after.
+# Changes by people: no job overrides them later.
 
 
 async def correct_fact(spoken: Records, made: Records, id: str, text: str) -> ContextRecord:
-    """The fact as it says something else, and what it said before in its revisions."""
+    """Replace the text of a fact; its revisions contain the old text."""
     said = check_text(text, "text")
     if not said.strip():
         raise InvalidRequestError("text is empty: invalidate the fact instead")
@@ -74,7 +74,7 @@ async def correct_fact(spoken: Records, made: Records, id: str, text: str) -> Co
 
 
 async def invalidate_fact(spoken: Records, made: Records, id: str, reason: str) -> ContextRecord:
-    """The fact as it is hidden."""
+    """Hide the fact and return it."""
     why = check_name(reason, "reason")
 
     def change(record: ContextRecord) -> ContextRecord:
@@ -87,7 +87,7 @@ async def invalidate_fact(spoken: Records, made: Records, id: str, reason: str) 
 
 
 async def pin_fact(spoken: Records, made: Records, id: str, *, pinned: bool) -> ContextRecord:
-    """The fact as it stays, or as it may change again."""
+    """Pin or unpin the fact and return it."""
 
     def change(record: ContextRecord) -> ContextRecord:
         return replace(record, metadata={**record.metadata, "pinned": bool(pinned)})
@@ -97,11 +97,11 @@ async def pin_fact(spoken: Records, made: Records, id: str, *, pinned: bool) -> 
 
 @handle
 class AsyncKnowledge:
-    """What is known, and why: made of conversations by jobs, without a model or with one.
+    """Facts, chunks and summaries with their evidence, extracted by jobs, with or without a model.
 
-    Turns are the layer L2, and are never rewritten. Of them jobs make chunks and facts, L1, and a
-    summary of each session, L0, in the context `knowledge`: each names the turns and the places that
-    it was made of. It sees what the handle's scope sees.
+    Turns are the layer L2 and are never rewritten. Jobs extract chunks and facts from them, L1, and
+    a summary of each session, L0, into the context `knowledge`; each names the turns and the places
+    of its evidence. It sees the records of the handle's scope.
     """
 
     _records: Records
@@ -116,17 +116,18 @@ class AsyncKnowledge:
         consolidator: Consolidator | None = None,
         summariser: SessionSummariser | None = None,
     ) -> Self:
-        """The same knowledge, made by others than the rules.
+        """Return the same knowledge with other makers than the rules.
 
         - `model`: a `LanguageModel`, a function of a prompt, a chat model of LangChain or an LLM of
-          LlamaIndex, which is the extractor and the consolidator, where these are not given. Or a
-          function whose parameter is called `sentences`, which is called with those of one job, and
-          returns one for each: what is empty, far longer, repeats itself or is JSON is refused, and
-          the sentence itself kept. `model_name` says which one it is: another one's jobs are others.
-        - `extractor`, `consolidator`, `summariser`: who finds the facts, who says what becomes of
-          those without a slot beside the known ones, and who summarises sessions.
+          LlamaIndex, which is the extractor and the consolidator where these are not given. Or a
+          function whose parameter is called `sentences`, which is called with the sentences of one
+          job and returns one for each: an answer that is empty, far longer, repetitive or JSON is
+          rejected, and the sentence itself stored. `model_name` identifies it: another name means
+          other jobs.
+        - `extractor`, `consolidator`, `summariser`: extract facts, decide on facts without a slot
+          among the known ones nearby, and summarise sessions.
 
-        None of them is ever called by a search.
+        A search never calls any of them.
         """
         made = copy(self)
         makers = self._makers.using(
@@ -141,7 +142,7 @@ class AsyncKnowledge:
 
     @property
     def jobs(self) -> AsyncJobs:
-        """The jobs of the knowledge: to be listed, run, cancelled and retried."""
+        """The jobs of the knowledge: list, run, cancel and retry."""
         return AsyncJobs(self._parts.queue, self.schedule)
 
     # The six verbs
@@ -161,24 +162,23 @@ class AsyncKnowledge:
         run_id: str | None = None,
         expiration_date: date | str | None = None,
     ) -> Added:
-        """Keep what was said, and have knowledge made of it.
+        """Store turns and extract knowledge from them.
 
-        - `content`: a text, bytes (of a `content_type`), a message, or several messages, in our form or
-          in that of the APIs of OpenAI and Anthropic.
-        - `user_id`, `agent_id`: who it is of; both narrow the scope.
-        - `session_id`: the conversation that it goes on with; a new one, if absent. `run_id` is another
-          name of it.
-        - `infer`: "auto" makes the knowledge before the call returns, "later" leaves it to
-          `jobs.run_due`, "never" keeps the turns alone. True and False mean "auto" and "never".
-        - `expires_at`: from then on no read shows the turns: a time, a number of seconds since 1970, or a
-          text of ISO 8601. `expiration_date` is a day at whose end, in UTC, they expire.
-        - `progress`: reports each job, of at most 200 turns, that is run; what it raises leaves the
-          others to `jobs.run_due`.
+        - `content`: a text, bytes (with a `content_type`), a message, or several messages, in our
+          format or in that of the APIs of OpenAI and Anthropic.
+        - `user_id`, `agent_id`: the owner; both narrow the scope.
+        - `session_id`: the conversation to continue; a new one, if absent. `run_id` is an alias.
+        - `infer`: "auto" extracts the knowledge before the call returns, "later" leaves it to
+          `jobs.run_due`, "never" stores the turns only. True and False mean "auto" and "never".
+        - `expires_at`: the moment from which no read returns the turns: a datetime, seconds since
+          1970, or a text in ISO 8601. `expiration_date` is a day; they expire at its end, in UTC.
+        - `progress`: called after each job, of at most 200 turns; if it raises, the other jobs are
+          left to `jobs.run_due`.
 
-        The turns are kept first, and whatever becomes of the rest: if a job fails, or its model is
-        away, `Added.errors` says why, and where another try may mend it the job stays scheduled. Messages with an id, or with a time, are the same turns
-        when they are added again, and their job is the same job. Raises InvalidRequestError, before
-        anything is written, for what cannot be kept.
+        The turns are stored first, and stay stored if a job fails or its model is unavailable:
+        `Added.errors` has the reason, and the job stays scheduled if a retry may succeed. Messages
+        with an id or a time are the same turns when they are added again, and their job is the same
+        job. Raises InvalidRequestError for invalid content, before anything is written.
         """
         if isinstance(infer, bool):
             infer = "auto" if infer else "never"
@@ -216,21 +216,21 @@ class AsyncKnowledge:
         run_id: str | None = None,
         filters: FilterLike | None = None,
     ) -> builtins.list[KnowledgeHit]:
-        """What is known about `query`, best first; each text once.
+        """Search the knowledge; returns hits, best first, each text once.
 
-        - `limit`: at most so many hits, 10 if absent. `top_k` is another name of it.
-        - `search_type`: "facts", which come before the chunks that answer, too; "summaries"; "turns"; or
-          the "chain": facts, chunks and turns in the order of the turns, of which each is shown as what
-          is known of it; where these are too few, summaries say in which sessions to look closer.
-        - `user_id`, `agent_id`, `session_id`: of whom, and from which conversation. `run_id` is another
-          name of the last.
-        - `filter`: which records; `filters` is another name of it, and may be in mem0's words.
-        - `valid_at`: what was true at that moment, by the facts; else what is true now.
-        - `evidence`: each hit brings the turns that say so, and whether they still do.
-        - `include_outdated`: chunks and turns that mostly state what no longer holds are among the hits,
-          marked by `KnowledgeHit.outdated`; else the facts that hold instead are in their places.
+        - `limit`: maximum number of hits, 10 if absent. `top_k` is an alias.
+        - `search_type`: "facts", followed by matching chunks; "summaries"; "turns"; or "chain":
+          facts, chunks and turns in the order of the turns, each turn replaced by the knowledge of
+          it; if these are too few, summaries select the sessions to search further.
+        - `user_id`, `agent_id`, `session_id`: the owner and the conversation. `run_id` is an alias
+          of the last.
+        - `filter`: selects records; `filters` is an alias, and may be in mem0's syntax.
+        - `valid_at`: returns facts that were true at that moment; absent, facts that are true now.
+        - `evidence`: adds to each hit the turns that prove it, and whether they still do.
+        - `include_outdated`: includes chunks and turns that mostly state outdated facts, marked by
+          `KnowledgeHit.outdated`; else the current facts replace them.
 
-        No model is called. Raises InvalidRequestError for another `search_type`.
+        Calls no model. Raises InvalidRequestError for another `search_type`.
         """
         limit = facts.either(limit=limit, top_k=top_k)
         filter = facts.either(filter=filter, filters=facts.translated(filters))
@@ -252,12 +252,12 @@ class AsyncKnowledge:
             outdated=include_outdated,
         )
 
-    # By ids and filters
+    # Access by id and filter
 
     async def get(self, id: str) -> ContextRecord | None:
-        """The fact, chunk, summary or turn with that id; None if there is none, or it is hidden.
+        """Return the fact, chunk, summary or turn with that id; None if absent or hidden.
 
-        A fact that another one has superseded is returned, and says so.
+        A superseded fact is returned, and names its successor.
         """
         await settle(self._records, self._parts.made)
         return await facts.read(self._records, self._parts.made, id)
@@ -275,9 +275,9 @@ class AsyncKnowledge:
         run_id: str | None = None,
         filters: FilterLike | None = None,
     ) -> builtins.list[ContextRecord]:
-        """The facts that hold now, the first that was found first: all, or `limit` after `offset`.
+        """Return the current facts, oldest first: all, or `limit` after `offset`.
 
-        `top_k`, `run_id` and `filters` are other names, as in `search`.
+        `top_k`, `run_id` and `filters` are aliases, as in `search`.
         """
         of = self._of(user_id, agent_id)
         await settle(of.spoken, of.made)
@@ -290,14 +290,14 @@ class AsyncKnowledge:
         )
 
     async def update(self, id: str, text: str) -> ContextRecord:
-        """Let a fact say something else: the same as `correct`."""
+        """Replace the text of a fact: the same as `correct`."""
         return await self.correct(id, text)
 
     async def delete(self, id: str) -> ContextRecord:
-        """Hide a fact, and whatever states only it, from every search; returns it as it is then.
+        """Hide a fact, and chunks that state only it, from every search; returns it.
 
-        No job brings it back. `history` still knows it, and the turn that it is from stays in the
-        history: to remove both for good, erase the turn. Raises NotFoundError if there is no such fact.
+        No job brings it back. `history` still includes it, and its turn stays in the history: to
+        remove both for good, erase the turn. Raises NotFoundError if no such fact exists.
         """
         return await self.invalidate(id, reason="deleted")
 
@@ -309,11 +309,12 @@ class AsyncKnowledge:
         session_id: str | None = None,
         run_id: str | None = None,
     ) -> int:
-        """Forget a user, an agent or a session: what was said and what is known; returns how many turns.
+        """Delete the turns and knowledge of an owner or session; returns the turn count.
 
-        The turns leave the history, too. What turns of other sessions prove stays. Older versions of the
-        store still have all of it: to remove it from those, erase it. Raises InvalidRequestError, before
-        anything is deleted, if neither the call nor the handle's scope says whose it is.
+        The turns leave the history, too. Facts that turns of other sessions prove stay. Older
+        versions of the store still contain everything: erase it to remove it from those. Raises
+        InvalidRequestError, before anything is deleted, if neither the call nor the handle's scope
+        names an owner.
         """
         session_id = facts.either(session_id=session_id, run_id=run_id)
         of = self._of(user_id, agent_id)
@@ -334,17 +335,17 @@ class AsyncKnowledge:
         speaker: str | None = None,
         valid_at: datetime | None = None,
     ) -> Profile:
-        """What is known of a person, by the fields of a dataclass or of a JSON schema.
+        """Return the knowledge of a person as the fields of a dataclass or JSON schema.
 
-        - `schema`: a field is what the slot of its name says, `shoe_size` that of `shoe size`; a
-          dataclass may name another one in the field's metadata, a JSON schema in the property, as
+        - `schema`: a field has the value of the slot of its name, `shoe_size` that of `shoe size`;
+          a dataclass names another slot in the field's metadata, a JSON schema in the property, as
           `slot`.
-        - `speaker`: of whom, by name, where several have one; else of the user.
-        - `valid_at`: what was true at that moment; else what is true now.
+        - `speaker`: the speaker's name, if several speakers have one; else the user.
+        - `valid_at`: values that were true at that moment; absent, values that are true now.
 
-        Each field has the turns that say so, and what it was before. What is not known is `missing`,
-        what is not of its type `unfit`; what the schema has no field for is among the `others`. No
-        model is called. Raises InvalidRequestError for a schema that is none.
+        Each field has its evidence and its earlier values. Unknown fields are `missing`, values of
+        another type `unfit`; slots without a field in the schema are among the `others`. Calls no
+        model. Raises InvalidRequestError for an invalid schema.
         """
         scope = self._records.scope.narrow(user_id=user_id)
         spoken = replace(self._records, scope=scope)
@@ -367,13 +368,13 @@ class AsyncKnowledge:
         gap: timedelta = GAP,
         limit: int | None = None,
     ) -> builtins.list[Episode]:
-        """What happened, one stretch of time after the other, the first first.
+        """Return episodes: groups of sessions close in time, oldest first.
 
-        - `since`, `until`: of what was said from then on, and before then.
-        - `gap`: sessions of one owner belong together unless so much time lies between them.
-        - `limit`: the last so many.
+        - `since`, `until`: turns from this moment on, and before this moment.
+        - `gap`: time between the sessions of one owner that separates two episodes.
+        - `limit`: returns only the last episodes.
 
-        Each has the summaries of its sessions, and the facts that are known by it. No model is called.
+        Each has the summaries of its sessions, and their facts. Calls no model.
         """
         check_span(offset=0, limit=limit, last=None)
         scope = self._records.scope.narrow(user_id=user_id)
@@ -382,27 +383,27 @@ class AsyncKnowledge:
         return await episodes.episodes(spoken, made, gap=gap, since=since, until=until, limit=limit)
 
     async def explain(self, id: str, *, depth: int = 2) -> Explanation:
-        """Why something is known: the graph around a fact, chunk, summary or turn, `depth` links far.
+        """Return the graph around a fact, chunk, summary or turn, `depth` links far.
 
-        With the turns that prove it, what superseded it or it did, what contradicts it, and the jobs.
-        Raises NotFoundError if there is no such thing.
+        It contains the turns that prove it, the facts that it superseded, that superseded it or
+        contradict it, and the jobs. Raises NotFoundError for an unknown id.
         """
         return await Explaining(self._records, self._parts.made).explain(id, depth=depth)
 
     async def trace(self, session_id: str) -> builtins.list[TraceEvent]:
-        """What happened in a session, by its time: turns, calls of tools, facts, jobs; hidden ones too.
+        """Return the events of a session by time: turns, tool calls, facts and jobs.
 
-        Raises NotFoundError for a session of which nothing is known.
+        Hidden ones are included. Raises NotFoundError for an unknown session.
         """
         return await Explaining(self._records, self._parts.made).trace(session_id)
 
     async def prune(
         self, policy: Prune | Mapping[str, Any] | None = None, *, dry_run: bool = False
     ) -> Job:
-        """Hide the facts that are not worth showing; returns the job, whose `result` has their ids.
+        """Hide facts of little value; returns the job, whose `result` has their ids.
 
-        They are not deleted: `undo` of the job shows them again. With `dry_run` nothing is written,
-        and the job is not kept. Raises InvalidRequestError for a policy that cannot be.
+        Nothing is deleted: `undo` of the job shows them again. With `dry_run` nothing is written,
+        and the job is not stored. Raises InvalidRequestError for an invalid policy.
         """
         tidying = self._parts.tidying
         job = await tidying.pruning(checked_policy(policy))
@@ -411,10 +412,10 @@ class AsyncKnowledge:
         return await self._parts.run(job)
 
     async def archive(self, session_id: str) -> Job:
-        """Hide a session, with all that was made of it: only `trace` shows it.
+        """Hide a session with all its knowledge: only `trace` shows it.
 
-        Its rows go to the table `cold`, where no search goes. Returns the job; the first call's, if it
-        is archived already. Raises NotFoundError for a session without turns.
+        Its rows move to the table `cold`, which no search reads. Returns the job; the first call's,
+        if it is archived already. Raises NotFoundError for a session without turns.
         """
         tidying = self._parts.tidying
         job = await tidying.archiving(check_name(session_id, "session_id"))
@@ -423,7 +424,7 @@ class AsyncKnowledge:
         return job
 
     async def unarchive(self, session_id: str) -> Undone:
-        """Show an archived session again, as it was. Raises NotFoundError if it is not archived."""
+        """Show an archived session again, unchanged. Raises NotFoundError if it is not archived."""
         done = await self._parts.tidying.archived(check_name(session_id, "session_id"))
         if done and done[-1].undone_by is None:
             return await self.undo(done[-1].id)
@@ -432,7 +433,7 @@ class AsyncKnowledge:
     async def candidates(
         self, *, weights: CandidateWeights | None = None
     ) -> builtins.list[ScoredFact]:
-        """What each current fact is worth, the highest score first: to promote, retain or prune."""
+        """Score each current fact, highest first: to promote, retain or prune."""
         return await candidates(self._parts.made, self._parts.tidying, weights)
 
     async def review(
@@ -442,14 +443,14 @@ class AsyncKnowledge:
         agent_id: str | None = None,
         stale_after: timedelta = STALE_AFTER,
     ) -> Review:
-        """What is wrong with the facts and memories: duplicates, loops, contradictions, stale ones, junk.
+        """Find duplicates, loops, contradictions, stale entries and junk among facts and memories.
 
-        - `user_id`, `agent_id`: of whom; both narrow the scope.
-        - `stale_after`: what was said last so long ago is stale.
+        - `user_id`, `agent_id`: the owner; both narrow the scope.
+        - `stale_after`: a fact last stated longer ago is stale.
 
-        Nothing is removed, and no model is called: `REVIEW_RULES` are the rules. Each finding has the
-        command that removes it, and each job that brought findings in the one that undoes it. Raises
-        InvalidRequestError for a `stale_after` that is no positive timedelta.
+        Removes nothing and calls no model: `REVIEW_RULES` are the rules. Each finding has the
+        command that removes it, and each job that brought findings in has the command that undoes
+        it. Raises InvalidRequestError if `stale_after` is no positive timedelta.
         """
         of = self._of(user_id, agent_id)
         return await review(of.spoken, of.made, stale_after)
@@ -463,15 +464,14 @@ class AsyncKnowledge:
         apply: Literal["propose", "merge"] = "propose",
         progress: Callable[[Progress], object] | None = None,
     ) -> Proposal:
-        """Make knowledge of all turns that no job is about yet, on a branch; returns the proposal.
+        """Extract knowledge from all turns without a job, on a branch; returns the proposal.
 
-        It is to be read, and then to be merged or discarded; with `apply="merge"` it is merged at
-        once. It is a job from its first step on: called again after it was interrupted, it goes on
-        where it was. `progress` reports each of its jobs, at most 200 turns of a session; where it
-        raises, or the call is cancelled, what is done is kept on the branch. Raises
-        InvalidRequestError in a scope, which has no branches of its own, and if it failed; ConflictError
-        while another process distils the same turns; while the model is away it raises too, and stays
-        scheduled.
+        Read it, then merge or discard it; `apply="merge"` merges it at once. It is a job from its
+        first step on: called again after an interruption, it resumes. `progress` is called after
+        each of its jobs, at most 200 turns of a session; if it raises, or the call is cancelled,
+        finished work stays on the branch. Raises InvalidRequestError in a scope, which has no
+        branches of its own, and if it failed; ConflictError while another process distils the same
+        turns; if the model is unavailable it raises too, and stays scheduled.
         """
         if apply not in ("propose", "merge"):
             raise InvalidRequestError(f"apply={shown(apply)}: there are 'propose' and 'merge'")
@@ -484,22 +484,23 @@ class AsyncKnowledge:
         return await (proposing.merged(job) if apply == "merge" else proposing.proposal(job))
 
     async def schedule(self, *, session_id: str | None = None) -> builtins.list[Job]:
-        """Have a job for all turns that none is about yet, at most 200 turns of a session each.
+        """Create jobs for all turns without a job.
 
-        They wait for `jobs.run_due`, in whatever processes, tasks and machines that is called: each job
-        is done once. Returns the new ones. A `distill` proposes the same on a branch instead.
+        Each has at most 200 turns of a session. They wait for `jobs.run_due`, in any process, task
+        or machine: each job is done once. Returns the new jobs. `distill` proposes the same on a
+        branch instead.
         """
         self._records.resources.writable()
         planned = await self._parts.distiller.plan(session_id=session_id)
         return await self._parts.queue.submit(planned)
 
     async def replay(self, job_id: str) -> Proposal:
-        """What this extractor and model make of the turns of a job, on a branch; returns the proposal.
+        """Run this extractor and model on a job's turns, on a branch; returns the proposal.
 
-        Say who by `using`: `memory.using(model=other, model_name="other").replay(job_id)`. The `diff`
-        says what would be otherwise; it is merged or discarded as a distillation is. Where it was
-        they who did the job, the proposal is empty, and no model is called. Raises
-        InvalidRequestError for a job that has made nothing of turns, or was undone.
+        Set them with `using`: `memory.using(model=other, model_name="other").replay(job_id)`. The
+        `diff` has the differences; it is merged or discarded like a distillation. If the same
+        extractor and model did the job, the proposal is empty, and no model is called. Raises
+        InvalidRequestError for a job that extracted nothing from turns, or was undone.
         """
         target = await self._parts.queue.get(job_id)
         planned = await self._parts.proposing.replaying(target)
@@ -508,28 +509,29 @@ class AsyncKnowledge:
         return await self._parts.proposing.proposal(await self._parts.proposed(planned))
 
     async def proposal(self, job_id: str) -> Proposal:
-        """A proposal again. Raises NotFoundError if there is no such job, or its branch is gone."""
+        """Return a proposal. Raises NotFoundError if the job or its branch does not exist."""
         return await self._parts.proposing.proposal(await self._parts.queue.get(job_id))
 
     async def merge(self, job_id: str, *, policy: MergePolicy | None = None) -> MergeReport:
-        """Bring a proposal into the store; twice is as good as once.
+        """Merge a proposal into the store; a second call does nothing.
 
-        What was written meanwhile stays. Where both sides changed the same, what a person has
-        corrected, pinned or removed stays, else the later change counts; or as `policy` says: see
+        Records written meanwhile stay. Where both sides changed the same record, a person's
+        correction, pin or removal wins, else the later change; or as `policy` decides: see
         `AsyncContextStore.merge`.
         """
         return await self._parts.proposing.merge(await self._parts.queue.get(job_id), policy)
 
     async def discard(self, job_id: str) -> Job:
-        """Drop a proposal with its branch: nothing of it was in the store."""
+        """Delete a proposal with its branch: the store contained nothing of it."""
         return await self._parts.proposing.discard(await self._parts.queue.get(job_id))
 
     async def undo(self, job_id: str, *, dry_run: bool = False) -> Undone:
-        """Take back what a job did, and nothing of what came after; returns what that was.
+        """Undo a job, but nothing that came after; returns the changes.
 
-        What other turns support stays, by these; what the job had superseded is current again. What
-        a person has changed since is a conflict, and stays. Undoing twice is undoing once; undoing
-        the undo brings all of it back. Raises InvalidRequestError for a job that did nothing yet.
+        Facts that other turns support stay, with that evidence; facts that the job had superseded
+        are current again. A person's later change is a conflict, and stays. Undoing twice equals
+        undoing once; undoing the undo restores everything. Raises InvalidRequestError for a job
+        that did nothing yet.
         """
         undoing = self._parts.undoing
         job = await undoing.job(job_id)
@@ -543,26 +545,30 @@ class AsyncKnowledge:
     # Curation
 
     async def correct(self, id: str, text: str) -> ContextRecord:
-        """Let a fact say something else: no job changes it from then on. What it said is kept in it."""
+        """Replace the text of a fact; no job changes it afterwards.
+
+        The fact keeps the old text.
+        """
         return await correct_fact(self._records, self._parts.made, id, text)
 
     async def invalidate(self, id: str, *, reason: str) -> ContextRecord:
-        """Hide a fact that is wrong: no job brings it back."""
+        """Hide a wrong fact: no job brings it back."""
         return await invalidate_fact(self._records, self._parts.made, id, reason)
 
     async def pin(self, id: str, *, pinned: bool = True) -> ContextRecord:
-        """Keep a fact as it is: no job changes or hides it, until it is unpinned."""
+        """Pin a fact: no job changes or hides it, until it is unpinned."""
         return await pin_fact(self._records, self._parts.made, id, pinned=pinned)
 
     async def history(self, id: str) -> builtins.list[FactChange]:
-        """What became of a fact, in order: added, said again, superseded, undone, corrected and so on.
+        """Return the changes of a fact, in order.
 
-        Hidden facts have one too. Raises NotFoundError if there is no such fact.
+        They are additions, repetitions, successors, undos, corrections and so on. Hidden facts have
+        a history too. Raises NotFoundError if no such fact exists.
         """
         return await changes_of(self._parts.made, id)
 
     def _of(self, user_id: str | None, agent_id: str | None) -> Services:
-        """The parts over what a user or an agent has."""
+        """The services of a user or an agent."""
         scope = self._records.scope.narrow(user_id=user_id, agent_id=agent_id)
         return Services(replace(self._records, scope=scope), self._makers)
 

@@ -1,4 +1,4 @@
-"""Which language a text is in, as far as its letters and small words tell it; silent in doubt."""
+"""Detects the language of a text by its letters and small words; None in doubt."""
 
 import re
 import unicodedata
@@ -7,9 +7,9 @@ from collections import Counter
 _LATIN = "latin"
 _LETTERS = re.compile(r"[^\W\d_]+")
 _MOST_CHARACTERS = 2_000
-"""Of a text: what it goes on with is hardly in another language."""
+"""Length of text that is read: the rest is hardly in another language."""
 _LEAST_WORDS = 2
-"""Small words that have to tell it."""
+"""Minimum number of small words that decide."""
 _KANA = ("hiragana", "katakana")
 
 
@@ -67,7 +67,7 @@ _SMALL_WORDS = {
 
 
 def language_of(text: str) -> str | None:
-    """The language of a text, such as `en`, or its script where that is not Latin; None in doubt."""
+    """Return the language, such as `en`, or the non-Latin script; None in doubt."""
     text = text[:_MOST_CHARACTERS]
     script = script_of(text)
     if script != _LATIN:
@@ -83,7 +83,7 @@ def language_of(text: str) -> str | None:
 
 
 def script_of(text: str) -> str | None:
-    """The script of most letters of a text, such as `latin` or `cyrillic`; None if there are none."""
+    """Return the script of most letters, such as `latin` or `cyrillic`; None without letters."""
     scripts: Counter[str] = Counter()
     for letter in "".join(_LETTERS.findall(text)):
         name = _LATIN if letter.isascii() else unicodedata.name(letter, "").split(" ")[0].lower()

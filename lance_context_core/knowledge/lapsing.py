@@ -1,7 +1,7 @@
-"""Facts whose turns expire: once they have, what held before holds again, whenever it is read.
+"""Expiry of facts: once their turns have expired, the facts before them are current again.
 
-Rows hide themselves at the moment at which they expire. What they had taken the place of is shown by a
-fold anew, and that is the first read's after the moment, where the store may be written.
+Rows hide themselves when they expire. The first read after that moment folds the facts again that
+they had replaced, if the store is writable.
 """
 
 from collections.abc import Mapping
@@ -29,10 +29,10 @@ _BEHIND_OTHERS = sql.all_of(
 
 
 async def settle(spoken: Records, made: Records) -> None:
-    """Fold anew the facts that others had taken the place of, or contradicted, that have expired.
+    """Fold the facts again that expired ones had replaced or contradicted.
 
-    Where nothing has, as always but once, that is known from memory. A store that may only be read is
-    left as it is: what has expired is not shown, and what held before it neither.
+    If nothing has expired, as nearly always, that is known from memory. A read-only store is not
+    changed: it shows neither the expired facts nor those before them.
     """
     try:
         made.resources.writable()
@@ -49,7 +49,7 @@ async def settle(spoken: Records, made: Records) -> None:
 
 
 async def _waiting(made: Records) -> list[str]:
-    """The keys of facts that stand behind what has expired."""
+    """Return the keys of facts that expired ones had replaced."""
     now = made.now()
 
     def is_over(row: Mapping[str, Any]) -> bool:

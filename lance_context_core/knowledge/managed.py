@@ -1,4 +1,4 @@
-"""A memory that manages itself, in one line: the knowledge of a store, made in a model's words."""
+"""Managed memory: the knowledge of a store in one object, with an optional model."""
 
 import asyncio
 import builtins
@@ -24,19 +24,19 @@ from lance_context_core.types import ContextRecord
 
 
 class HasKnowledge(Protocol):
-    """A store, or a scope of one: what has knowledge."""
+    """A store, or a scope of one, that has knowledge."""
 
     @property
     def knowledge(self) -> AsyncKnowledge:
-        """What is known of what was said in it."""
+        """The knowledge of its conversations."""
         ...
 
 
 class AsyncManagedMemory(AsyncKnowledge):
-    """`store.knowledge`, made by an extractor and in a model's words: both may be left out.
+    """`store.knowledge` as one object, with an optional extractor and model.
 
-    It has the verbs of `AsyncKnowledge`, and keeps what it makes where that does: several of one store
-    share all of it. One that was given a path or URI opens the store there, and closes it with `close`
+    It has the verbs of `AsyncKnowledge`, and writes to the same place: several of one store share
+    all of it. If it was given a path or URI, it opens the store there, and closes it with `close`
     or at the end of a block.
     """
 
@@ -53,10 +53,11 @@ class AsyncManagedMemory(AsyncKnowledge):
         model_name: str = "model",
         extractor: Extractor | None = None,
     ) -> None:
-        """The memory of a store, of a scope of it, or of the store at a path or URI.
+        """Create the memory of a store, a scope, or a path or URI.
 
-        `embedder` is that of a store which is opened here, as in `AsyncContextStore.open`; an open one
-        has its own. Raises InvalidRequestError for what is no store, and as `using` does.
+        `embedder` is for a store that is opened here, as in `AsyncContextStore.open`; an open store
+        has its own. Raises InvalidRequestError for an argument that is no store, and the errors of
+        `using`.
         """
         own = None
         if isinstance(store, str | Path):
@@ -87,7 +88,7 @@ class AsyncManagedMemory(AsyncKnowledge):
         filters: FilterLike | None = None,
         top_k: int | None = None,
     ) -> builtins.list[ContextRecord]:
-        """The facts that hold now: `list` under the name, and with the arguments, that mem0 has for it."""
+        """Return the current facts: `list` with mem0's name and arguments."""
         return await self.list(
             user_id=user_id, agent_id=agent_id, run_id=run_id, filters=filters, top_k=top_k
         )
@@ -95,16 +96,16 @@ class AsyncManagedMemory(AsyncKnowledge):
     async def import_mem0(
         self, source: str | Path | Mapping[str, Any] | Sequence[Mapping[str, Any]]
     ) -> builtins.list[Added]:
-        """Keep the memories that mem0 has exported, each as a fact; returns what was added.
+        """Import memories that mem0 has exported, each as a fact; returns the results.
 
-        - `source`: the path of a JSON file, or what mem0's `get_all` has returned: a list of objects with
-          an `id` and a `memory`, and as far as they have them a `user_id`, `agent_id`, `run_id`,
-          `created_at`, `metadata` and `categories`.
+        - `source`: the path of a JSON file, or the result of mem0's `get_all`: a list of objects
+          with an `id` and a `memory`, and optionally `user_id`, `agent_id`, `run_id`, `created_at`,
+          `metadata` and `categories`.
 
-        Each is a turn under its id, with its date and metadata, and the fact that it states, in its own
-        words. Imported again, nothing is doubled. There is a job for each user, agent and run, or several of
-        200 memories, to be undone by its id. Raises InvalidRequestError, before anything is written, for a
-        memory that cannot be kept.
+        Each becomes a turn under its id, with its date and metadata, and a fact in its own words. A
+        repeated import duplicates nothing. Each user, agent and run has a job, or several of 200
+        memories, which can be undone by its id. Raises InvalidRequestError for an invalid memory,
+        before anything is written.
         """
         found = mem0.turns(await asyncio.to_thread(mem0.read, source))
         noting = self.using(extractor=NoteExtractor())

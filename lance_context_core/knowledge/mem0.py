@@ -1,4 +1,4 @@
-"""The memories that mem0 has exported, as facts: each is a turn, and the fact that it states."""
+"""Reads memories that mem0 has exported; each becomes a turn and a fact."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -11,16 +11,16 @@ from lance_context_core.messages import Message
 from lance_context_core.messages.wire import wire_time
 
 Place = tuple[str | None, str | None, str | None]
-"""Whose memories: the user, the agent and the run."""
+"""The owner of memories: the user, the agent and the run."""
 
 _LISTS = ("results", "memories")
 _WHOSE = ("user_id", "agent_id", "run_id")
 
 
 def read(source: str | Path | Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> Sequence[Any]:
-    """The memories of an export: of a JSON file at a path, or what `get_all` has returned.
+    """Return the memories of a JSON file, or of the result of `get_all`.
 
-    Raises NotFoundError if there is no such file, and InvalidRequestError for what is no export.
+    Raises NotFoundError if the file does not exist, and InvalidRequestError if it is no export.
     """
     data: Any = source
     if isinstance(source, str | Path):
@@ -42,9 +42,9 @@ def read(source: str | Path | Mapping[str, Any] | Sequence[Mapping[str, Any]]) -
 
 
 def turns(memories: Sequence[Any]) -> dict[Place, list[Message]]:
-    """The turns of memories, by whose they are, in the order in which they were made.
+    """Return the turns of memories by owner, in the order of their dates.
 
-    Raises InvalidRequestError, which names the memory, for one that cannot be kept.
+    Raises InvalidRequestError, which names the memory, for an invalid one.
     """
     found: dict[Place, list[Message]] = {}
     for index, one in enumerate(memories):
@@ -71,6 +71,6 @@ def turns(memories: Sequence[Any]) -> dict[Place, list[Message]]:
         )
         found.setdefault((user, agent, run), []).append(message)
     for some in found.values():
-        # What has no date comes first, in the order of the list.
+        # Memories without a date come first, in the order of the list.
         some.sort(key=lambda one: "" if one.created_at is None else one.created_at.isoformat())
     return found

@@ -1,4 +1,4 @@
-"""Summaries of sessions by a model, in its own words; the sentences of the session where these fail."""
+"""Session summaries by a model; if it fails, sentences of the session."""
 
 from collections.abc import Sequence
 
@@ -16,12 +16,12 @@ _CHARACTERS_A_WORD = 12
 
 @frozen
 class ModelSummariser:
-    """Lets a language model say what a session is about: one call a job, over what is new in it.
+    """Summarises sessions with a language model: one call per job, over new turns.
 
-    The model is given the last summary and the new turns, and carries the one forward by the others.
+    The model receives the last summary and the new turns, and updates the summary.
 
-    - `words`: so many at most are asked for; what is twice as long is refused.
-    - `most_characters`: so much of the end of the new turns is shown to the model.
+    - `words`: maximum number requested; an answer twice as long is rejected.
+    - `most_characters`: length of the end of the new turns that the model receives.
     """
 
     model: LanguageModel
@@ -41,7 +41,7 @@ class ModelSummariser:
         return f"{prompts.SUMMARISE_NAME}+{self.model.name}"
 
     async def summarise(self, turns: Sequence[SpokenTurn], before: str | None) -> Summary:
-        """What the model says, or why that cannot be kept."""
+        """Return the model's summary, or the reason why it is rejected."""
         shown = self._shown(turns)
         if not shown:
             return Summary()
@@ -59,7 +59,7 @@ class ModelSummariser:
         )
 
     def _shown(self, turns: Sequence[SpokenTurn]) -> list[SpokenTurn]:
-        """The last turns that there is room for; the last one in any case."""
+        """The last turns that fit; always the last one."""
         shown: list[SpokenTurn] = []
         n_characters = 0
         for one in reversed([one for one in turns if one.role in _SPEAKERS]):

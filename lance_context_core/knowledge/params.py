@@ -1,4 +1,4 @@
-"""Chunks, facts and summaries as records, and what their metadata says."""
+"""Chunks, facts and summaries as records with their metadata."""
 
 import hashlib
 import re
@@ -14,16 +14,16 @@ from lance_context_core.knowledge.types import Evidence, FactCandidate, SpokenTu
 from lance_context_core.types import ContextRecord
 
 CONTEXT = KNOWLEDGE
-"""The context that all of it is in, beside the jobs: what is said stays in the default one."""
+"""The context of all knowledge and its jobs; turns stay in the default context."""
 
 MERGED = "merged"
-"""Why a fact is hidden that says the same as another one, which has its evidence."""
+"""Why a fact is hidden: another fact says the same and has its evidence."""
 
 UNDONE, PRUNED, ARCHIVED, BY_PERSON = "undo", "prune", "archive", "person"
-"""Why a thing does not count: its job was undone, it was pruned or archived, or a person retracted it."""
+"""Why a record does not count: undone, pruned, archived, or retracted by a person."""
 
 PLACE, PLACES = "place", "places"
-"""Where a turn stands in its session: of a chunk; and, by their ids, of those that a summary quotes."""
+"""The place of a chunk's turn in its session; a summary's places, by id."""
 
 _BY_JOBS = (UNDONE, ARCHIVED, PRUNED)
 
@@ -33,17 +33,17 @@ _NOT_A_WORD = re.compile(r"[\W_]+")
 
 
 def made_id(kind: str, *about: Any) -> str:
-    """An id that depends on nothing but what a thing is made of."""
+    """Return an id computed only from these parts."""
     return f"{kind}-{hashlib.sha256(dumps([*about]).encode()).hexdigest()[:32]}"
 
 
 def normalised(text: str) -> str:
-    """What of a text counts when two are compared: its words."""
+    """Return the words of a text, normalised for comparison."""
     return _NOT_A_WORD.sub(" ", text.casefold()).strip()
 
 
 def evidence_of(turn: SpokenTurn, start: int, end: int, job_id: str) -> Evidence:
-    """A part of a turn, as evidence."""
+    """Return a part of a turn as evidence."""
     return Evidence(
         source_id=turn.id,
         session_id=turn.session_id,
@@ -55,48 +55,48 @@ def evidence_of(turn: SpokenTurn, start: int, end: int, job_id: str) -> Evidence
 
 
 def digest(text: str) -> str:
-    """By what a quote is known again."""
+    """The hash of a quote, for its verification."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def evidence(record: ContextRecord) -> tuple[Evidence, ...]:
-    """The evidence of a record, in the order in which it was found."""
+    """Return the evidence of a record, in the order of discovery."""
     return tuple(Evidence(**one) for one in record.metadata.get("evidence", ()))
 
 
 def with_evidence(record: ContextRecord, found: Sequence[Evidence]) -> ContextRecord:
-    """The record with this evidence, in place of its own."""
+    """Return the record with its evidence replaced."""
     metadata = {**record.metadata, "evidence": [asdict(one) for one in found]}
     sources = tuple(dict.fromkeys(one.source_id for one in found))
     return replace(record, metadata=metadata, source_ids=sources)
 
 
 def about(record: ContextRecord) -> Mapping[str, Any]:
-    """What is known of a fact, beside its text."""
+    """The metadata of a fact."""
     found: Mapping[str, Any] = record.metadata.get("fact", {})
     return found
 
 
 def with_fact(record: ContextRecord, **values: Any) -> ContextRecord:
-    """The fact with these values."""
+    """Return the fact with these values."""
     fact = {**about(record), **values}
     return replace(record, metadata={**record.metadata, "fact": fact})
 
 
 def last_said(record: ContextRecord) -> datetime:
-    """When a fact was said last."""
+    """The time when a fact was last stated."""
     moment = about(record).get("last_said")
     return record.created_at if moment is None else datetime.fromisoformat(moment)
 
 
 def is_protected(record: ContextRecord) -> bool:
-    """Whether no job may change it: a person has corrected or pinned it, or it is canonical."""
+    """Whether no job may change it: corrected or pinned by a person, or canonical."""
     data = record.metadata
     return bool(data.get("pinned") or data.get("curated") or data.get("authority") == "canonical")
 
 
 def subject_of(turn: SpokenTurn, conversation: Conversation) -> str:
-    """Whom what a turn says of its speaker is about; nobody known is another one in each session."""
+    """The subject of statements about the speaker; an unknown speaker differs in each session."""
     if turn.name:
         return turn.name.casefold()
     if conversation.owner.user_id is not None:
@@ -105,12 +105,12 @@ def subject_of(turn: SpokenTurn, conversation: Conversation) -> str:
 
 
 def chunk_id(session_id: str, turn_id: str, start: int, end: int) -> str:
-    """The id of a piece of a turn."""
+    """Return the id of a chunk of a turn."""
     return made_id(CHUNK, session_id, turn_id, start, end)
 
 
 def chunk_key(conversation: Conversation, turn_id: str, start: int, end: int) -> str:
-    """The primary key of a piece of a turn."""
+    """Return the primary key of a chunk of a turn."""
     id = chunk_id(conversation.session_id, turn_id, start, end)
     return key_of(conversation.owner, CONTEXT, "id", id)
 
@@ -124,7 +124,7 @@ def chunk(
     job_id: str,
     now: datetime,
 ) -> ContextRecord:
-    """A piece of a turn, or all of it."""
+    """Return a chunk of a turn, or all of it, as a record."""
     session = conversation.session_id
     id = chunk_id(session, turn.id, start, end)
     record = _made(id, CHUNK, "L1", conversation, job_id, now)
@@ -150,7 +150,7 @@ def fact(
     now: datetime,
     nth: int = 0,
 ) -> ContextRecord:
-    """A fact that a turn states: the `nth` of its kind and slot in the same words, from 0."""
+    """Return a fact: the `nth` of its kind, slot and words, from 0."""
     start, end = candidate.start, candidate.end
     about = (conversation.session_id, turn.id, start, end, candidate.slot, candidate.kind)
     id = made_id(FACT, *about, *([nth] if nth else []))
@@ -192,7 +192,7 @@ def fact(
 
 
 def summary_id(session_id: str) -> str:
-    """The id of the summary of a session, of whatever owner."""
+    """Return the id of a session's summary, for any owner."""
     return made_id(SUMMARY, session_id)
 
 
@@ -204,7 +204,7 @@ def summary(
     job_id: str,
     now: datetime,
 ) -> ContextRecord:
-    """What a session is about, by these sentences; there is one of each session, made anew."""
+    """Return the summary of a session with these sentences; each session has one."""
     id = summary_id(conversation.session_id)
     record = _made(id, SUMMARY, "L0", conversation, job_id, now)
     places = {turn.id: turn.place for turn, _ in found}
@@ -212,18 +212,18 @@ def summary(
     return with_evidence(record, [evidence_of(turn, *span, job_id) for turn, span in found])
 
 
-# Observations: what one turn says at one place. A row of the kind `fact` is one, and what is folded of
-# it and of others comes on top: what it says by itself is kept beside that, under `observed`.
+# Observations: one statement of one turn at one place. A row of the kind `fact` is one; the results
+# of folding it with others overlay it, and its own values are stored under `observed`.
 
 _OBSERVED, _OUT = "observed", "out"
 
 
 def observed(record: ContextRecord) -> Mapping[str, Any]:
-    """What an observation says by itself: its evidence, since when it holds, when its turn expires."""
+    """The own values of an observation: its evidence, start of validity, expiry of its turn."""
     if _OBSERVED in record.metadata:
         found: Mapping[str, Any] = record.metadata[_OBSERVED]
         return found
-    # An older release has kept what several turns say in one row, called by the first.
+    # An older release stored several turns' statements in one row, named by the first.
     is_one = len(record.metadata.get("evidence", ())) < 2
     since = about(record).get("valid_from")
     return {
@@ -233,30 +233,30 @@ def observed(record: ContextRecord) -> Mapping[str, Any]:
 
 
 def with_observed(record: ContextRecord, **values: Any) -> ContextRecord:
-    """The observation with these values."""
+    """Return the observation with these values."""
     own = {**observed(record), **values}
     return replace(record, metadata={**record.metadata, _OBSERVED: own})
 
 
 def own_evidence(record: ContextRecord) -> Evidence:
-    """The place of an observation."""
+    """Return the place of an observation."""
     return Evidence(**observed(record)["evidence"])
 
 
 def is_end(record: ContextRecord) -> bool:
-    """Whether it says that something holds no more."""
+    """Whether it ends a value."""
     return bool(observed(record).get("polarity", "states") != "states")
 
 
 def is_of_several(record: ContextRecord) -> bool:
-    """Whether an older release has kept what several turns say in it."""
+    """Whether an older release has stored several turns' statements in it."""
     return _OBSERVED not in record.metadata and len(record.metadata.get("evidence", ())) > 1
 
 
 def observed_apart(
     record: ContextRecord, proof: Evidence, turn: ContextRecord | None
 ) -> ContextRecord:
-    """What one of several turns says, of which an older release has made one fact."""
+    """Return one turn's observation from a row in which an older release stored several."""
     fact = about(record)
     place = (proof.session_id, proof.source_id, proof.start, proof.end)
     quote = None if turn is None else (turn.text or "")[proof.start : proof.end]
@@ -279,9 +279,9 @@ def observed_apart(
 
 
 def identity(record: ContextRecord) -> str:
-    """The name that all observations of one identity have, by which they are looked up.
+    """The lookup name shared by all observations of one identity.
 
-    Statements that a consolidator has joined have one name for all of a subject.
+    Statements that a consolidator has joined share one name per subject.
     """
     fact = about(record)
     if fact["slot"] is not None:
@@ -291,12 +291,12 @@ def identity(record: ContextRecord) -> str:
 
 
 def statement(subject: str, words: str | None) -> str:
-    """The identity of what is said of a subject in these words; None for all that is joined."""
+    """The identity of a statement about a subject in these words; None for joined ones."""
     return made_id("identity", subject, None, words)
 
 
 def alone(record: ContextRecord) -> ContextRecord:
-    """An observation as it is by itself, without what was folded of it and of others."""
+    """Return an observation without the results of folding."""
     own = observed(record)
     until = own.get("expires_at")
     dropped = ("conflicts", "evidence")
@@ -318,7 +318,7 @@ def alone(record: ContextRecord) -> ContextRecord:
 
 
 def outs(record: ContextRecord) -> Mapping[str, str]:
-    """Why a record does not count, by kind: what was undone, pruned, archived, or a person retracted."""
+    """Reasons why a record does not count, by kind, such as `undo` or `prune`."""
     if _OUT in record.metadata:
         found: Mapping[str, str] = record.metadata[_OUT]
         return found
@@ -329,19 +329,19 @@ def outs(record: ContextRecord) -> Mapping[str, str]:
 
 
 def reason_of(why: Mapping[str, str]) -> str:
-    """What is told of a record that does not count."""
+    """The reason shown for a record that does not count."""
     if BY_PERSON in why:
         return why[BY_PERSON]
     return next(name for name in _BY_JOBS if name in why)
 
 
 def taken_out(record: ContextRecord, kind: str, reason: str = "") -> ContextRecord:
-    """The record as it does not count, for this reason too."""
+    """Add a reason for which the record does not count."""
     return replace(record, metadata={**record.metadata, _OUT: {**outs(record), kind: reason}})
 
 
 def put_in(record: ContextRecord, kind: str) -> ContextRecord:
-    """The record without this reason not to count."""
+    """Remove a reason for which the record does not count."""
     left = {name: one for name, one in outs(record).items() if name != kind}
     if left:
         return replace(record, metadata={**record.metadata, _OUT: left})
@@ -350,12 +350,12 @@ def put_in(record: ContextRecord, kind: str) -> ContextRecord:
 
 
 def retired(record: ContextRecord, reason: str, now: datetime) -> ContextRecord:
-    """The record once no read shows it any more."""
+    """Return the record hidden from all reads."""
     return replace(record, retired_at=now, retired_reason=reason)
 
 
 def shown(record: ContextRecord, now: datetime) -> ContextRecord:
-    """A chunk or a summary, hidden or not as the reasons say."""
+    """Return a chunk or a summary, hidden or shown according to the reasons."""
     if why := outs(record):
         moment = now if record.retired_at is None else record.retired_at
         return replace(record, retired_at=moment, retired_reason=reason_of(why))

@@ -1,8 +1,8 @@
-"""What a model says of new facts beside those that are near to them; the code checks it and does it.
+"""Consolidation: a model decides on new facts; the code checks and applies the decision.
 
-The model is asked once for a neighbourhood: the new facts that are near to some of the same known
-ones. It only names an operation: nothing is deleted, what is superseded stays with its evidence,
-and what came first in time never takes the place of what came later.
+The model is called once per neighbourhood: the new facts that are near to some of the same known
+ones. It only names an operation: nothing is deleted, superseded facts stay with their evidence, and
+an earlier fact never replaces a later one.
 """
 
 import re
@@ -27,16 +27,16 @@ from lance_context_core.models.answers import problem_of
 from lance_context_core.types import ContextRecord
 
 _MENDED = {"delete": "supersede"}
-"""A model may not delete: what is true no more is superseded."""
+"""A model may not delete: an outdated fact is superseded."""
 _TARGETED = ("update", "supersede", "merge")
 
 
 @frozen
 class ModelConsolidator(Asking):
-    """Lets a language model say what becomes of facts without a slot: one call a neighbourhood.
+    """Decides on facts without a slot with a language model: one call per neighbourhood.
 
-    Facts with a slot need none: their dates decide. `instructions` are added to the prompt; `timeout`
-    is in seconds.
+    Facts with a slot need no model: their dates decide. `instructions` are added to the prompt;
+    `timeout` is in seconds.
     """
 
     @property
@@ -47,7 +47,7 @@ class ModelConsolidator(Asking):
     async def decide(
         self, new: Sequence[ContextRecord], known: Sequence[ContextRecord]
     ) -> Consolidation:
-        """What becomes of each of the new facts; those of which nothing can be used are added."""
+        """Return a decision for each new fact; those without a usable one are added."""
         request = prompts.consolidate(
             [*map(_shown, new)], [*map(_shown, known)], instructions=self.instructions
         )
@@ -66,9 +66,10 @@ class ModelConsolidator(Asking):
 def checked(
     answer: Consolidation, new_ids: Collection[str], known_ids: Collection[str]
 ) -> Consolidation:
-    """What a consolidator decided of what it was given, each once; the rest is counted by its name.
+    """Return the valid decisions, one per new fact; counts the others by fault.
 
-    Several new facts may be merged into one known fact; else what was touched is not touched again.
+    Several new facts may be merged into one known fact; otherwise a known fact is changed only
+    once.
     """
     faults = Counter(answer.faults)
     decided: dict[str, Decision] = {}
@@ -93,7 +94,7 @@ def _is_taken(one: Decision, touched: Mapping[str, Op]) -> bool:
 
 @frozen
 class Decided:
-    """What was decided of the new facts of a job, by their ids."""
+    """The decisions on the new facts of a job, by their ids."""
 
     decisions: Mapping[str, Decision] = field(default_factory=dict)
     faults: Counter[str] = field(default_factory=Counter)
@@ -101,7 +102,7 @@ class Decided:
 
     @classmethod
     def of(cls, found: Iterable[Consolidation]) -> "Decided":
-        """All that was decided, neighbourhood by neighbourhood."""
+        """Combine the decisions of all neighbourhoods."""
         decisions: dict[str, Decision] = {}
         faults: Counter[str] = Counter()
         usage: Counter[str] = Counter()
@@ -112,7 +113,7 @@ class Decided:
         return cls(decisions, faults, usage)
 
     def applied(self, new: ContextRecord) -> ContextRecord | None:
-        """A new fact as it was decided, joined to the known one that is meant; None if it is not kept."""
+        """Apply the decision on a new fact and link its target; None if dropped."""
         decision = self.decisions.get(new.id)
         if decision is None or decision.op == "add":
             return new
@@ -126,7 +127,7 @@ class Decided:
 def neighbourhoods(
     near: Mapping[str, Sequence[str]],
 ) -> list[tuple[list[str], list[str]]]:
-    """New facts that share known ones near to them, with all these; those with none are left out."""
+    """Group new facts by shared neighbours, with these; those without any are left out."""
     groups: list[tuple[list[str], list[str]]] = []
     for new, known in near.items():
         if not known:
@@ -153,7 +154,7 @@ def _decision(
     known: Sequence[ContextRecord],
     faults: Counter[str],
 ) -> Decision | str:
-    """A decision that can be done; else what is wrong with it, in a word."""
+    """Return a valid decision, or else the name of its fault."""
     if problem_of(one, prompts.DECIDE) is not None:
         return "wrong_schema"
     op = one["op"]
@@ -177,15 +178,15 @@ def _decision(
     )
 
 
-# Facts that say nearly the same, told without a model: near by their vectors, and alike in what turns a sentence round.
-#
-# By vectors alone `I can swim` is as near to `I can't swim` as to anything: of sentences about the same
-# what tells them apart are small words. So numbers, names, negations and words that turn a sentence
-# round have to agree first, each as often; what is left to the vectors is how it is said.
+# Merging of nearly equal facts without a model: by near vectors, and equal words that change the
+# meaning.
 
 NEARLY_THE_SAME = 0.93
-"""A cosine of the `local` embedder, between those of sentences that agree in the words below and say
-the same (8 of 14 are above it) and those that do not (none of 22, the nearest is at 0.91)."""
+"""A cosine of the `local` embedder.
+
+Of sentences that agree in the words below, 8 of 14 that say the same are above it, and none of 22
+that differ (the nearest is at 0.91).
+"""
 
 
 def _words(text: str) -> frozenset[str]:
@@ -208,17 +209,19 @@ _CURLY = "\N{RIGHT SINGLE QUOTATION MARK}"
 
 @frozen
 class SimilarConsolidator:
-    """Makes one fact of those that say nearly the same; asks no language model.
+    """Merges facts that say nearly the same; calls no language model.
 
-    A new fact without a slot is merged into the nearest known one of the same subject whose cosine is
-    `threshold` or more, and which has the same numbers, names, negations and words such as `out` or
-    `before`: that one has the evidence of both then, and an undo of the job takes its part back. All
-    others are added. The words are English; of other languages numbers and names alone.
+    A new fact without a slot is merged into the nearest known one of the same subject whose cosine
+    is `threshold` or more, and which has the same numbers, names, negations and words such as `out`
+    or `before`: that one then has the evidence of both, and an undo of the job removes its part.
+    All other facts are added. The words are English; in other languages only numbers and names
+    count.
 
-    - `embedder`: what makes the vectors; as in `ContextStore.open`.
-    - `threshold`: in (0, 1]; the default is measured of `"local"`, and other models have their own.
+    - `embedder`: computes the vectors; as in `ContextStore.open`.
+    - `threshold`: in (0, 1]; the default was measured with `"local"`, and other models need their
+      own.
 
-    Raises InvalidRequestError for a threshold or an embedder that is none.
+    Raises InvalidRequestError for an invalid threshold or embedder.
     """
 
     embedder: Any = "local"
@@ -241,7 +244,7 @@ class SimilarConsolidator:
     async def decide(
         self, new: Sequence[ContextRecord], known: Sequence[ContextRecord]
     ) -> Consolidation:
-        """To merge each new fact that says nearly the same as a known one."""
+        """Merge each new fact that says nearly the same as a known one."""
         texts = [one.text or "" for one in (*new, *known)]
         one = self._embedder
         embed = one.aembed_documents if hasattr(one, "aembed_documents") else one.embed_documents
@@ -262,13 +265,13 @@ class SimilarConsolidator:
 
 
 def agree(one: str, other: str) -> bool:
-    """Whether two sentences have the same numbers, names, negations and words that turn them round."""
+    """Whether two sentences have the same numbers, names, negations and other deciding words."""
     first, second = (_WORD.findall(text.replace(_CURLY, "'")) for text in (one, other))
     return _telling(first, second) == _telling(second, first)
 
 
 def _telling(words: Sequence[str], others: Sequence[str]) -> Counter[str]:
-    """What of a sentence has to be in the other one too, and how often."""
+    """Count the words of a sentence that the other one must contain too."""
     plain = {word for word in others if word.islower()}
     found: Counter[str] = Counter()
     for place, word in enumerate(words):
@@ -278,7 +281,8 @@ def _telling(words: Sequence[str], others: Sequence[str]) -> Counter[str]:
         elif any(letter.isdigit() for letter in small) or small in _HOW_MANY or small in _ROUND:
             found[small] += 1
         elif word[0].isupper() and small.split("'")[0] != "i":
-            # The first word of a sentence may be any: it is a name unless the other has it small.
+            # The first word of a sentence is capitalised anyway: a name unless the other has it in
+            # lower case.
             is_name = small not in plain and (place > 0 or small not in _BEGINNINGS)
             found[small] += is_name
     return +found
@@ -291,7 +295,7 @@ _BEGINNINGS = _words(
 
 
 def _directions(vectors: Any) -> np.ndarray:
-    """Vectors of length 1; of zeros zeros, which are near to nothing."""
+    """Scale vectors to length 1; zero vectors stay zero, and are near to nothing."""
     given = np.asarray(vectors, dtype=np.float32)
     lengths = np.linalg.norm(given, axis=1, keepdims=True)
     directions: np.ndarray = given / np.where(lengths > 0, lengths, 1)

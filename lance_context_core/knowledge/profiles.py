@@ -1,4 +1,4 @@
-"""What is known of somebody, field by field: each with its evidence, and with what it was before."""
+"""Profiles: the fields of a person, each with evidence and earlier values."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import field
@@ -18,52 +18,52 @@ from lance_context_core.types import ContextRecord
 
 @frozen_by_name
 class FieldValue:
-    """What a field was from one moment on."""
+    """The value of a field from one moment on."""
 
     text: str
     """The value in the words of the fact."""
     valid_from: datetime
     valid_to: datetime | None
-    """When another one took its place; None if none did."""
+    """The moment when another value replaced it; None if current."""
     fact_id: str
 
 
 @frozen_by_name
 class ProfileField:
-    """One field, as it is known."""
+    """One field of a profile."""
 
     value: Any
-    """Of the type that the schema says."""
+    """Of the type in the schema."""
     fact: ContextRecord
-    """What says so."""
+    """The fact that states it."""
     valid_from: datetime
     evidence: tuple[Quote, ...]
-    """The turns that say so, and whether they still do."""
+    """The turns that state it, and whether they still do."""
     history: tuple[FieldValue, ...]
-    """All that it was, the first first; this one among them."""
+    """All values, oldest first, including this one."""
     conflicts: tuple[str, ...] = ()
-    """The facts that contradict it, such as of a correction that a person made."""
+    """Facts that contradict it, such as those against a person's correction."""
 
 
 @frozen_by_name
 class Profile:
-    """What is known of a person, by a schema: made anew by each call, so that it is never stale."""
+    """The knowledge of a person by a schema; each call computes it again."""
 
     values: Mapping[str, Any]
-    """What is known, by the names of the fields."""
+    """Known values by field name."""
     fields: Mapping[str, ProfileField]
-    """The same, with evidence and history."""
+    """The same fields, with evidence and history."""
     missing: tuple[str, ...] = ()
-    """The fields of which nothing is known."""
+    """Fields without a known value."""
     unfit: Mapping[str, str] = field(default_factory=dict)
-    """The fields of which something is known that is not of their type, and what is wrong."""
+    """Fields whose value has another type, with the reason."""
     others: Mapping[str, ProfileField] = field(default_factory=dict)
-    """What is known that the schema has no field for, such as a field that it had before."""
+    """Known slots without a field in the schema, such as a former field."""
     instance: Any = None
-    """The dataclass, where the schema is one; None if a value is missing that it needs."""
+    """The dataclass instance, for such a schema; None if a required value is missing."""
 
     def __bool__(self) -> bool:
-        """Whether anything is known."""
+        """Whether any field is known."""
         return bool(self.fields)
 
 
@@ -75,7 +75,7 @@ async def profile(
     speaker: str | None,
     valid_at: datetime | None,
 ) -> Profile:
-    """What the facts say of somebody: of a speaker by that name, else of the user."""
+    """Return the profile of the speaker with that name, else of the user."""
     fields = wanted(schema)
     of_slots = await _values(made, speaker)
     now = {
@@ -113,7 +113,7 @@ async def profile(
 
 
 async def _values(made: Records, speaker: str | None) -> dict[str, list[ContextRecord]]:
-    """All that slots ever were, by slot, the first first; what was retired is not among it."""
+    """All values of each slot, oldest first, without retired ones."""
     fact = sql.equals("kind", params.FACT)
     where = made.where(fact, sql.is_absent("retired_at"), include_retired=True)
     facts = await made.read(where, columns=COLUMNS)
@@ -137,7 +137,7 @@ def _is_of(fact: ContextRecord, speaker: str | None) -> bool:
 
 
 def _at(values: list[ContextRecord], moment: datetime | None) -> ContextRecord | None:
-    """What a slot is now, or was at a moment."""
+    """The value of a slot now, or at a moment."""
     if moment is None:
         current = [one for one in values if one.lifecycle_status in VISIBLE_STATUSES]
         current = [one for one in current if one.superseded_by_id is None] or []

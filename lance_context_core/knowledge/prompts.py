@@ -1,6 +1,6 @@
-"""What models are asked. Whoever changes a word here changes what is made: the names count up then.
+"""The prompts. A change of a word changes the results: increment the name then.
 
-What was said is data in it, quoted as JSON, whatever it tells a model to do.
+Turns are data in a prompt, quoted as JSON, whatever instructions they contain.
 """
 
 import dataclasses
@@ -24,10 +24,10 @@ from lance_context_core.types import ContextRecord
 
 _SPEAKERS = ("user", "assistant")
 _MOST_CONTEXT = 1_000
-"""Characters of a turn that is only there to be understood."""
+"""Maximum length of a turn that is only context."""
 _MOST_OF_A_BAD_ANSWER = 2_000
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-"""In English wherever the program runs: a prompt is the same everywhere."""
+"""In English on every machine: a prompt is the same everywhere."""
 
 _TEXT: Mapping[str, Any] = {"type": "string"}
 _MAYBE: Mapping[str, Any] = {"type": ["string", "null"]}
@@ -35,7 +35,7 @@ _COUNT: Mapping[str, Any] = {"type": "integer"}
 
 
 def listed(name: str, item: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema of an object that has one list."""
+    """Return the schema of an object with one list."""
     return {
         "type": "object",
         "properties": {name: {"type": "array", "items": dict(item)}},
@@ -44,7 +44,7 @@ def listed(name: str, item: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def loosely(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema with items of any shape: each is checked by itself, and refused by itself."""
+    """Return the schema with items of any shape: each is checked and rejected separately."""
     return {
         **schema,
         "properties": {
@@ -154,7 +154,7 @@ def extract(
     instructions: str,
     max_output: int | None,
 ) -> ModelRequest:
-    """What facts there are in those of the turns that `is_asked` for; these are numbered from 1."""
+    """Ask for the facts of the turns selected by `is_asked`, which are numbered from 1."""
     told = _EXTRACT.format(slots=", ".join(slots))
     lines = [_known(one) for one in around.known]
     lines += [_line(_context(one)) for one in around.before if one.role in _SPEAKERS]
@@ -171,7 +171,7 @@ def extract(
 def consolidate(
     new: Sequence[Mapping[str, Any]], known: Sequence[Mapping[str, Any]], *, instructions: str
 ) -> ModelRequest:
-    """What becomes of new facts beside those that are known."""
+    """Ask for decisions on new facts, given the known ones."""
     lines = [_line({"new": number, **one}) for number, one in enumerate(new, 1)]
     lines += [_line({"known": number, **one}) for number, one in enumerate(known, 1)]
     return _asked("consolidate", _DECIDE, instructions, "\n".join(lines), DECISIONS, None)
@@ -180,7 +180,7 @@ def consolidate(
 def summarise(
     turns: Sequence[SpokenTurn], *, before: str | None, words: int, instructions: str
 ) -> ModelRequest:
-    """What a session is about, by the summary of what came before, and the turns since."""
+    """Ask for the summary of a session, given the last summary and the turns since."""
     told = _SUMMARISE.format(words=words)
     data = [*([] if before is None else [_line({"summary": before})]), _turns(turns)]
     return _asked("summarise", told, instructions, "\n".join(data), SUMMARY, None)
@@ -205,7 +205,7 @@ def _asked(
 
 
 def again(request: ModelRequest, text: str, problem: str) -> ModelRequest:
-    """The same question once more, with what was answered and what was wrong with it."""
+    """Ask again, with the last answer and its fault."""
     said = [Message.assistant(text[:_MOST_OF_A_BAD_ANSWER])] if text.strip() else []
     told = Message.user(f"{problem}. Answer again, with JSON alone, of the schema above.")
     return replace(request, messages=(*request.messages, *said, told))
@@ -220,7 +220,7 @@ def _turn(number: int, one: SpokenTurn) -> dict[str, Any]:
 
 
 def _context(one: SpokenTurn) -> dict[str, Any]:
-    # What a turn answers stands at the end of a long one.
+    # The question that a turn answers is at the end of a long one.
     text = one.text if len(one.text) <= _MOST_CONTEXT else f"…{one.text[-_MOST_CONTEXT:]}"
     return {"context": True, **_speaker(one), "text": text}
 
@@ -239,7 +239,7 @@ def _line(value: Mapping[str, Any]) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-# What a profile has: the fields of a dataclass, or of a JSON schema, and how their values are read.
+# Profile schemas: fields of a dataclass or a JSON schema, and parsing of their values.
 
 ProfileSchema = type | Mapping[str, Any]
 """A dataclass, a Pydantic model, or a JSON schema with `properties`."""
@@ -258,15 +258,15 @@ _TYPES: Mapping[Any, Mapping[str, Any]] = {
 
 @frozen
 class Wanted:
-    """A field that a profile shall have."""
+    """A field of a profile schema."""
 
     name: str
     slot: str
-    """What its facts are called: the name, in words."""
+    """The name of its facts: the field's name, in words."""
     schema: Mapping[str, Any]
 
     def read(self, text: str) -> Any:
-        """The value that a text says. Raises ValueError for one of another type."""
+        """Parse the value of a text. Raises ValueError for another type."""
         value = _read(text, self.schema)
         if (problem := problem_of(value, self.schema, "it")) is not None:
             raise ValueError(problem)
@@ -274,7 +274,7 @@ class Wanted:
 
 
 def wanted(schema: ProfileSchema) -> list[Wanted]:
-    """The fields of a schema, in its order. Raises InvalidRequestError for what is none."""
+    """Return the fields of a schema, in order. Raises InvalidRequestError for an invalid schema."""
     if isinstance(schema, type) and dataclasses.is_dataclass(schema):
         hints = typing.get_type_hints(schema)
         return [
@@ -296,12 +296,12 @@ def wanted(schema: ProfileSchema) -> list[Wanted]:
 
 
 def slot_name(name: str) -> str:
-    """A name as facts have it: small, in words."""
+    """A field name as a slot: lower case, in words."""
     return " ".join(re.findall(r"[^\W_]+", name.casefold()))
 
 
 def instance(schema: ProfileSchema, values: Mapping[str, Any]) -> Any:
-    """The dataclass or the model of these values; None if one that it needs is missing."""
+    """Return the dataclass or model with these values; None if a required one is missing."""
     if not isinstance(schema, type):
         return None
     if dataclasses.is_dataclass(schema):
@@ -334,7 +334,7 @@ def _resolved(one: Mapping[str, Any], root: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _schema_of(hint: Any) -> Mapping[str, Any]:
-    """The JSON schema of a type; anything, for one that says nothing to us."""
+    """Return the JSON schema of a type; an unknown type allows anything."""
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if hint in _TYPES:
         return _TYPES[hint]

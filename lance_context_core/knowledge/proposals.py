@@ -1,4 +1,4 @@
-"""Distillation on a branch: made there, read, and merged or discarded; a job from its first step."""
+"""Distillation on a branch, to be merged or discarded; a job from its first step."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -34,19 +34,19 @@ PROPOSALS = (DISTILL, REPLAY)
 
 @frozen
 class Proposing:
-    """Makes proposals, and what becomes of them."""
+    """Makes, merges and discards proposals."""
 
     distiller: Distiller
     jobs: Queue
     progress: Callable[[Progress], object] | None = None
 
     async def job(self, *, session_id: str | None) -> Job:
-        """The job that proposes what the turns state which no job is about yet."""
+        """Return the job that proposes the knowledge of all turns without a job."""
         self._whole().require("propose a distillation")
         planned = await self.distiller.plan(session_id=session_id)
         ids = [id for one in planned for id in one.input_ids]
         producer, now = self.distiller.producer, self.distiller.made.now()
-        # Turns of different sessions may be called alike.
+        # Turns of different sessions may have equal ids.
         about = [f"{one.session_id}/{id}" for one in planned for id in one.input_ids]
         id = job_id(DISTILL, self.distiller.made.scope, session_id, about, producer)
         return scheduled(
@@ -61,9 +61,9 @@ class Proposing:
         )
 
     async def replaying(self, target: Job) -> Job:
-        """The job that proposes to have made of the same turns what this producer makes of them.
+        """Return the job that proposes this producer's knowledge of the same turns.
 
-        Raises InvalidRequestError for a job that made nothing of turns, or no longer.
+        Raises InvalidRequestError for a job that made nothing of turns, or was undone.
         """
         self._whole().require("replay a job")
         if target.kind != EXTRACT or target.state != "succeeded" or target.undone_by is not None:
@@ -85,7 +85,7 @@ class Proposing:
         )
 
     async def run_replay(self, job: Job) -> Decide:
-        """Undo the job on the branch, and do it there by this producer."""
+        """Undo the job on the branch, and repeat it there with this producer."""
         there, queue = await self._branched(job)
         target = await queue.get(job.input_ids[0])
         if target.undone_by is None:
@@ -98,7 +98,7 @@ class Proposing:
         return await self._done(job, there, queue)
 
     async def run(self, job: Job) -> Decide:
-        """Distil on the branch; what was done there before, by a worker that died, is not done again."""
+        """Distil on the branch; resumes the work of a worker that died."""
         there, queue = await self._branched(job)
         planned = await there.plan(session_id=job.session_id, parent_id=job.id)
         await queue.submit([one for one in planned if {*one.input_ids} <= {*job.input_ids}])
@@ -108,7 +108,7 @@ class Proposing:
         """Run the parts of a job on its branch."""
         children = [one for one in await queue.list(kind=EXTRACT) if one.parent_id == job.id]
         for n, child in enumerate(children, 1):
-            # Nobody else runs it: who died with it has lost this job too.
+            # No other worker runs it: the worker that died has lost this job too.
             due = max(there.made.now(), child.scheduled_at, child.lease_until or child.scheduled_at)
             await queue.run(child.id, due)
             now = Progress(n_done=n, n_total=len(children), what="jobs", name=child.id)
@@ -137,9 +137,9 @@ class Proposing:
         return decide
 
     async def proposal(self, job: Job) -> Proposal:
-        """What is proposed.
+        """Return the proposal.
 
-        Raises InvalidRequestError if nothing is, or no longer, and ConflictError if it is being made.
+        Raises InvalidRequestError if none exists, or no longer, and ConflictError while it is made.
         """
         if job.state == "running":
             raise ConflictError(f"job {job.id!r} is being done by another worker: call again later")
@@ -162,7 +162,7 @@ class Proposing:
         )
 
     async def merge(self, job: Job, policy: MergePolicy | None) -> MergeReport:
-        """Bring a proposal into this branch; once it is there, do nothing."""
+        """Merge a proposal into this branch; does nothing if it is merged."""
         whole = self._whole()
         name = job.branch or ""
         if job.kind not in PROPOSALS or job.state not in ("proposed", "succeeded"):
@@ -182,7 +182,7 @@ class Proposing:
             try:
                 report = await self._merged(job, policy)
             except ContextStoreError:
-                # Another process that merges it drops the branch: then it is there.
+                # Another process that merges it deletes the branch: then it is merged.
                 if (await self.jobs.get(job.id)).state != "succeeded":
                     raise
                 return report
@@ -191,9 +191,9 @@ class Proposing:
         return report
 
     async def merged(self, job: Job) -> Proposal:
-        """A proposal, once it is merged: by this process, or by another one that was faster.
+        """Return a proposal once it is merged, by this process or a faster one.
 
-        Of what another one has merged nothing differs any more.
+        If another process has merged it, its diff is empty.
         """
         nothing = Diff(added=[], changed=[], removed=[])
         found = Proposal(job_id=job.id, branch=job.branch or "", diff=nothing, report={})
@@ -209,7 +209,7 @@ class Proposing:
         return found
 
     async def discard(self, job: Job) -> Job:
-        """Drop a proposal with its branch; the turns may be distilled again."""
+        """Delete a proposal with its branch; the turns may be distilled again."""
         if job.kind not in PROPOSALS or job.state == "succeeded":
             raise InvalidRequestError(
                 f"job {job.id!r} is {job.kind}, {job.state}: only a proposal can be discarded; "
@@ -227,7 +227,7 @@ class Proposing:
             raise NotFoundError(f"branch {name!r} was deleted: discard the proposal")
         report = await merge.merge(whole, name, policy=policy or people_first, is_dry_run=False)
         await derive_events.note(whole.resources, "merge", name)
-        # What both sides say is one fact, and turns may be gone by now that the branch still had.
+        # A statement of both sides is one fact, and turns that the branch still had may be gone.
         sessions = {one.session_id for one in await self._parts(job)}
         within = {"session_id": sessions.pop()} if len(sessions) == 1 else {}
         await self.distiller.spoken.cleared(within)
@@ -238,14 +238,14 @@ class Proposing:
         return Whole(self.distiller.made.resources, self.distiller.made.scope)
 
     async def _branched(self, job: Job) -> tuple[Distiller, Queue]:
-        """What is on the branch of a job, which is made unless a worker that died has made it."""
+        """Open the branch of a job; creates it unless a dead worker has."""
         whole, name = self._whole(), job.branch or ""
         if await self._forked_at(name) is None:
             await branches.create(whole, name, None)
         return self._on(name)
 
     def _on(self, name: str) -> tuple[Distiller, Queue]:
-        """The same on the branch."""
+        """Return the same on the branch."""
         resources = self.distiller.made.resources
         there = resources.on(resources.current().on(name))
         distiller = replace(
@@ -258,7 +258,7 @@ class Proposing:
         return distiller, replace(queue, _handlers={EXTRACT: distiller.run, UNDO: undoing.run})
 
     async def _parts(self, job: Job) -> list[Job]:
-        """The jobs that a proposal consists of."""
+        """Return the jobs of a proposal."""
         return [one for one in await self.jobs.list(kind=EXTRACT) if one.parent_id == job.id]
 
     async def _forked_at(self, name: str) -> int | None:
@@ -271,7 +271,7 @@ def _branch(kind: str, id: str) -> str:
 
 
 def people_first(conflict: Conflict) -> Stored | None:
-    """What a person has corrected or pinned, or has removed, stays; else the later change counts."""
+    """Prefer a person's correction, pin or removal; else the later change."""
     ours, theirs = conflict.ours, conflict.theirs
     if ours is None or (isinstance(ours, ContextRecord) and params.is_protected(ours)):
         return ours

@@ -1,4 +1,4 @@
-"""What callers may bring: who finds facts in turns, and who says them in other words."""
+"""Protocols for callers' own extractors, consolidators, summarisers and paraphrasers."""
 
 from collections.abc import Awaitable, Sequence
 from typing import Protocol, runtime_checkable
@@ -15,88 +15,88 @@ from lance_context_core.types import ContextRecord
 
 
 class Extractor(Protocol):
-    """Finds facts in turns, at once or to be awaited. It is given one session at a time."""
+    """Extracts facts from turns of one session, synchronously or as a coroutine."""
 
     @property
     def name(self) -> str:
-        """What it is, with its version: results of another name are made anew."""
+        """The name with its version: results of another name are made again."""
         ...
 
     def extract(
         self, turns: Sequence[SpokenTurn]
     ) -> "Sequence[FactCandidate] | Extraction | Awaitable[Sequence[FactCandidate] | Extraction]":
-        """The facts that these turns state, in their order; each says where it stands.
+        """Return the facts of these turns in order, each with its place.
 
-        What it raises leaves the job to be run again later; InvalidRequestError fails it.
+        If it raises, the job is retried later; InvalidRequestError fails the job.
         """
         ...
 
 
 @runtime_checkable
 class ExtractorInContext(Extractor, Protocol):
-    """An extractor that works in batches, each of which is kept by itself, and asks what is around.
+    """An extractor that works in batches, each stored separately, and reads their surroundings.
 
-    The store calls `batches` and `extract_within`, and `extract` no more.
+    The store calls `batches` and `extract_within` instead of `extract`.
     """
 
     def batches(self, turns: Sequence[SpokenTurn]) -> Sequence[Sequence[SpokenTurn]]:
-        """The turns in parts, in order: what is found in one is kept, whatever becomes of another."""
+        """Split the turns into batches, in order; each result is stored separately."""
         ...
 
     def extract_within(
         self, turns: Sequence[SpokenTurn], around: Surroundings
     ) -> "Sequence[FactCandidate] | Extraction | Awaitable[Sequence[FactCandidate] | Extraction]":
-        """As `extract`, of one batch, with what was said before it and what is known."""
+        """As `extract`, for one batch, with the messages before it and known facts."""
         ...
 
 
 class Consolidator(Protocol):
-    """Says what becomes of new facts beside the known ones that are near to them."""
+    """Decides on new facts by comparing them with known facts nearby."""
 
     @property
     def name(self) -> str:
-        """What it is, with its version."""
+        """The name with its version."""
         ...
 
     def decide(
         self, new: Sequence[ContextRecord], known: Sequence[ContextRecord]
     ) -> Consolidation | Awaitable[Consolidation]:
-        """A decision for each of the new facts. It is asked once for a neighbourhood.
+        """Return a decision for each new fact. It is called once per neighbourhood.
 
-        All of them are of one owner, and have no slot. What it decides is checked before it is done.
+        All facts have one owner and no slot. Its decisions are checked before they are applied.
         """
         ...
 
 
 class SessionSummariser(Protocol):
-    """Says what a session is about."""
+    """Summarises sessions."""
 
     @property
     def name(self) -> str:
-        """What it is, with its version."""
+        """The name with its version."""
         ...
 
     def summarise(
         self, turns: Sequence[SpokenTurn], before: str | None
     ) -> Summary | Awaitable[Summary]:
-        """The summary of a session, as far as it was said. It is asked once for a job.
+        """Return the updated summary of the session. It is called once per job.
 
-        `before` is the summary of what was said before these turns; None if there is none.
+        `before` is the summary of the messages before these turns; None if absent.
         """
         ...
 
 
 class Paraphraser(Protocol):
-    """Says sentences in other words, such as a call of a language model; never needed."""
+    """Paraphrases sentences, for example with a language model; optional."""
 
     def __call__(self, sentences: Sequence[str], /) -> Sequence[str]:
-        """One sentence for each, in order. What it raises leaves the job to be run again later."""
+        """Return one sentence for each, in order. If it raises, the job is retried later."""
         ...
 
 
 class AsyncParaphraser(Protocol):
-    """The same, to be awaited."""
+    """A `Paraphraser` that is awaited."""
 
     async def __call__(self, sentences: Sequence[str], /) -> Sequence[str]:
-        """One sentence for each, in order."""
+        """Return one sentence for each, in order."""
         ...

@@ -1,7 +1,7 @@
-"""The jobs that hide what is no longer worth showing: nothing is deleted, and all can be undone.
+"""Jobs that hide records of little value; nothing is deleted, and all can be undone.
 
-An archive hides a session in one commit, and then puts its rows away: where it was killed in between,
-the next archive of it, or `maintain`, does so.
+An archive hides a session in one commit and then moves its rows to the cold table: if it was killed
+in between, the next archive of the session, or `maintain`, moves them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,20 +43,20 @@ class Tidying:
     # Pruning
 
     async def pruning(self, policy: Prune) -> Job:
-        """The job that hides what the policy means now."""
+        """Create the job that hides the facts that the policy now selects."""
         found = await self._prunable(policy)
         return self._job(PRUNE, self.made.scope, None, [one.record.id for one in found], "")
 
     async def run_prune(self, job: Job) -> Decide:
-        """Nothing takes long of it."""
+        """Return the decision; it needs no preparation."""
         return lambda: self.prune(job)
 
     async def prune(self, job: Job) -> Outcome:
-        """Hide what was meant, save what a person has taken up since."""
+        """Hide the selected facts, except those that a person has curated since."""
         meant = {*job.input_ids}
         found = await commits.held(self.made, sql.equals("kind", params.FACT))
         facts = await Facts.of(self.spoken, self.made, found)
-        # A fact is pruned with all that says the same: what is said after that is another one.
+        # A fact is pruned with all its observations: a later statement of it is another fact.
         leads = [one for one in facts.rows.values() if one.id in meant and one.retired_at is None]
         proofs = {
             (turns.owner_of(one), proof)
@@ -96,7 +96,7 @@ class Tidying:
     # Archiving
 
     async def archiving(self, session_id: str) -> Job:
-        """The job that hides a session; the one that did so, if it is hidden already.
+        """Return the job that hides a session, or the one that hid it already.
 
         Raises NotFoundError for a session without turns.
         """
@@ -111,18 +111,18 @@ class Tidying:
         return self._job(ARCHIVE, self.made.scope, session_id, shown_ids, str(len(before)))
 
     async def archived(self, session_id: str) -> list[Job]:
-        """The jobs that archived a session, in order."""
+        """Return the jobs that archived a session, in order."""
         found = await self.jobs.list(kind=ARCHIVE)
         return [one for one in found if one.session_id == session_id]
 
     async def run_archive(self, job: Job) -> Decide:
-        """Nothing takes long of it."""
+        """Return the decision; it needs no preparation."""
         return lambda: self.archive(job)
 
     async def archive(self, job: Job) -> Outcome:
-        """Hide the turns of the session, and what was made of it.
+        """Hide the turns of the session and their knowledge.
 
-        The jobs that its turns owe are rows from then on: they are listed while the turns are away.
+        The jobs that its turns owe become rows: they are listed while the turns are archived.
         """
         owed = [one for one in await implied(self.made) if one.session_id == job.session_id]
         await self.jobs.submit(owed)
@@ -148,14 +148,14 @@ class Tidying:
         return _told([pair for pair in changed if pair[0].record != pair[1]], added)
 
     async def put_away(self, job: Job) -> None:
-        """Take what an archive has hidden out of the table that reads go over."""
+        """Move the rows that an archive has hidden to the cold table."""
         here, hidden = sql.equals("session_id", job.session_id), sql.is_present("retired_at")
         spoken, made = (replace(one, scope=owner_of(job)) for one in (self.spoken, self.made))
         await archive.put_away(spoken, turns.MESSAGES, here, hidden)
         await archive.put_away(made, KNOWLEDGE, here, hidden)
 
     async def put_all_away(self) -> None:
-        """As `put_away`, of all sessions that are archived: what is done already costs a look."""
+        """As `put_away`, for all archived sessions; a session that is done costs one lookup."""
         for job in await self.jobs.list(kind=ARCHIVE, state="succeeded"):
             if job.undone_by is None:
                 await self.put_away(job)
@@ -178,7 +178,7 @@ class Tidying:
 
 
 def _told(changed: list[tuple[Held, ContextRecord]], added: list[ContextRecord]) -> Outcome:
-    """What is changed, and of what is hidden by it the ids."""
+    """Return the changes, and the ids of the records that they hide."""
     return Outcome(
         added=added,
         changed=changed,
@@ -194,7 +194,7 @@ def _told(changed: list[tuple[Held, ContextRecord]], added: list[ContextRecord])
 
 
 def checked_policy(policy: Prune | Mapping[str, Any] | None) -> Prune:
-    """A policy. Raises InvalidRequestError for one that cannot be."""
+    """Return a valid policy. Raises InvalidRequestError for an invalid one."""
     if isinstance(policy, Mapping):
         known = [one.name for one in fields(Prune)]
         if unknown := set(policy) - set(known):
@@ -222,7 +222,7 @@ def checked_policy(policy: Prune | Mapping[str, Any] | None) -> Prune:
     return policy
 
 
-# What of the facts is worth keeping: scored by what their evidence says, without a model.
+# Scores of facts, computed from their evidence, without a model.
 
 CandidateLevel = Literal["promote", "retain", "prune"]
 """`promote`: it scores high. `prune`: `Prune()` would hide it. `retain`: all others."""
@@ -230,22 +230,22 @@ CandidateLevel = Literal["promote", "retain", "prune"]
 
 @frozen_by_name
 class CandidateWeights:
-    """What a fact's score is the mean of; only the shares of the first four in their sum count.
+    """Weights of a fact's score; only the ratio of the first four matters.
 
-    Raises InvalidRequestError for what cannot be.
+    Raises InvalidRequestError for invalid values.
     """
 
     activity: float = 0.1
-    """Of how often it was said: 1 - 1 / the number of turns that say so."""
+    """Weight of repetition: 1 - 1 / the number of turns that state the fact."""
     importance: float = 0.5
-    """Of what its extractor gave it."""
+    """Weight of the importance set by the extractor."""
     reusability: float = 0.1
-    """Of in how many conversations it counted: 1 - 1 / the number of sessions that say so."""
+    """Weight of reuse: 1 - 1 / the number of sessions with the fact."""
     recency: float = 0.3
-    """Of how long ago it was said last: halved by each `half_life`."""
+    """Weight of the age of the last statement: halved by each `half_life`."""
     half_life: timedelta = timedelta(hours=69.3)
     promote_from: float = 0.6
-    """In [0, 1]: the score from which on a fact is worth more than to be kept."""
+    """In [0, 1]: the lowest score of a fact to promote."""
 
     def __post_init__(self) -> None:
         for name, value in self._shares().items():
@@ -266,19 +266,19 @@ class CandidateWeights:
         return {one.name: getattr(self, one.name) for one in fields(self)[:4]}
 
     def mean(self, parts: dict[str, float]) -> float:
-        """The score of a fact of which these are the parts, each in [0, 1]."""
+        """Return the score of a fact with these parts, each in [0, 1]."""
         shares = self._shares()
         return sum(shares[name] * parts[name] for name in shares) / sum(shares.values())
 
 
 @frozen_by_name
 class ScoredFact:
-    """A current fact, what it is worth, and why."""
+    """A current fact with its score, and the parts of the score."""
 
     record: ContextRecord
     level: CandidateLevel
     score: float
-    """In [0, 1], as are the parts that it is the mean of."""
+    """In [0, 1], the mean of the parts, which are in [0, 1] too."""
     activity: float
     importance: float
     reusability: float
@@ -288,7 +288,7 @@ class ScoredFact:
 async def candidates(
     made: Records, tidying: Tidying, weights: CandidateWeights | None
 ) -> list[ScoredFact]:
-    """The current facts, those of the highest score first."""
+    """Return the current facts, highest score first."""
     if weights is None:
         weights = CandidateWeights()
     if not isinstance(weights, CandidateWeights):

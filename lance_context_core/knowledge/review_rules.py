@@ -1,4 +1,4 @@
-"""The rules by which `review` judges what is remembered: each with a name, to be read and argued with.
+"""The named rules of `review`.
 
 The page docs/review.md lists them word for word, which a test checks.
 """
@@ -10,19 +10,19 @@ from lance_context_core._util.frozen import frozen, frozen_by_name
 from lance_context_core.knowledge.evidence_text import is_order
 
 FindingKind = Literal["duplicate", "loop", "unproven", "contradiction", "stale", "junk"]
-"""What is wrong with something that is remembered."""
+"""The kind of problem of a fact or memory."""
 
 
 @frozen_by_name
 class ReviewRule:
-    """A rule of the audit."""
+    """A rule of the review."""
 
     name: str
     kind: FindingKind
     finds: str
-    """What it finds, in one sentence."""
+    """The problem that it finds, in one sentence."""
     pattern: str | None = None
-    """The regular expression that finds it, in texts of any case; None if it is no matter of a text."""
+    """Its regular expression, which ignores case; None if it matches no text."""
 
 
 REVIEW_RULES: tuple[ReviewRule, ...] = (
@@ -164,7 +164,7 @@ REVIEW_RULES: tuple[ReviewRule, ...] = (
         pattern=r"^\W*\w*\W*$|(?:[,:;(-]|\b(?:and|or|but|because|the|an?|to|of|with|for|is|are|that))\s*$",
     ),
 )
-"""All of them. Of what is junk the first rule that finds it counts."""
+"""All rules. For junk, the first rule that matches counts."""
 
 _PATTERNS = {
     one.name: re.compile(one.pattern, re.IGNORECASE | re.MULTILINE)
@@ -176,12 +176,12 @@ RULES = {one.name: one for one in REVIEW_RULES}
 
 
 def matches(rule: str, text: str) -> bool:
-    """Whether the pattern of a rule finds a text."""
+    """Whether the pattern of a rule matches a text."""
     return _PATTERNS[rule].search(text) is not None
 
 
 def junk_in(text: str, *, is_value: bool) -> str | None:
-    """The name of the first rule by which a text is junk; None if none says so."""
+    """Return the first junk rule that matches a text; None if none does."""
     for name in _JUNK:
         if name == "fragment" and is_value:
             continue
@@ -191,11 +191,11 @@ def junk_in(text: str, *, is_value: bool) -> str | None:
 
 
 def masked(text: str) -> str:
-    """A text in which what is secret is no more than begun."""
+    """Mask the secrets in a text after their first characters."""
     return _PATTERNS["credential"].sub(lambda one: f"{one[0][:4]}…", text)
 
 
-# What two texts have in common.
+# Comparison of texts.
 
 _SMALL = frozenset(
     "i me my mine we us our the a an user user's is am are was were be been being have has had do does did "
@@ -211,24 +211,24 @@ _WORD = re.compile(r"\w+(?:'\w+)*")
 _STAND = re.compile(r"\b(?:can't|cannot) stand\b")
 _ENDING = re.compile(r"(?<=\w{3})(?:ing|ed|es|e|s)$")
 _LEAST = 2
-"""So many words must be left of a text for it to be compared by them."""
+"""Minimum number of words left of a text to compare it."""
 
 
 @frozen
 class Gist:
-    """What of a text counts when it is compared with others."""
+    """The words of a text that count in a comparison."""
 
     words: frozenset[str]
     is_denied: bool
 
     @property
     def is_enough(self) -> bool:
-        """Whether there is enough to be compared."""
+        """Whether it has enough words to compare."""
         return len(self.words) >= _LEAST
 
 
 def gist(text: str) -> Gist:
-    """The words of a text without small ones and endings; what is liked and disliked is one word."""
+    """Return the words that count; likes and dislikes are one word."""
     plain = text.casefold().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
     words: set[str] = set()
     is_denied = False

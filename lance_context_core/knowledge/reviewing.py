@@ -1,4 +1,4 @@
-"""The review: what is wrong with what is remembered, by rules that can be read, and how to undo it."""
+"""The review: finds problems of facts and memories by rules, with commands against them."""
 
 import asyncio
 import re
@@ -32,9 +32,9 @@ from lance_context_core.stores.records.scoped import WITHOUT_BLOB, Records
 from lance_context_core.types import ContextRecord
 
 STALE_AFTER = timedelta(days=365)
-"""What was said last so long ago is stale, unless the call says otherwise."""
+"""The default age from which a fact is stale, since it was last stated."""
 _PASSED_AFTER = timedelta(days=7)
-"""So long after it was said, what was to be tomorrow or next week has passed."""
+"""Time after which statements about tomorrow or next week have passed."""
 _DATE = re.compile(r"\b(\d{4}-\d\d-\d\d)\b")
 _FACTS = sql.equals("kind", params.FACT)
 _MEMORIES = sql.equals("kind", "memory")
@@ -43,57 +43,57 @@ NOT_KNOWN = {"unused": "the store does not count how often a fact or a memory is
 
 @frozen_by_name
 class ReviewFinding:
-    """Something that is wrong with what is remembered."""
+    """A problem of a fact or memory."""
 
     kind: FindingKind
     rule: str
     """The name of the rule that found it: see `REVIEW_RULES`."""
     why: str
-    """What the rule says, and about which of the others."""
+    """The finding of the rule, and the other records it concerns."""
     ids: tuple[str, ...]
-    """What it is about: first what the command removes, then what it was compared with."""
+    """The records: first the one that the command removes, then those compared with it."""
     texts: tuple[str, ...]
-    """What these say, in their order; secrets are masked."""
+    """Their texts, in the same order; secrets are masked."""
     user_id: str | None = None
-    """Whose it is."""
+    """The owner."""
     job_id: str | None = None
-    """The job that the first came in by; None for a memory, which no job made."""
+    """The job of the first record; None for a memory, which has none."""
     command: str
-    """Removes the first, and nothing else: a command of `lance-ctx`; empty for an export."""
+    """The `lance-ctx` command that removes only the first record; empty for an export."""
     call: str
-    """The same as a call of Python."""
+    """The same as a Python call."""
 
 
 @frozen_by_name
 class ReviewJob:
-    """A job that brought in what was found, and the command that undoes it."""
+    """A job that brought in findings, and the command that undoes it."""
 
     job_id: str
     at: datetime
-    """When it was submitted."""
+    """The time of its submission."""
     n_findings: int
     n_made: int
-    """How many of the facts that were reviewed it made."""
+    """Number of reviewed facts that it made."""
     command: str
 
 
 @frozen_by_name
 class Review:
-    """What is wrong with what is remembered."""
+    """The result of a review."""
 
     findings: tuple[ReviewFinding, ...]
-    """By kind, then in the order in which they were remembered."""
+    """By kind, then in the order in which the records were stored."""
     jobs: tuple[ReviewJob, ...]
-    """The jobs that most of the findings came in by first."""
+    """The jobs that brought in most findings come first."""
     n_facts: int
-    """How many facts were looked at."""
+    """Number of reviewed facts."""
     n_memories: int
     not_known: Mapping[str, str]
-    """What was not looked for, and why."""
+    """Checks that were skipped, with the reason."""
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many findings each rule has; those with none are left out."""
+        """Number of findings by rule; rules without findings are left out."""
         return dict(Counter(one.rule for one in self.findings))
 
     def __bool__(self) -> bool:
@@ -102,7 +102,7 @@ class Review:
 
 
 async def review(spoken: Records, made: Records, stale_after: timedelta) -> Review:
-    """What is wrong with the facts and memories of a view."""
+    """Review the facts and memories of a view."""
     check_stale_after(stale_after)
     await settle(spoken, made)
     facts = await made.read(made.where(_FACTS), columns=WITHOUT_BLOB)
@@ -123,13 +123,13 @@ def review_export(
     now: datetime | None = None,
     stale_after: timedelta = STALE_AFTER,
 ) -> Review:
-    """What is wrong with the memories that mem0 has exported; nothing is stored.
+    """Review the memories that mem0 has exported; stores nothing.
 
-    - `source`: what `ManagedMemory.import_mem0` reads: the path of a JSON file, such as a
-      `memory.json`, or what mem0's `get_all` has returned.
-    - `now`: by which moment things are stale; aware. Absent, the present one.
+    - `source`: the input of `ManagedMemory.import_mem0`: the path of a JSON file, such as a
+      `memory.json`, or the result of mem0's `get_all`.
+    - `now`: the moment by which records are stale; aware. Absent, the present.
 
-    `ReviewFinding.call` is a call of mem0. Raises as `import_mem0` does.
+    `ReviewFinding.call` is a call of mem0. Raises the errors of `import_mem0`.
     """
     check_stale_after(stale_after)
     moment = datetime.now(UTC) if now is None else check_time(now, "now")
@@ -166,23 +166,23 @@ async def _jobs(made: Records) -> dict[str, Job]:
 
 
 _KINDS: Sequence[FindingKind] = ("contradiction", "unproven", "loop", "duplicate", "stale", "junk")
-"""In the order in which they are told."""
+"""In the order of the report."""
 
 
 @dataclass(slots=True)
 class _Reviewer:
-    """Judges records; knows no store."""
+    """Reviews records without access to a store."""
 
     now: datetime
     stale_after: timedelta
     there: dict[Place, ContextRecord]
-    """The turns that there are, of those that prove the facts."""
+    """The existing turns among the evidence of the facts."""
     jobs: Mapping[str, Job]
     is_export: bool = False
     found: list[ReviewFinding] = field(default_factory=list)
 
     def reviewed(self, facts: Sequence[ContextRecord], memories: Sequence[ContextRecord]) -> Review:
-        """All findings, each record with one of each kind at most."""
+        """Return all findings, at most one of each kind per record."""
         for one in facts:
             self._unproven(one)
         ordered = sorted([*facts, *memories], key=lambda one: (one.created_at, one.id))
@@ -198,7 +198,7 @@ class _Reviewer:
             not_known=NOT_KNOWN,
         )
 
-    # One by itself
+    # Single records
 
     def _unproven(self, fact: ContextRecord) -> None:
         found = quotes(fact, self.there)
@@ -238,7 +238,7 @@ class _Reviewer:
             return "planned_date_has_passed"
         return "not_said_for_long" if self.now - last >= self.stale_after else None
 
-    # One with others
+    # Several records
 
     def _compare(self, ordered: Sequence[ContextRecord]) -> None:
         gists = [gist(one.text or "") for one in ordered]
@@ -256,7 +256,7 @@ class _Reviewer:
         self._two_values(ordered)
 
     def _near(self, group: Sequence[ContextRecord], denied: Sequence[bool]) -> None:
-        """Records that have the words of their gists in common, the first the earliest."""
+        """Report records whose gists share their words, the earliest first."""
         for is_denied in (False, True):
             same = [one for one, is_so in zip(group, denied, strict=True) if is_so is is_denied]
             for one in _of_turns(same)[1:]:
@@ -282,7 +282,7 @@ class _Reviewer:
             if len({params.normalised(params.about(one)["value"] or "") for one in values}) > 1:
                 self._add("two_values", values)
 
-    # What is told
+    # Results
 
     def _add(self, rule: str, records: Sequence[ContextRecord]) -> None:
         first = records[0]
@@ -312,7 +312,7 @@ class _Reviewer:
         return command, f"store.memory.delete(ids=[{one.id!r}]{user})"
 
     def _job_of(self, one: ContextRecord) -> str | None:
-        """The job that a fact came in by: the distillation, where it was a part of one."""
+        """The job of a fact, or the distillation that it was part of."""
         job = self.jobs.get(str(one.metadata.get("job_id")))
         if job is None:
             return None
@@ -344,7 +344,7 @@ def _places(fact: ContextRecord) -> list[Place]:
 
 
 def _of_turns(group: Sequence[ContextRecord]) -> list[ContextRecord]:
-    """One of each turn: what one sentence says of two slots is no duplicate."""
+    """Keep one record per turn: one sentence about two slots is no duplicate."""
     seen: dict[Hashable, ContextRecord] = {}
     for one in group:
         seen.setdefault(tuple(_places(one)) or one.id, one)
@@ -352,7 +352,7 @@ def _of_turns(group: Sequence[ContextRecord]) -> list[ContextRecord]:
 
 
 def _grouped(keys: Iterable[Hashable]) -> list[list[int]]:
-    """The places of equal keys, where there are several."""
+    """Return the positions of equal keys that occur more than once."""
     groups: dict[Hashable, list[int]] = {}
     for place, key in enumerate(keys):
         groups.setdefault(key, []).append(place)

@@ -1,6 +1,6 @@
-"""The regular expressions of the rules, and the facts that they find in a turn.
+"""The regular expressions of the rules, and the facts that they match in a turn.
 
-They are compiled when this module is imported, which is when something is extracted.
+They are compiled at the import of this module, which the first extraction triggers.
 """
 
 import re
@@ -12,11 +12,11 @@ from lance_context_core.knowledge.evidence_text import is_order
 from lance_context_core.knowledge.types import FactCandidate, SpokenTurn
 
 Rule = tuple[str, float, re.Pattern[str]]
-"""A slot, how much it matters, and what says its value."""
+"""A slot, its importance, and the pattern of its value."""
 
-# A rule is of a whole sentence: it begins where the sentence does, and what follows the value is of few forms.
-# What is asked, quoted, imagined, hedged, about others or said in jest is no statement, and is left out:
-# a fact that is missed costs less than one that is wrong.
+# A rule matches a whole sentence: it begins where the sentence does, and the value is followed by
+# few forms. Questions, quotes, imagination, hedges, jest and statements about others are no
+# statements, and are left out: a missed fact costs less than a wrong one.
 
 _OPENERS = (
     r"(?:(?:hi|hello|hey|well|so|oh|ok|okay|yes|yeah|yep|no|nope|actually|also|and|btw|by the way|fyi|anyway"
@@ -35,7 +35,7 @@ _PLACE = (
     r"|saturday|sunday|excel|word|figma|vs|vim|emacs|terraform|jenkins|redis|kafka|snowflake|scala|swift|node\w*)\b)"
     r"(?P<value>(?-i:(?:the )?[A-ZÀ-ÖØ-Þ][\w'-]*(?:(?: of | the | de | la | | do | am |-)[A-ZÀ-ÖØ-Þ][\w'-]*){0,3}))"
 )
-"""A name, and none of those of what else one moves to."""
+"""A name, except for other objects of "move to"."""
 _NAME = r"(?P<value>(?-i:[A-ZÀ-ÖØ-Þ][\w'&-]*(?: (?:& )?[A-ZÀ-ÖØ-Þ][\w'&-]*){0,2}))"
 _END = (
     r"(?=$|[.!;,)]|:\)| and(?! (?-i:[A-HJ-Z]|I[a-z]))\b| (?:now|since|for|with|in|on|as|last|this|these|again|at|right|near|because|so|where|which"
@@ -81,7 +81,7 @@ _SLOTS: Sequence[tuple[str, float, re.Pattern[str]]] = (
     ("birthday", 0.8, _rule(rf"my birthday(?:'s| is)(?: on)? {_DATE}(?=$|[.!,])")),
     ("birthplace", 0.8, _rule(rf"I was born(?: and raised)? in {_PLACE}(?=$|[.!,]| (?:in|on|and)\b)")),
 )  # fmt: skip
-"""Those of which a person has one at a time; a later one takes the place of the earlier one."""
+"""Slots with one value at a time; a later one replaces the earlier one."""
 
 _NAMED_SLOTS: Sequence[tuple[float, re.Pattern[str]]] = (
     (0.7, _rule(r"my (?:new )?favou?rite (?P<slot>[a-z]+(?: [a-z]+)?)(?:'s| is)(?: now)? (?P<value>(?!not\b|no longer|when\b|that\b|to\b|how\b|what\b|the one\b|still\b|by far\b)[^\s,.;!?]+(?: (?!but\b|because\b|and\b|or\b|when\b|with\b|now\b|since\b|by\b|so\b|these days\b|nowadays\b|lately\b|at the\b|right now\b|again\b|at present\b|this\b)[^\s,.;!?]+){0,3})(?=$|[.!,]| (?:because|and|with|now|since|by|so|these|nowadays|lately|at|right|again|this)\b)")),
@@ -103,7 +103,7 @@ _ENDS: Sequence[tuple[str, re.Pattern[str]]] = (
     ("occupation", _rule(rf"I(?: no longer| don't| do not) work as an? (?P<value>[a-z][a-z -]{{1,40}}?){_END}")),
     ("occupation", _rule(rf"{_I_AM} (?:no longer|not) an? {_TRADE}{_END}")),
 )  # fmt: skip
-"""What says that a value holds no more."""
+"""Patterns that end a value."""
 _ENDS_A_FAVOURITE = _rule(
     r"my favou?rite (?P<slot>[a-z]+(?: [a-z]+)?)(?: is no longer| is not| isn't) (?P<value>[^,.;!?]{1,40}?)(?: any ?more)?(?=$|[.!,])"
 )
@@ -132,7 +132,7 @@ _KINDS: Sequence[tuple[str, float, re.Pattern[str]]] = (
     ("attribute", 0.6, _rule(r"my (?:shoe size|ring size|height|weight|blood type|star sign|native language|mother tongue|first language|anniversary|wedding anniversary|phone|laptop|car|bike|email|time ?zone|budget|address|hobby|hobbies|diet|birthday|name|hometown|surname|job|degree|pronouns)(?:'s| is| are) (?!not\b|on\b|in\b|broken\b|dead\b|slow\b|coming\b|next\b|boring\b|killing\b|out\b|in the shop\b|in danger\b|mud\b)(?:a |an |the )?[\w'-]+")),
     ("event", 0.4, _rule(rf"{_I}(?:'ve| have)?(?: just| recently| finally| both| only)* (?:got (?:married|engaged|divorced|promoted|an? \w+|my \w+|into)|graduated|adopted|bought|sold|met|lost my|won|passed my|ran (?:a|an|my)|visited|travell?ed to|went to [A-Z]|had (?:a baby|surgery|twins)|broke my|broke up|celebrated|learned to|finished my|turned \d+|gave birth|quit|left|joined|started|moved (?!to the|on\b)|adopted|saw|attended|hiked|climbed|was in (?-i:[A-Z])\w+|were in (?-i:[A-Z])\w+)\b")),
 )  # fmt: skip
-"""What says that a sentence is of a kind, and how much that matters; the first that does counts."""
+"""Patterns of the kinds, with their importance; the first match counts."""
 
 _IS_NO_STATEMENT = re.compile(
     r"\b(?:if|would|could|should|might|(?-i:may)|maybe|perhaps|probably|possibly|wish|hope|hoping|guess|suppose"
@@ -159,26 +159,26 @@ _IS_NO_TALK = re.compile(
     r"|first line|opening line|example sentences?|sample text|test (?:data|sentence|input)|chapter \d+|act as|you are (?:a|an)\b|the (?:email|letter|review|text|article|comment|post) (?:says|said|reads|read|goes)|quote\b|subtitle)",
     re.IGNORECASE,
 )
-"""A turn in which words are the matter, and not what they say."""
+"""A turn about words instead of facts."""
 _QUOTED = re.compile(
     r"\"[^\"]{0,2000}\"|\N{LEFT DOUBLE QUOTATION MARK}[^\N{RIGHT DOUBLE QUOTATION MARK}]{0,2000}\N{RIGHT DOUBLE QUOTATION MARK}"
     r"|«[^»]{0,2000}»|„[^\N{LEFT DOUBLE QUOTATION MARK}]{0,2000}\N{LEFT DOUBLE QUOTATION MARK}"
     r"|(?<!\w)'(?:[^'\n]|'\w){0,400}'(?!\w)|```[^`]*(?:```|$)|`[^`\n]{0,2000}`|^>[^\n]*$",
     re.MULTILINE,
 )
-"""The words of others, and programs."""
+"""Quotations of others, and programs."""
 _BULLET = re.compile(r"^(?:[-*•]|\d{1,2}[.)])\s+")
 _SECOND = re.compile(r"\b(?:but|although|though|however|instead)\b", re.IGNORECASE)
-"""Behind it comes something else: whether that takes back what was said, no rule can tell."""
+"""The part after it differs: no rule can decide whether it takes back the statement."""
 _DENIES = re.compile(r"\b(?:not|never|no longer|don't|didn't|won't|isn't|haven't)\b")
 _MOST_CHARACTERS = 400
-"""Of a sentence: what is longer is hardly one."""
+"""Maximum length of a sentence: longer text is hardly one."""
 _CURLY = "\N{RIGHT SINGLE QUOTATION MARK}"
-"""Read as the straight one, which is as long."""
+"""Read as the straight one, which has the same length."""
 
 
 def of_turn(turn: SpokenTurn, own: Sequence[Rule]) -> Iterator[FactCandidate]:
-    """The facts that a turn states, in order; `own` are rules that come before the others."""
+    """Yield the facts of a turn, in order; `own` are rules that precede the others."""
     text = turn.text.replace(_CURLY, "'")
     is_talk = not _IS_NO_TALK.search(text)
     quoted = [one.span() for one in _QUOTED.finditer(text)]
@@ -197,7 +197,7 @@ def of_turn(turn: SpokenTurn, own: Sequence[Rule]) -> Iterator[FactCandidate]:
 
 
 def _own_slots(sentence: str, own: Sequence[Rule]) -> dict[str, tuple[float, str]]:
-    """What rules of somebody's own say: they know what they look for."""
+    """Apply the caller's own rules, which are not restricted otherwise."""
     found: dict[str, tuple[float, str]] = {}
     for slot, importance, pattern in own:
         if match := pattern.search(sentence):
@@ -244,7 +244,7 @@ def _candidate(
 
 
 def _ended(sentence: str) -> tuple[str, str | None] | None:
-    """The slot whose value a sentence says to be no more, and which value, if it says that."""
+    """Return the slot that a sentence ends, and its value if the sentence names it."""
     for slot, pattern in _ENDS:
         if match := pattern.search(sentence):
             return slot, match.groupdict().get("value")

@@ -1,4 +1,4 @@
-"""Facts by rules: what people say of themselves in English, word for word. No model is needed."""
+"""Rule-based fact extraction: statements of people about themselves in English. Needs no model."""
 
 import hashlib
 import re
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
     from lance_context_core.knowledge.rule_patterns import Rule
 
 _ECHOES = ("recalled_ids", "recalled")
-"""Keys in the metadata of a turn that repeats what was recalled."""
+"""Metadata keys of a turn that repeats recalled text."""
 _MINE = "en"
 """The language of the rules."""
 
 
 @frozen
 class RuleExtractor:
-    """Finds what the speakers say of themselves: names, places, work, preferences, plans, dates.
+    """Extracts people's statements about themselves, such as names, places, work and preferences.
 
-    Only statements in the first person, and only of people: not of the system, of tools, or of an
-    assistant without a name of its own; nor what was recalled from the memory before. The text of a
-    fact is the sentence itself.
+    Reads only statements in the first person (plans and dates too), and only of people: not of the
+    system, of tools, or of an assistant without a name of its own; nor text recalled from the
+    memory. The text of a fact is the sentence itself.
 
-    - `fields`: rules of your own, such as for a profile: by the name of a slot a regular expression
-      whose group `value` is what it is. They come before the others.
+    - `fields`: your own rules, such as for a profile: a slot name and a regular expression whose
+      group `value` is the value. They precede the others.
     """
 
     name: str = "rules/2"
@@ -45,8 +45,8 @@ class RuleExtractor:
             object.__setattr__(self, "name", f"{self.name}+{digest}")
 
     def extract(self, turns: Sequence[SpokenTurn]) -> Extraction:
-        """The facts that these turns state, in their order; `language` counts those it cannot read."""
-        # Its expressions take longer to compile than most programs take to start.
+        """Return the facts of these turns, in order; `language` counts unreadable turns."""
+        # Compiling its expressions takes longer than most programs take to start.
         from lance_context_core.knowledge.rule_patterns import of_turn
 
         found: list[FactCandidate] = []
@@ -61,13 +61,13 @@ class RuleExtractor:
 
 @frozen
 class NoteExtractor:
-    """Takes each turn for one fact, such as where an agent notes what it wants to remember."""
+    """Returns each turn as one fact, for agents that write notes."""
 
     importance: float = 0.7
     name: str = "notes/1"
 
     def extract(self, turns: Sequence[SpokenTurn]) -> list[FactCandidate]:
-        """A fact for each turn: all of its text."""
+        """Return a fact for each turn: all of its text."""
         return [
             FactCandidate(
                 text=one.text,
@@ -98,11 +98,11 @@ def _own_rule(name: str, pattern: str) -> re.Pattern[str]:
 
 
 def is_heard(turn: SpokenTurn) -> bool:
-    """Whether a turn is a person's, and no echo of what was recalled."""
+    """Whether a turn is a person's, and does not repeat recalled text."""
     is_person = turn.role == "user" or (turn.role == "assistant" and turn.name is not None)
     return is_person and not is_echo(turn)
 
 
 def is_echo(turn: SpokenTurn) -> bool:
-    """Whether a turn repeats what was recalled."""
+    """Whether a turn repeats recalled text."""
     return any(turn.metadata.get(key) for key in _ECHOES)

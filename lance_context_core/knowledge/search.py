@@ -1,4 +1,4 @@
-"""Facts first, or the chain: facts, chunks and turns in the order of the turns; summaries point to more."""
+"""Knowledge search: facts first, or the chain of facts, chunks and turns; summaries find more."""
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,24 +23,25 @@ from lance_context_core.storage.lance.schema import KEY
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.types import ContextRecord, SearchHit
 
-# One order of what was said and of what is known of it: a turn, its chunk and its facts are one place.
+# One order of turns and knowledge: a turn, its chunk and its facts are one place.
 
 Layer = Literal["L0", "L1", "L2"]
 Layered = tuple[Layer, SearchHit[ContextRecord]]
 Found = Sequence[SearchHit[ContextRecord]]
 
 STATED = 0.1
-"""So much of its score a turn has more of which a fact answers, too.
+"""Share of its score that a turn gains if one of its facts answers too.
 
-Chosen on one of three conversations, of 0.02 to 0.3: `python -m benchmarks.recall_knowledge`."""
+Chosen on one of three conversations, of 0.02 to 0.3: `python -m benchmarks.recall_knowledge`.
+"""
 
 
 def fused(known: Found, heard: Found) -> list[Layered]:
-    """The facts and chunks `known` and the turns `heard`, each best first, in one order.
+    """Merge the facts and chunks `known` and the turns `heard`, each best first.
 
-    A turn is shown as what is known of it, where that is found, and has the turn's own score: so that
-    facts add to what the turns find, and take the place of none. What more is known of a turn that is
-    shown comes by its own score, and not before it; so does that of which the turn is not found.
+    A turn is replaced by the knowledge of it, if found, with the turn's own score: so facts add to
+    the found turns and displace none. Further knowledge of a shown turn ranks by its own score, and
+    not before it; so does knowledge of a turn that was not found.
     """
     scores = {place_of(hit.record): hit.score for hit in heard}
     for place in {
@@ -64,9 +65,10 @@ def fused(known: Found, heard: Found) -> list[Layered]:
 
 
 def facts_first(hits: Found) -> Found:
-    """The hits, best first, with a fact in the place of each chunk that says no more than it.
+    """Return the hits, best first, with each redundant chunk replaced by its fact.
 
-    What several turns say in the same words is one fact, and is shown once, with all that proves it.
+    A statement of several turns in the same words is one fact, and is shown once, with all its
+    evidence.
     """
     facts = {
         (place, params.about(hit.record)["words"]): hit
@@ -90,10 +92,10 @@ def facts_first(hits: Found) -> Found:
 
 
 def without_echoes(hits: Iterable[SearchHit[ContextRecord]]) -> list[SearchHit[ContextRecord]]:
-    """The hits without those that say no more than a better one has shown already.
+    """Return the hits without those that repeat a better one.
 
-    A chunk of a turn of which a fact or chunk is shown; a fact whose words a chunk that is shown has; and
-    what was found twice. Of two facts neither says what the other one does.
+    Drops a chunk of a turn of which a fact or chunk is shown, a fact whose words are in a shown
+    chunk, and duplicates. Two facts never repeat each other.
     """
     known: set[Place] = set()
     shown: set[Place] = set()
@@ -119,7 +121,7 @@ def without_echoes(hits: Iterable[SearchHit[ContextRecord]]) -> list[SearchHit[C
 def _is_said(
     fact: ContextRecord, places: set[Place], whole: Mapping[Place, Sequence[ContextRecord]]
 ) -> bool:
-    """Whether a chunk of each turn that a fact is from has the words of the fact."""
+    """Whether a chunk of each turn of a fact contains the words of the fact."""
     words = f" {params.normalised(fact.text or '')} "
     return all(
         any(words in f" {params.normalised(one.text or '')} " for one in whole[place])
@@ -128,7 +130,7 @@ def _is_said(
 
 
 def places_of(made: ContextRecord) -> set[Place]:
-    """The turns that a fact or chunk is from."""
+    """Return the turns of a fact or chunk."""
     *whose, _, _ = place_of(made)
     found = made.metadata.get("evidence", ())
     return {(*whose, one["session_id"], one["source_id"]) for one in found}
@@ -139,10 +141,10 @@ def _raised(score: float) -> float:
 
 
 N_SUMMARIES = 3
-"""So many sessions are looked into closer."""
+"""Number of sessions to search further."""
 
 _AS_MANY, _AT_LEAST = 2, 20
-"""For each hit so many are looked up, since facts and chunks of one turn say the same; and of few more."""
+"""Candidates per hit, since facts and chunks of one turn repeat each other; minimum."""
 
 _L1 = sql.in_list("kind", [params.FACT, params.CHUNK])
 _FACTS = sql.equals("kind", params.FACT)
@@ -163,14 +165,14 @@ _FORMER = sql.all_of(
         ),
     ]
 )
-"""Facts that hold no more: others took their places, or a person has said so."""
+"""Outdated facts: replaced by others, or ended by a person."""
 
 _L0 = sql.equals("kind", params.SUMMARY)
 
 
 @frozen
 class Question:
-    """What is asked, and where."""
+    """A query with its filters."""
 
     query: str
     top_k: int
@@ -188,7 +190,7 @@ class Question:
         filter: FilterLike | None,
         valid_at: datetime | None,
     ) -> "Question":
-        """A question, checked."""
+        """Create a checked question."""
         if isinstance(top_k, bool) or not isinstance(top_k, int) or top_k < 0:
             raise InvalidRequestError(f"top_k={shown(top_k)}: give a whole number, 0 or more")
         here = []
@@ -207,7 +209,7 @@ async def search(
     evidence: bool,
     outdated: bool = False,
 ) -> list[KnowledgeHit]:
-    """What answers the question, best first; what is `outdated` too, if that is wanted."""
+    """Return the hits, best first, with outdated ones if `outdated`."""
     if search_type not in get_args(SearchType):
         raise InvalidRequestError(
             f"search_type={shown(search_type)}: there are {', '.join(get_args(SearchType))}"
@@ -245,7 +247,7 @@ async def search(
 
 
 def _each_text_once(found: Iterable[Layered]) -> Iterator[Layered]:
-    """The hits without those whose words a better one of the same speaker has."""
+    """Yield the hits without those whose words a better one of the same speaker has."""
     said_before: set[tuple[str | None, ...]] = set()
     for one in found:
         record = one[1].record
@@ -258,7 +260,7 @@ def _each_text_once(found: Iterable[Layered]) -> Iterator[Layered]:
 
 
 async def _facts(made: Records, question: Question) -> list[Layered]:
-    """The facts that answer, and behind them the chunks that say more."""
+    """Return the matching facts, followed by chunks with more."""
     known = list(await _made(made, question, _FACTS))
     if len(known) < question.top_k:
         known += await _made(made, question, _CHUNKS)
@@ -266,11 +268,11 @@ async def _facts(made: Records, question: Question) -> list[Layered]:
 
 
 async def _chain(spoken: Records, made: Records, question: Question) -> list[Layered]:
-    """What is known and what was said, in the order of the turns."""
+    """Return knowledge and turns, in the order of the turns."""
     known, heard = await asyncio.gather(_made(made, question, _L1), _turns(spoken, question))
     found = await _as_chunks(made, question, fused(facts_first(known), heard))
     if len(found) < question.top_k:
-        # Behind the others: what is looked for closer takes the place of nothing that was found.
+        # Behind the others: hits of the further search displace none.
         ids = {place_of(hit.record) for _, hit in found}
         closer = fused(await _closer(made, question), [])
         found += [one for one in closer if place_of(one[1].record) not in ids]
@@ -278,7 +280,7 @@ async def _chain(spoken: Records, made: Records, question: Question) -> list[Lay
 
 
 async def _as_chunks(made: Records, question: Question, found: list[Layered]) -> list[Layered]:
-    """The hits, with the piece that answers in place of each turn that was cut into several."""
+    """Replace each turn that was split by its matching chunk."""
     spans = {
         place_of(hit.record): cut
         for layer, hit in found
@@ -317,7 +319,7 @@ def _depth(question: Question) -> int:
 
 
 async def _then(made: Records, question: Question, valid_at: datetime) -> Found:
-    """The facts that were true at that moment."""
+    """Return the matching facts that were true at that moment."""
     moment = valid_at.isoformat()
     then: dict[str, Any] = {
         "$and": [
@@ -341,7 +343,7 @@ async def _then(made: Records, question: Question, valid_at: datetime) -> Found:
 
 
 async def _closer(made: Records, question: Question) -> Found:
-    """What the sessions have that summaries point to."""
+    """Search the sessions that summaries point to."""
     pointing = await made.search(
         question.query, _L0, *question.conditions, room=ALONE, limit=N_SUMMARIES
     )
@@ -362,7 +364,7 @@ async def _made(made: Records, question: Question, *conditions: sql.Clause) -> F
 
 
 async def _turns(spoken: Records, question: Question) -> Found:
-    """The turns that answer, but for those that repeat what was recalled: nothing feeds itself."""
+    """Return the matching turns, without those that repeat recalled text."""
     hits = await spoken.search(
         question.query,
         turns.MESSAGES,
@@ -373,18 +375,18 @@ async def _turns(spoken: Records, question: Question) -> Found:
     return [hit for hit in hits if not turns.is_echo(hit.record.metadata)]
 
 
-# What holds no more.
+# Outdated facts.
 
 Marks = dict[Place, tuple[str, ...]]
-"""By the place of a hit: the facts that it states, and that hold no more."""
+"""Outdated facts stated by a hit, by the hit's place."""
 
 
 async def _marked(
     made: Records, found: list[Layered], *, outdated: bool
 ) -> tuple[list[Layered], Marks]:
-    """The hits, with what is true now before each that says otherwise.
+    """Insert the current facts before each hit that states outdated ones.
 
-    One that says mostly that is among them only if what is `outdated` is wanted.
+    A hit that mostly states outdated facts is included only if `outdated`.
     """
     former = await _former(made, found)
     marks: Marks = {}
@@ -413,11 +415,11 @@ async def _marked(
 
 
 Former = dict[Place, list[tuple[ContextRecord, Evidence]]]
-"""Facts that hold no more, by the turns that state them."""
+"""Outdated facts, by the turns that state them."""
 
 
 async def _former(made: Records, found: Sequence[Layered]) -> Former:
-    """The facts that turns of the hits state and that hold no more."""
+    """Return the outdated facts that turns of the hits state."""
     asked = {
         id
         for _, hit in found
@@ -439,7 +441,7 @@ async def _former(made: Records, found: Sequence[Layered]) -> Former:
 
 
 def _stated(record: ContextRecord, former: Former) -> list[tuple[ContextRecord, Span]]:
-    """The former facts that a chunk or turn states, and where in its text."""
+    """Return the outdated facts that a chunk or turn states, with their spans."""
     places, begin = {place_of(record)}, 0
     if record.kind == params.CHUNK:
         places, begin = places_of(record), params.evidence(record)[0].start
@@ -453,7 +455,7 @@ def _stated(record: ContextRecord, former: Former) -> list[tuple[ContextRecord, 
 
 
 def _is_most(record: ContextRecord, spans: Iterable[Span]) -> bool:
-    """Whether these are at least half of its text."""
+    """Whether these spans cover at least half of its text."""
     covered = {at for start, end in spans for at in range(start, end)}
     return 2 * len(covered) >= len((record.text or "").strip())
 
@@ -461,12 +463,12 @@ def _is_most(record: ContextRecord, spans: Iterable[Span]) -> bool:
 async def _holding(
     made: Records, stated: Mapping[Place, Sequence[ContextRecord]]
 ) -> dict[Place, list[ContextRecord]]:
-    """The facts that hold now in the places of these, by the same."""
+    """Return the current successors of these facts, by the same places."""
     known: dict[str, ContextRecord] = {}
     asked = {key for some in stated.values() for one in some if (key := _successor(made, one))}
     while new := asked - known.keys():
         known |= (there := await made.seen([*new]))
-        # What is gone has none.
+        # A removed fact has none.
         asked = {key for one in there.values() if (key := _successor(made, one))}
     now = made.now()
     found: dict[Place, list[ContextRecord]] = {}
@@ -483,6 +485,6 @@ async def _holding(
 
 
 def _successor(made: Records, fact: ContextRecord) -> str | None:
-    """The key of what took the place of a fact."""
+    """Return the key of a fact's successor."""
     by = fact.superseded_by_id
     return None if by is None else key_of(turns.owner_of(fact), made.context, "id", by)

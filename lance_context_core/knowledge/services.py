@@ -1,4 +1,4 @@
-"""What the verbs of the knowledge are made of: who does what, and the queue of their jobs."""
+"""The parts behind the verbs of the knowledge, and the queue of their jobs."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -19,36 +19,36 @@ from lance_context_core.types import Progress
 
 @frozen
 class Services:
-    """The parts over the records of one handle."""
+    """The services over the records of one handle."""
 
     spoken: Records
     makers: Builders
     progress: Callable[[Progress], object] | None = None
-    """Told how far a distillation is."""
+    """Called with the progress of a distillation."""
 
     @property
     def made(self) -> Records:
-        """Where the knowledge itself is."""
+        """The records of the knowledge."""
         return Records(self.spoken.resources, self.spoken.scope, params.CONTEXT)
 
     @property
     def distiller(self) -> Distiller:
-        """Makes facts, chunks and summaries of turns."""
+        """Extracts facts, chunks and summaries from turns."""
         return Distiller(self.spoken, self.made, self.makers)
 
     @property
     def proposing(self) -> Proposing:
-        """Makes them on a branch."""
+        """Does so on a branch."""
         return Proposing(self.distiller, self._jobs({}), self.progress)
 
     @property
     def undoing(self) -> UndoLog:
-        """Takes back what a job made."""
+        """Undoes jobs."""
         return UndoLog(self.distiller, self._jobs({}))
 
     @property
     def tidying(self) -> Tidying:
-        """Hides what is of no use, and archives sessions."""
+        """Hides facts of little value, and archives sessions."""
         return Tidying(self.spoken, self.made, self._jobs({}))
 
     @property
@@ -66,7 +66,7 @@ class Services:
         )
 
     async def proposed(self, planned: Job) -> Job:
-        """A job that makes a proposal, once it is run; it may have been before."""
+        """Run a job that makes a proposal, unless it has run, and return it."""
         (job,) = await self.queue.submit([planned])
         if job.state == "cancelled":
             job = await self.queue.retry(job.id)
@@ -76,7 +76,7 @@ class Services:
             raise stopped.__cause__ or stopped from None
 
     async def run(self, job: Job) -> Job:
-        """Submit a job and run it; returns what became of it. Raises for what failed in it."""
+        """Submit a job, run it and return it. Raises the error of a failed job."""
         await self.queue.submit([job])
         done = await self.queue.run(job.id) or await self.queue.get(job.id)
         if done.state != "succeeded":

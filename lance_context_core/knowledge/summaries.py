@@ -1,8 +1,8 @@
-"""Extractive summaries: the sentences of a session that say most of what it is about, in their order.
+"""Extractive summaries: the most informative sentences of a session, in order.
 
-How much a sentence says depends on itself alone. So the best ones of all turns are the best among
-those of the last summary and of the turns since: a summary is carried forward, and no session is read
-again.
+The score of a sentence depends on itself alone. So the best sentences of all turns are the best
+among those of the last summary and of the turns since: a summary is updated without reading the
+session again.
 """
 
 import math
@@ -18,9 +18,9 @@ Sentence = tuple[SpokenTurn, Span]
 MOST_SENTENCES = 6
 MOST_CHARACTERS = 900
 _SHORT = 200
-"""Characters of a sentence beyond which more words count for less."""
+"""Length of a sentence, in characters, beyond which more words count for less."""
 _LONG_WORD = 4
-"""Letters: shorter words say little of what something is about."""
+"""In letters: shorter words carry little information."""
 
 _WORD = re.compile(r"[^\W_]+")
 _NAME_OR_NUMBER = re.compile(r"(?<!^)\b(?!I\b)[A-Z][a-z]+|\d+")
@@ -28,14 +28,14 @@ _SPEAKERS = ("user", "assistant")
 
 
 def said_in(turns: Iterable[SpokenTurn]) -> list[Sentence]:
-    """The sentences of people and of their assistants, in order."""
+    """Return the sentences of people and of their assistants, in order."""
     return [
         (turn, span) for turn in turns if turn.role in _SPEAKERS for span in sentences(turn.text)
     ]
 
 
 def quoted_in(found: Iterable[Evidence], turns: Iterable[SpokenTurn]) -> list[Sentence]:
-    """The sentences of a summary that the turns still say, in the order of the turns."""
+    """Return the sentences of a summary that the turns still contain, in order."""
     of_turn: dict[str, list[Evidence]] = {}
     for one in found:
         of_turn.setdefault(one.source_id, []).append(one)
@@ -48,7 +48,7 @@ def quoted_in(found: Iterable[Evidence], turns: Iterable[SpokenTurn]) -> list[Se
 
 
 def picked(found: Sequence[Sentence]) -> list[Sentence]:
-    """The sentences of a summary: by their words, names and numbers more; each of them once."""
+    """Return the sentences of a summary, ranked by words, names and numbers; each once."""
     texts = [turn.text[start:end] for turn, (start, end) in found]
     scored = sorted((-_score(text), index) for index, text in enumerate(texts))
     chosen: dict[str, int] = {}
@@ -58,7 +58,7 @@ def picked(found: Sequence[Sentence]) -> list[Sentence]:
         if len(text) > MOST_CHARACTERS or words in chosen:
             continue
         n_characters += len(text)
-        # Nothing behind the first that has no room: else more turns could bring back what had none.
+        # Nothing behind the first that does not fit: otherwise more turns could bring it back.
         if n_characters > MOST_CHARACTERS or len(chosen) == MOST_SENTENCES:
             break
         chosen[words] = index
@@ -66,7 +66,7 @@ def picked(found: Sequence[Sentence]) -> list[Sentence]:
 
 
 def text_of(chosen: Sequence[Sentence]) -> str:
-    """The text of a summary: each sentence with its speaker."""
+    """Return the text of a summary: each sentence with its speaker."""
     return "\n".join(
         f"{turn.name or turn.role}: {turn.text[start:end]}" for turn, (start, end) in chosen
     )

@@ -1,4 +1,4 @@
-"""The turns of conversations, as the knowledge is made of them: read, never written."""
+"""Reads the turns of conversations for the extraction of knowledge; never writes."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
@@ -18,20 +18,20 @@ from lance_context_core.types import ContextRecord
 MESSAGES = sql.equals("kind", "message")
 
 ARCHIVED = "archive"
-"""Why a turn is hidden whose session is archived."""
+"""Why a turn is hidden: its session is archived."""
 
 ECHOES = ("recalled_ids", "recalled")
-"""Keys in the metadata of a turn that repeats what was recalled."""
+"""Metadata keys of a turn that repeats recalled text."""
 
 
 def is_echo(metadata: Mapping[str, Any]) -> bool:
-    """Whether a turn of this metadata repeats what was recalled."""
+    """Whether a turn with this metadata repeats recalled text."""
     return any(metadata.get(key) for key in ECHOES)
 
 
 @frozen
 class Conversation:
-    """A session of one owner: others may call theirs alike."""
+    """A session of one owner; other owners may have sessions with the same id."""
 
     owner: Scope
     session_id: str
@@ -40,14 +40,14 @@ class Conversation:
 async def unread(
     records: Records, *, session_id: str | None, covered: pa.Table
 ) -> dict[Conversation, list[str]]:
-    """The ids of the turns that no job is about, by conversation, in order.
+    """Return the ids of the turns without a job, by conversation, in order.
 
     `covered` has the columns `session_id`, those of the scope, and as `source_ids` lists of ids.
     """
     which = [] if session_id is None else [sql.equals("session_id", session_id)]
     where = records.where(MESSAGES, sql.is_present("session_id"), *which)
     rows = await records.table.select(where, columns=["id", "session_id", *SCOPE_PARTS])
-    # There may be a hundred thousand of both, of which a few are new.
+    # Both may have a hundred thousand rows, of which a few are new.
     covered = covered.combine_chunks()
     ids = covered["source_ids"].combine_chunks()
     about = covered.drop_columns(["source_ids"]).take(pc.list_parent_indices(ids))
@@ -60,9 +60,9 @@ async def unread(
 
 
 def _places(rows: pa.Table, ids: Any) -> Any:
-    """One text for each row and its id: equal where owner, session and id are."""
+    """Return one text per row and id: equal if owner, session and id are."""
     parts = [
-        # What is absent differs from what is empty, and no name has a NUL.
+        # Absent differs from empty, and no name contains a NUL.
         pc.fill_null(pc.binary_join_element_wise("=", rows[name].cast(pa.string()), ""), "")
         for name in (*SCOPE_PARTS, "session_id")
     ]
@@ -70,7 +70,7 @@ def _places(rows: pa.Table, ids: Any) -> Any:
 
 
 async def read(records: Records, conversation: Conversation) -> list[SpokenTurn]:
-    """The turns of a conversation that have a text, in order."""
+    """Return the turns of a conversation with text, in order."""
     found = await session_records(records, conversation.session_id, conversation)
     return spoken(found, range(len(found)))
 
@@ -90,13 +90,13 @@ async def archived_among(
 
 
 def shown(records: Records, conversation: Conversation) -> sql.Clause:
-    """The condition that a row is a turn of a conversation, and is visible."""
+    """Return the condition of visible turns of a conversation."""
     session = sql.equals("session_id", conversation.session_id)
     return records.where(MESSAGES, session, owned_by(conversation.owner))
 
 
 def spoken(found: Sequence[ContextRecord], places: Iterable[int]) -> list[SpokenTurn]:
-    """Those of the records that have a text, as turns at these places."""
+    """Return the records with text as turns at these places."""
     return [
         SpokenTurn(
             id=one.id,
@@ -121,7 +121,7 @@ async def session_records(
     *,
     hidden: bool = False,
 ) -> list[ContextRecord]:
-    """The messages of a session as records, in order: of one owner, or of all in the scope."""
+    """Return a session's messages in order, of one owner or of all."""
     owner = [] if conversation is None else [owned_by(conversation.owner)]
     which = (MESSAGES, sql.equals("session_id", session_id), *owner)
     where = records.where(*which, include_retired=hidden, include_expired=hidden)
@@ -130,15 +130,15 @@ async def session_records(
 
 
 def conversation_of(row: Mapping[str, Any]) -> Conversation:
-    """The conversation that a row is of."""
+    """Return the conversation of a row."""
     return Conversation(Scope(**{part: row[part] for part in SCOPE_PARTS}), row["session_id"] or "")
 
 
 def owned_by(owner: Scope) -> sql.Clause:
-    """The condition that a row belongs to exactly that tenant, user and agent."""
+    """Return the condition of exactly that tenant, user and agent."""
     return sql.all_equal({part: getattr(owner, part) for part in SCOPE_PARTS})
 
 
 def owner_of(record: ContextRecord) -> Scope:
-    """Whose a record is."""
+    """Return the owner of a record."""
     return Scope(tenant=record.tenant, user_id=record.user_id, agent_id=record.agent_id)

@@ -1,4 +1,4 @@
-"""The job that takes back what another did, and nothing of what came after."""
+"""The job that undoes another job, but nothing that came after."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -31,18 +31,18 @@ _MADE = sql.in_list("kind", [params.FACT, params.CHUNK])
 class Standing:
     """The jobs that are not undone, by the turns that they have read.
 
-    Where processes distil at once, several may have read one: what it states counts as long as one of
-    them stands.
+    Processes that distil at once may read the same turn: its statements count while one of their
+    jobs is not undone.
     """
 
     producers: Mapping[str, str]
-    """Of all jobs, undone or not, by their ids."""
+    """The producers of all jobs, undone or not, by job id."""
     readers: Mapping[tuple[str, Conversation, str], str]
-    """The ids of those that stand."""
+    """The ids of the jobs that are not undone."""
 
     @classmethod
     def of(cls, jobs: Collection[Job]) -> "Standing":
-        """What stands of these."""
+        """Select the jobs that are not undone."""
         readers = {
             (one.producer, _conversation(one), id): one.id
             for one in jobs
@@ -52,7 +52,7 @@ class Standing:
         return cls({one.id: one.producer for one in jobs}, readers)
 
     def taken_over(self, record: ContextRecord) -> ContextRecord | None:
-        """A fact or chunk as that of another job of its producer that has read its turn, if one stands."""
+        """Assign a record to its producer's other job that read its turn; None if none."""
         producer = self.producers.get(record.metadata.get("job_id", ""))
         proof = params.own_evidence(record)
         about = Conversation(turns.owner_of(record), proof.session_id)
@@ -62,15 +62,15 @@ class Standing:
 
 @frozen
 class UndoLog:
-    """Undoes jobs: what they made does not count from then on, and what they hid is shown."""
+    """Undoes jobs: their records no longer count, and hidden records are shown."""
 
     distiller: Distiller
     jobs: Queue
 
     async def job(self, target_id: str) -> Job:
-        """The job that undoes that one, which is a new one each time that it was brought back.
+        """Return the job that undoes `target_id`; a new one after each redo.
 
-        Raises InvalidRequestError for what did nothing yet.
+        Raises InvalidRequestError for a job that did nothing yet.
         """
         target = await self.jobs.get(target_id)
         if target.undone_by is not None:
@@ -99,7 +99,7 @@ class UndoLog:
         )
 
     async def run(self, job: Job) -> Decide:
-        """Nothing takes long of it."""
+        """Return the decision; it needs no preparation."""
 
         async def decide() -> Outcome:
             return await self.decide(job)
@@ -107,7 +107,7 @@ class UndoLog:
         return decide
 
     async def decide(self, job: Job) -> Outcome:
-        """What is to be changed for it, by what the store holds now."""
+        """Decide on the changes, from the current records."""
         target = await self.jobs.get(job.input_ids[0])
         base, is_back = target, False
         while base.kind == UNDO:
@@ -118,7 +118,7 @@ class UndoLog:
         return await self._of_turns(job, target, base, is_back=is_back)
 
     async def _bring_back(self, target: Job) -> None:
-        """Have what the job may be about among the other records, where it was put away."""
+        """Move the job's records back from the cold table."""
         spoken, made = (
             replace(one, scope=owner_of(target))
             for one in (self.distiller.spoken, self.distiller.made)
@@ -132,13 +132,13 @@ class UndoLog:
         await archive.bring_back(made, here)
         if await archive.bring_back(spoken, turns.MESSAGES, here):
             await archive.put_last(spoken, spoken.where(turns.MESSAGES, here))
-        # Turns may have been cleared while what was made of them was away.
+        # Turns may have been cleared while their knowledge was archived.
         await spoken.cleared({"session_id": target.session_id})
 
-    # What was made of turns
+    # Knowledge from turns
 
     async def _of_turns(self, job: Job, target: Job, base: Job, *, is_back: bool) -> Outcome:
-        """Take out what rests on a job alone, or let it count again; the rest is folded anew."""
+        """Exclude or include observations that rest on a job alone; folds the rest again."""
         all_jobs = await self.jobs.list(kind=EXTRACT)
         if is_back:
             ids = {*target.result.get("jobs", ())}
@@ -170,7 +170,7 @@ class UndoLog:
         *,
         noted: Sequence[str] = (),
     ) -> Outcome:
-        """What becomes of all that was made, once each is changed, and what is told of it."""
+        """Apply a change to all records of the job, and return the outcome."""
         view = self.distiller.made
         held = await commits.held(view, _MADE)
         chunks = [one for one in held if one.record.kind == params.CHUNK]
@@ -211,7 +211,7 @@ class UndoLog:
     async def _summaries(
         self, job: Job, ids: Collection[str], jobs: Sequence[Job]
     ) -> list[tuple[Held, ContextRecord]]:
-        """The summaries of the sessions, made of what is not undone; without that there are none."""
+        """Return the summaries of the sessions without undone jobs; an empty one is removed."""
         view = self.distiller.made
         found = await commits.held(view, sql.equals("kind", params.SUMMARY))
         changed: list[tuple[Held, ContextRecord]] = []
@@ -232,10 +232,10 @@ class UndoLog:
             changed.append((one, replace(new, created_at=one.record.created_at)))
         return changed
 
-    # What was hidden
+    # Hidden records
 
     async def _of_hidden(self, job: Job, target: Job, base: Job, *, is_back: bool) -> Outcome:
-        """Show what a pruning or an archiving has hidden, where nothing else does; or hide it again."""
+        """Show the records that only this prune or archive hides; or hide them."""
         meant = {one["key"] for one in base.result.get("changed", ())}
         now = self.distiller.made.now()
 
@@ -263,7 +263,7 @@ class UndoLog:
         return await self._changed(change, jobs, others)
 
     async def _due_again(self, target: Job) -> dict[str, dict[str, Any]]:
-        """What becomes of the jobs that failed because the session was archived: they can run now."""
+        """Reschedule the jobs that failed because the session was archived."""
         again = {"state": "scheduled", "attempts": 0, "error": None}
         now = self.distiller.made.now()
         return {
@@ -274,7 +274,7 @@ class UndoLog:
 
 
 def hidden_turn(turn: ContextRecord, moment: datetime | None) -> ContextRecord:
-    """A turn as it is archived from that moment on; for None as it is no more."""
+    """Return a turn archived from that moment on; with None, unarchived."""
     if moment is None:
         is_archived = turn.retired_reason == ARCHIVE
         return replace(turn, retired_at=None, retired_reason=None) if is_archived else turn
@@ -283,7 +283,7 @@ def hidden_turn(turn: ContextRecord, moment: datetime | None) -> ContextRecord:
 
 @dataclass(slots=True)
 class _Report:
-    """What an undo tells, by ids."""
+    """The ids in the report of an undo."""
 
     retired: list[str] = field(default_factory=list)
     reduced: list[str] = field(default_factory=list)
@@ -291,7 +291,7 @@ class _Report:
     conflicts: list[str] = field(default_factory=list)
 
     def tell(self, before: Mapping[str, ContextRecord], after: Mapping[str, ContextRecord]) -> None:
-        """What became of facts: each is known by the places of its evidence."""
+        """Record the changes of facts, which the places of their evidence identify."""
         shown = {key: one for key, one in after.items() if one.retired_at is None}
         by_place = {place: one for one in shown.values() for place in params.evidence(one)}
         lost: dict[str, None] = {}
@@ -315,7 +315,7 @@ class _Report:
                 self.revived.append(one.id)
 
     def tell_of(self, before: ContextRecord, after: ContextRecord) -> None:
-        """What became of a chunk, a summary or a turn."""
+        """Record the change of a chunk, a summary or a turn."""
         was_shown, is_shown = before.retired_at is None, after.retired_at is None
         if was_shown and not is_shown:
             self.retired.append(after.id)
@@ -326,7 +326,7 @@ class _Report:
 
 
 def report_of(job: Job, result: Any, *, is_dry_run: bool = False) -> Undone:
-    """What a caller is told of an undo."""
+    """Return the report of an undo job."""
     names = ("retired", "reduced", "revived", "conflicts")
     return Undone(
         job_id=job.id,

@@ -1,1 +1,1 @@
-"""Scopes that are searched in the process: what of them is in memory, and how it is kept fresh."""
+"""The search cache: hot scopes, kept up to date in memory and searched there."""

@@ -1,4 +1,4 @@
-"""Which of many texts have which words, and how often: BM25 over arrays."""
+"""BM25 over arrays: the words of many texts and their frequencies."""
 
 import math
 import re
@@ -19,7 +19,7 @@ _K1 = 1.2
 _B = 0.75
 
 _FEW = 128
-"""So many texts may stand beside the arrays: these are taken into large ones in a millisecond or two."""
+"""Texts outside the arrays: merging these into large arrays takes a millisecond or two."""
 
 
 _MOST_CELLS = 1 << 18
@@ -28,30 +28,30 @@ _NONE = np.empty(0, np.int32)
 
 
 class _Word(NamedTuple):
-    """A word of a question, and where it is."""
+    """A word of a query with its texts."""
 
     word: str
     times: int
-    """How often the question has it."""
+    """Its frequency in the query."""
     texts: np.ndarray
     frequencies: np.ndarray
-    """The texts that have it, and how often each."""
+    """The texts with it, and its frequency in each."""
 
 
 class _Lengths(NamedTuple):
-    """How long texts are, of which some count."""
+    """The lengths of texts, some of which count."""
 
     counts: np.ndarray
     are_all: bool
-    """Whether all of them do."""
+    """Whether all texts count."""
     n: int
-    """How many of those that do have any words."""
+    """Number of counting texts with words."""
     norms: np.ndarray
-    """What each has below the line: more, the longer it is beside those that count."""
+    """The denominator of each text: larger for longer texts, relative to the counting ones."""
 
 
 class _Heard(NamedTuple):
-    """As `_Lengths`, of texts with the words of other ones."""
+    """As `_Lengths`, with the words of preceding texts."""
 
     before: np.ndarray
     share: float
@@ -62,11 +62,11 @@ class Postings:
     """Texts by number, each as its words.
 
     Robertson and Zaragoza, "The Probabilistic Relevance Framework", 2009, with 1 added in the
-    logarithm, as the engine has it.
+    logarithm, as in the engine.
     """
 
     def __init__(self, texts: Iterable[Sequence[str]]) -> None:
-        """The texts 0, 1 and so on."""
+        """Create it from the texts 0, 1 and so on."""
         self._ids: dict[str, int] = {}
         self._lengths = array("i")
         self._recent: dict[int, list[tuple[int, int]]] = {}
@@ -84,9 +84,9 @@ class Postings:
         self._counts = counts.astype(np.int32)
         self._numbers = (keys % n).astype(np.int32)
         self._starts = np.searchsorted(keys // n, np.arange(len(ids) + 1))
-        """The texts of each word, one word after the other, and where those of which begin."""
+        """The texts of each word, word by word, and the start of each word's texts."""
         self._n_settled = len(self._lengths)
-        # What the last question had to be known for: the next one may ask among the same.
+        # The words of the last query, which the next one may share.
         self._last: tuple[Iterable[str], np.ndarray, list[_Word]] | None = None
         self._own: _Lengths | None = None
         self._heard: _Heard | None = None
@@ -96,13 +96,13 @@ class Postings:
 
     @property
     def n_bytes(self) -> int:
-        """What it takes in memory, about."""
+        """Approximate memory in bytes."""
         arrays = int(self._starts.nbytes + self._numbers.nbytes + self._counts.nbytes)
-        # A word is a place in a mapping, and shares its text with other blocks.
+        # A word is an entry of a mapping, and shares its text with other blocks.
         return arrays + 160 * len(self._ids) + 4 * len(self._lengths) + 120 * self._n_recent
 
     def add(self, text: Sequence[str]) -> None:
-        """One text more."""
+        """Add a text."""
         number = len(self._lengths)
         self._lengths.append(len(text))
         for word, count in Counter(text).items():
@@ -113,10 +113,10 @@ class Postings:
             self._take_in()
 
     def bm25(self, question: Iterable[str], counts: np.ndarray) -> np.ndarray:
-        """The score of each text, 0 without a word of the question, which may have one repeatedly.
+        """Return the score of each text, 0 without a word of the query.
 
-        Only texts that `counts` are known: to the others the statistics are blind, as to those
-        without words. That array is not to be changed: what it says of all texts is remembered.
+        Words of the query may repeat. Only texts in `counts` count: the statistics ignore the
+        others, and texts without words. Do not change that array: its statistics are cached.
         """
         words, lengths = self._asked(question, counts), self._lengths_of(counts)
         if not words:
@@ -131,16 +131,16 @@ class Postings:
     def bm25_with_before(
         self, question: Iterable[str], counts: np.ndarray, before: np.ndarray, share: float = 1.0
     ) -> tuple[np.ndarray, np.ndarray]:
-        """As `bm25`; and the scores with the words of another text, each as a `share` of one's own.
+        """As `bm25`; also returns scores that include another text's words, weighted by `share`.
 
-        `before` is the number of that text for each, or -1; it is not to be changed either. As in BM25F
+        `before` has the number of that text for each, or -1; do not change it either. As in BM25F
         (Robertson, Zaragoza and Taylor, 2004).
         """
         own, words = self.bm25(question, counts), self._asked(question, counts)
         n = len(self._lengths)
         lengths = self._lengths_heard(counts, before, share)
         scores = np.zeros(n)
-        # Of many words in many texts so many at a time that the cells are few megabytes.
+        # Many words in many texts are processed in steps of a few megabytes.
         step = max(1, _MOST_CELLS // (n + 1))
         for start in range(0, len(words), step):
             some = words[start : start + step]
@@ -155,15 +155,15 @@ class Postings:
                 _weight(lengths.n, word.times, n_texts)
                 for word, n_texts in zip(some, there, strict=True)
             ]
-            # A product of matrices would give equal texts different last bits.
+            # A matrix product would give equal texts different last bits.
             scores += (np.array(weights)[:, None] * (both / (both + lengths.norms))).sum(axis=0)
         return own, scores
 
     def attainable(self, question: Sequence[str], counts: np.ndarray) -> float:
-        """What a text would score that has each word of the question times without end.
+        """Return the score of a text with infinite repetitions of each word of the query.
 
-        Those that none of the texts has are part of it: they are the rarest. A word counts once for
-        all its forms, and is as rare as the commonest of them.
+        It includes words that no text has: they are the rarest. A word counts once for all its
+        forms, and is as rare as the commonest of them.
         """
         n, known = self._lengths_of(counts).n, self._asked(question, counts)
         n_texts = {one.word: len(one.texts) for one in known}
@@ -179,7 +179,7 @@ class Postings:
     # Helpers
 
     def _asked(self, question: Iterable[str], counts: np.ndarray) -> list[_Word]:
-        """Which of the texts that `counts` have which of the words that any text has."""
+        """Return the query's words that occur in any text, with their texts in `counts`."""
         if self._last is not None and self._last[0] is question and self._last[1] is counts:
             return self._last[2]
         times: dict[str, int] = {}
@@ -205,7 +205,7 @@ class Postings:
         return self._own
 
     def _lengths_heard(self, counts: np.ndarray, before: np.ndarray, share: float) -> _Lengths:
-        """Those of all texts, each with that share of the one before it."""
+        """Return the lengths of all texts, each with a share of the preceding one."""
         heard = self._heard
         is_known = heard is not None and heard.before is before and heard.share == share
         if heard is None or not is_known or heard.lengths.counts is not counts:
@@ -215,7 +215,7 @@ class Postings:
         return heard.lengths
 
     def _of(self, id: int) -> tuple[np.ndarray, np.ndarray]:
-        """The texts that have a word, and how often."""
+        """Return the texts with a word, and its frequency in each."""
         numbers = counts = _NONE
         if id < len(self._starts) - 1:
             span = slice(self._starts[id], self._starts[id + 1])
@@ -227,7 +227,7 @@ class Postings:
         return numbers, counts
 
     def _take_in(self) -> None:
-        """Have all in the arrays, each word's texts behind those that are there already."""
+        """Merge recent texts into the arrays, behind each word's earlier texts."""
         recent = [(id, *pair) for id in sorted(self._recent) for pair in self._recent[id]]
         ids, numbers, counts = np.array(recent, np.int64).reshape(-1, 3).T
         ends = np.full(len(self._ids) + 1, len(self._numbers))
@@ -250,21 +250,24 @@ def _lengths(lengths: np.ndarray, counts: np.ndarray) -> _Lengths:
 
 
 def _weight(n: int, times: int, there: int) -> float:
-    """What a word is worth that a question has so many times, and `there` of `n` texts have."""
+    """Return the weight of a word in the query and in `there` texts."""
     return (_K1 + 1) * times * math.log(1 + (n - there + 0.5) / (there + 0.5))
 
 
-# Texts to words, as the engine's word index makes them.
+# Splits texts into words as the engine's word index does.
 
 _WORD = re.compile(r"[^\W_]+")
 _UNSURE = re.compile(
     "[^\\x00-\u052f\u060c\u061b\u061f\u0620-\u064a\u1e00-\u20ff\uac00-\ud7a3]"
     "|[²³¹¼-¾\u0345\u0363-\u036f\u2070-\u2079\u2080-\u2089]"
 )
-"""What the engine may cut otherwise: scripts with marks or quotes within words, and rare signs."""
+"""Texts that the engine may split differently.
+
+Scripts with marks or quotes within words, and rare signs.
+"""
 
 _CUT_ALIKE = ("icu/split", "simple")
-"""The tokenizers that cut at what is neither letter nor digit, where there are spaces between words."""
+"""Tokenizers that split at all but letters and digits, for scripts with spaces."""
 
 _MADE_OF_NO_OTHERS = dict(
     zip(
@@ -273,15 +276,15 @@ _MADE_OF_NO_OTHERS = dict(
         strict=True,
     )
 )
-"""Latin letters that become others, though these are no part of them."""
+"""Latin letters with replacements that are not their decomposition."""
 
 Words = Callable[[str], list[str]]
-"""The words of a text, in order."""
+"""Returns the words of a text, in order."""
 
 
 @lru_cache
 def words_of(settings: TextIndex) -> Words | None:
-    """How a word index of these settings makes words; None if only the engine can tell."""
+    """Return the tokenizer of a word index; None if only the engine can split."""
     if settings.tokenizer not in _CUT_ALIKE:
         return None
     stem: Callable[[str], str] = str
@@ -294,26 +297,26 @@ def words_of(settings: TextIndex) -> Words | None:
 
     def make(word: str) -> str:
         if word.isascii() and word.isdecimal():
-            return word  # Numbers have no endings, and most are said once.
+            return word  # Numbers have no endings, and most occur once.
         return _folded(stem(word.replace("Σ", "\u03c3").lower()))
 
-    # What many texts have in common is one string: blocks keep words by the thousand.
+    # Texts share the string of a common word: blocks keep words by the thousand.
     made = Made(make, max_bytes=8 * 1024 * 1024)
 
     def words(text: str) -> list[str]:
-        # Lowered before it is cut, an "İ" would be cut: it becomes a letter and a mark.
+        # In lower case an "İ" would be split: it becomes a letter and a mark.
         return [made[word] for word in _WORD.findall(text.lower() if text.isascii() else text)]
 
     return words
 
 
 def are_sure(text: str) -> bool:
-    """Whether the engine cuts the text at the same places."""
+    """Whether the engine splits the text at the same places."""
     return text.isascii() or _UNSURE.search(text) is None
 
 
 def _folded(word: str) -> str:
-    """The word with plain Latin letters: without accents, `o` for `ø`, `ae` for `æ`."""
+    """Return the word in plain Latin letters: without accents, `o` for `ø`, `ae` for `æ`."""
     return word if word.isascii() else "".join(map(_plain, word))
 
 

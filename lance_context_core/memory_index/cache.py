@@ -1,4 +1,4 @@
-"""What of the scopes is in memory, within a bound for the whole process."""
+"""The search cache: scopes in memory, within a limit for the whole process."""
 
 import threading
 from collections import OrderedDict, deque
@@ -29,20 +29,22 @@ Scope: TypeAlias = Hashable
 
 @dataclass(slots=True)
 class NotKept:
-    """That a scope is not in memory, though it was asked for."""
+    """Records that a requested scope is not in memory."""
 
     state: Position
-    """When that was seen."""
+    """The position of the table at that time."""
     is_unfit: bool
-    """Whether it cannot be, as it is: it has too many records, or a key twice. Else it has more than a
-    few, and is read once it is asked for again."""
+    """Whether it cannot be cached: it has too many records, or a duplicate key.
+
+    Else it has more than a few, and is read at the next request.
+    """
     n_believed: int = 0
-    """How often that was taken for granted since the table was looked at."""
+    """Number of times this was assumed since the last check of the table."""
 
     def is_believed(self) -> bool:
-        """Whether the engine may search without a look at whether the scope has become fit.
+        """Whether the engine may search without checking if the scope has become fit.
 
-        Where the journal tells, a look is nothing beside a search; the table itself takes a fifth of it.
+        With a journal the check costs nothing next to a search; on the table itself a fifth of it.
         """
         if not self.is_unfit or self.state.is_journaled or self.n_believed >= _MOST_BELIEVED:
             return False
@@ -51,15 +53,15 @@ class NotKept:
 
 
 class Held(Protocol):
-    """What is in memory of a part of a table, such as a `Segment`."""
+    """The cached part of a table, such as a `Segment`."""
 
     @property
     def state(self) -> Position:
-        """What of the table is in it."""
+        """The table's position that it includes."""
 
     @property
     def n_bytes(self) -> int:
-        """What it takes, about."""
+        """Its approximate memory in bytes."""
 
 
 Kept: TypeAlias = Held | NotKept
@@ -67,19 +69,19 @@ Kept: TypeAlias = Held | NotKept
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
 class SearchCache:
-    """The scopes that were searched last, in memory: a search of one of these does not ask the engine.
+    """The last searched scopes, in memory: searches of them do not query the engine.
 
-    It is as fresh as every read. One may be given to many stores, whose scopes then share its bounds;
-    by default that is so for all stores of a process. Safe to share between threads and loops.
+    It is as fresh as every read. Many stores may use one, and their scopes then share its limits;
+    by default all stores of a process do. Safe to share between threads and loops.
     """
 
     max_bytes: int = 128 * 1024 * 1024
-    """What all scopes together take at most, about."""
+    """Approximate maximum of all scopes together."""
     max_records: int = 25_000
-    """A scope of more is searched by the engine."""
+    """The engine searches a larger scope."""
 
     def __post_init__(self) -> None:
-        """Raise InvalidRequestError for bounds of no sense."""
+        """Raise InvalidRequestError for invalid limits."""
         for name in ("max_bytes", "max_records"):
             value = getattr(self, name)
             if type(value) is not int or value < 1:
@@ -87,32 +89,32 @@ class SearchCache:
 
 
 class Segments:
-    """What a search cache holds; safe to share between threads and loops."""
+    """The contents of a search cache; safe to share between threads and loops."""
 
     def __init__(self, max_bytes: int) -> None:
-        """Hold at most about so many bytes."""
+        """Create it with an approximate maximum in bytes."""
         self._max_bytes = max_bytes
         self._kept: OrderedDict[tuple[Table, Scope], tuple[Kept, int]] = OrderedDict()
         self._scopes: dict[Table, set[Scope]] = {}
         self._n_bytes = 0
         self._gone: deque[object] = deque()
-        """The stores whose scopes are to go."""
+        """The stores whose scopes will be dropped."""
         self._lock = threading.Lock()
 
     @property
     def n_bytes(self) -> int:
-        """What it takes now, about."""
+        """Its current approximate memory."""
         with self._alone():
             return self._n_bytes
 
     @property
     def n_scopes(self) -> int:
-        """How many scopes are in it."""
+        """Number of cached scopes."""
         with self._alone():
             return len(self._kept)
 
     def get(self, table: Table, scope: Scope) -> Kept | None:
-        """What is known of a scope, which is used by this."""
+        """Return the entry of a scope, and mark it as used."""
         with self._alone():
             if (found := self._kept.get((table, scope))) is None:
                 return None
@@ -120,7 +122,7 @@ class Segments:
             return found[0]
 
     def put(self, table: Table, scope: Scope, kept: Kept) -> None:
-        """Keep it, instead of what was known; what was used longest ago goes, if need be."""
+        """Set the entry of a scope; evicts the least recently used if necessary."""
         size = _MARK_BYTES if isinstance(kept, NotKept) else kept.n_bytes
         with self._alone():
             self._forget(table, scope)
@@ -133,20 +135,20 @@ class Segments:
                 self._forget(*next(iter(self._kept)))
 
     def forget(self, table: Table, scope: Scope) -> None:
-        """Let go of a scope; one that is not known is no error."""
+        """Drop a scope; an unknown one is no error."""
         with self._alone():
             self._forget(table, scope)
 
     def forget_table(self, table: Table) -> None:
-        """Let go of all that is in memory of a table."""
+        """Drop all entries of a table."""
         with self._alone():
             for scope in list(self._scopes.get(table, ())):
                 if not isinstance(self._kept[table, scope][0], NotKept):
                     self._forget(table, scope)
 
     def forget_store(self, store: object) -> None:
-        """Let go of all scopes of a store, at the latest when this is asked for anything again."""
-        # Python's collector of garbage may call this at any line, also of who is in here.
+        """Drop all scopes of a store, at the latest before the next lookup."""
+        # The garbage collector may call this at any line, including code in here.
         self._gone.append(store)
         if self._lock.acquire(blocking=False):
             try:
@@ -178,14 +180,14 @@ class Segments:
 
 
 DEFAULT_SEARCH_CACHE = SearchCache()
-"""That of all stores that are given no other."""
+"""The default cache of all stores."""
 
 _blocks: WeakKeyDictionary[SearchCache, Segments] = WeakKeyDictionary()
 _lock = threading.Lock()
 
 
 def segments_of(cache: SearchCache) -> Segments:
-    """What a search cache holds, for all stores that have it."""
+    """Return the contents of a search cache, shared by all its stores."""
     with _lock:
         if (known := _blocks.get(cache)) is None:
             known = _blocks[cache] = Segments(cache.max_bytes)

@@ -1,4 +1,4 @@
-"""Which rows of a block meet a condition: each condition is asked of each row once."""
+"""The rows of a block that meet a condition: each is evaluated once per row."""
 
 import hashlib
 import sys
@@ -18,10 +18,10 @@ from lance_context_core.storage.sql.predicates import Clause, apart
 Row = Mapping[str, Any]
 
 _MOST = 32
-"""So many conditions are remembered of a block."""
+"""Maximum number of conditions cached per block."""
 
 _LONG = 1_000
-"""What is longer is remembered by its digest."""
+"""Longer ones are cached by their digest."""
 
 _EVER, _NEVER = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -29,18 +29,18 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 class Condition(NamedTuple):
-    """What is asked of rows, apart from moments, which are others at each search."""
+    """A condition on rows, apart from times, which differ in each search."""
 
     name: str
-    """The same for conditions that say the same of all but moments."""
+    """Equal for conditions that differ only in times."""
     rest: Clause
-    """All that says nothing of moments."""
+    """The part without times."""
     moments: Sequence[tuple[str, int]]
-    """Columns that have to be null, or later, in microseconds since 1970."""
+    """Columns that must be null, or later, in microseconds since 1970."""
 
     @classmethod
     def of(cls, where: Clause, further: Sequence[tuple[str, datetime]] = ()) -> "Condition":
-        """What a clause asks that can be asked of a row in memory, and `further` moments."""
+        """Split a clause for rows in memory into the rest and times, with `further` ones."""
         own, rest = apart(where)
         moments = [(column, _microseconds(moment)) for column, moment in (*own, *further)]
         if len(rest) < _LONG:
@@ -48,22 +48,22 @@ class Condition(NamedTuple):
         return cls(hashlib.blake2b(rest.encode(), digest_size=32).hexdigest(), rest, moments)
 
     def asked(self, rows: Sequence[Row]) -> np.ndarray:
-        """For each row whether it meets the rest. Raises as `Clause.holds`."""
+        """Return for each row whether it meets the rest. Raises the errors of `Clause.holds`."""
         holds: Any = self.rest.holds
-        # What is gone is not asked.
+        # Removed rows are not evaluated.
         return np.fromiter((bool(row) and holds(row) for row in rows), bool, len(rows))
 
 
 class Bitmap(NamedTuple):
-    """Which rows meet a condition, and while which moments it asks of these do."""
+    """The rows that meet a condition, and the times for which this is valid."""
 
     rows: np.ndarray
-    """For each whether it does; not to be changed."""
+    """Whether each row meets it; not to be changed."""
     spans: Sequence[tuple[str, int, int]]
-    """Of each column of moments, from when on it is so, and until when."""
+    """For each column of times, the start and the end of validity."""
 
     def holds(self, where: Condition) -> bool:
-        """Whether it is so at the moments of another condition of that name."""
+        """Whether it is valid for the times of another condition of that name."""
         return len(self.spans) == len(where.moments) and all(
             column == asked and start <= moment < end
             for (column, start, end), (asked, moment) in zip(self.spans, where.moments, strict=True)
@@ -71,25 +71,25 @@ class Bitmap(NamedTuple):
 
 
 class Bitmaps:
-    """What was found out about rows by number, of which there only come more.
+    """Cached conditions of rows by number; rows are only added.
 
-    Moments are compared by columns; of all else is remembered which rows meet it.
+    Times are compared by columns; for all other conditions the matching rows are cached.
     """
 
     def __init__(self, rows: Sequence[Row]) -> None:
-        """Of these, and of those that will be added to them."""
+        """Create it for these rows, and rows added later."""
         self._rows = rows
         self._known: OrderedDict[str, np.ndarray] = OrderedDict()
         self._moments: dict[str, np.ndarray] = {}
 
     @property
     def n_bytes(self) -> int:
-        """What it takes in memory, about."""
+        """Approximate memory in bytes."""
         known = [*self._known.values(), *self._moments.values()]
         return sum(200 + one.nbytes for one in known)
 
     def of(self, where: Condition) -> Bitmap:
-        """For each row whether it meets `where`. Raises as `Condition.asked`."""
+        """Return for each row whether it meets `where`. Raises the errors of `Condition.asked`."""
         first = self.n_asked(where)
         if first < len(self._rows) or not first:
             self.note(where, where.asked(self._rows[first:]), first)
@@ -103,14 +103,14 @@ class Bitmaps:
         return Bitmap(mask, spans)
 
     def n_asked(self, where: Condition) -> int:
-        """Of how many rows, from the first one on, `of` knows without asking them."""
+        """Return the number of rows, from the first, whose result `of` has cached."""
         if (known := self._known.get(where.name)) is None:
             return 0
         self._known.move_to_end(where.name)
         return len(known)
 
     def note(self, where: Condition, answers: np.ndarray, first: int) -> None:
-        """Remember what the rows from `first` on said, unless others were faster."""
+        """Cache the results of rows from `first` on, unless another thread has."""
         known = self._known.get(where.name, answers[:0])
         if len(known) == first:
             self._known[where.name] = np.concatenate([known, answers])
@@ -120,7 +120,7 @@ class Bitmaps:
     # Helpers
 
     def _column(self, column: str) -> np.ndarray:
-        """The moments in a column, the last of all where there is none."""
+        """Return the times in a column, the maximum for null."""
         known = self._moments.get(column, np.empty(0, np.int64))
         if len(known) < len(self._rows):
             more = [_microseconds(row.get(column)) for row in self._rows[len(known) :]]
@@ -133,18 +133,17 @@ def _microseconds(moment: datetime | None) -> int:
     return _NEVER if moment is None else (moment - _EPOCH) // _MICROSECOND
 
 
-# The rows of a table as Python has them: what of them is kept in memory, and what it takes there.
+# Conversion of rows to Python objects, and their size in memory.
 
 _ROWS_AT_A_TIME = 512
-"""Arrow makes Python's values of a column of so many rows in a fraction of a millisecond, in which no
-other thread runs."""
+"""Arrow converts these in a fraction of a millisecond, while no other thread runs."""
 
 _VALUE_BYTES = 50
-"""What Python takes for a value beside its text."""
+"""Bytes of a Python value besides its text."""
 
 
 def plain(rows: pa.Table) -> list[Row]:
-    """The rows without vectors, each without what is null."""
+    """Return the rows without vectors and nulls."""
     there = [name for name in rows.column_names if name not in (VECTOR, "_rowid")]
     names = [name for name in there if rows[name].null_count < rows.num_rows]
     kept = rows.select(names)
@@ -167,14 +166,14 @@ def plain(rows: pa.Table) -> list[Row]:
 
 
 def size_of_rows(rows: pa.Table, made: Sequence[Row]) -> int:
-    """About as the sum of `size`, which takes longer than to make them."""
+    """Return about the sum of `size`, which takes longer than the conversion."""
     kept = rows.drop_columns([name for name in (VECTOR, "_rowid") if name in rows.column_names])
     n_values = sum(map(len, made))
     return int(kept.nbytes) + _VALUE_BYTES * n_values + sum(map(sys.getsizeof, made))
 
 
 def size(row: Row) -> int:
-    """About what a row takes in memory, in bytes."""
+    """Return the approximate memory of a row in bytes."""
     return sys.getsizeof(row) + sum(map(_size_of_value, row.values()))
 
 
@@ -182,7 +181,7 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
     if column.type != TIMESTAMP:
         values: list[Any] = column.to_pylist()
         return values
-    # Arrow looks for the time zone each time, which takes ten times as long.
+    # Arrow looks up the time zone for each value, which takes ten times as long.
     numbers = column.cast(pa.int64()).to_pylist()
     return [None if one is None else _EPOCH + timedelta(microseconds=one) for one in numbers]
 
@@ -196,7 +195,7 @@ def _size_of_value(value: Any) -> int:
     return sys.getsizeof(value)
 
 
-# Which row of a block is the turn before another one.
+# The previous turn of a row in a block.
 
 _SESSION = ("context", *SCOPE_PARTS, "session_id")
 _NONE = -1
@@ -205,37 +204,37 @@ Session = tuple[str | None, ...]
 
 
 def session_of(row: Row) -> Session | None:
-    """The session in whose order a row stands; None of what has no session, or was made of records."""
+    """Return the session of a row; None without one, or for derived records."""
     if row.get("session_id") is None or row.get("context") in MADE:
         return None
     return tuple(map(row.get, _SESSION))
 
 
 class Turns:
-    """The rows of a block by their numbers, each with the row before it in its session.
+    """The rows of a block by number, each with the previous row of its session.
 
-    That is the order of writing, whoever wrote: of turns nothing else is stored. What was made of
-    records, in whatever order, names the row before it, which may come later.
+    This is the order of writing, by any writer: turns store no other. A derived record names the
+    previous one, which may be written later.
     """
 
     def __init__(self, numbers: Mapping[str, int]) -> None:
-        """`numbers` are those of the rows by key, which is followed."""
+        """Create it with the numbers of the rows by key, a mapping that it follows."""
         self._numbers = numbers
         self._before = array("i")
         self._after = array("i")
         self._last: dict[Session, int] = {}
-        # Mostly one row names another: ten thousand lists would have Python collect its garbage.
+        # Usually one row names another: ten thousand lists would trigger garbage collection.
         self._naming: dict[str, int] = {}
         self._others: dict[str, list[int]] = {}
-        """The row that names a key, and what else does."""
+        """The row that names a key, and further ones."""
 
     @property
     def before(self) -> np.ndarray:
-        """Of each row the number of the row before it, or -1; hold it no longer than nothing is added."""
+        """The number of each row's previous one, or -1; valid until the next addition."""
         return np.frombuffer(self._before, np.int32)
 
     def add(self, row: Row, number: int, *, former: int | None = None) -> None:
-        """Add a row, at the end of its session, or in the place of a `former` one of the same."""
+        """Add a row to the end of its session, or replace a `former` one."""
         self._before.append(_NONE)
         self._after.append(_NONE)
         if (session := session_of(row)) is None:
@@ -251,7 +250,7 @@ class Turns:
             self._last[session] = number
 
     def remove(self, row: Row, number: int) -> None:
-        """Take out a row, which is there: the row behind it then follows the one before it."""
+        """Remove a row: the next row then follows the previous one."""
         if (session := session_of(row)) is None:
             return
         before, after = self._before[number], self._after[number]
@@ -274,7 +273,7 @@ class Turns:
             return
         for later in (self._naming.get(row[KEY]), *self._others.get(row[KEY], ())):
             if later is not None:
-                # The row that it names is written anew.
+                # The row that it names is rewritten.
                 self._before[later] = number
         if (before := row.get(LINK)) is None:
             return

@@ -1,4 +1,4 @@
-"""The scopes of one store that are searched in the process, each as fresh as a read."""
+"""The hot scopes of one store, each as fresh as a read."""
 
 import asyncio
 import weakref
@@ -23,16 +23,16 @@ from lance_context_core.storage.sql.predicates import named
 from lance_context_core.storage.table import Table
 
 _FEW = 1_000
-"""So many records are read as fast as the engine searches them."""
+"""Reading this many records takes as long as a search by the engine."""
 
 _QUICK = 256
-"""So many rows without their words are made a block in a millisecond, if that."""
+"""Without words, this many rows become a block in at most a millisecond."""
 
 _FEW_TO_READ = 500
-"""So many are read as soon as the few of them that a read asks for, in about the time."""
+"""Reading this many takes about as long as reading the few that are requested."""
 
 _MOST_READS = 100
-"""How many reads in a row take it for granted that a scope has more than those."""
+"""Maximum consecutive reads that assume a scope to be larger."""
 
 _FOR_SEARCHES = frozenset((SEARCH_TEXT, VECTOR))
 
@@ -41,46 +41,46 @@ _Place: TypeAlias = tuple[CachedTable, Hashable]
 
 @dataclass(slots=True)
 class _Reading:
-    """A scope that is being read."""
+    """A scope during its read."""
 
     done: asyncio.Future[None]
     block: Segment | None = None
-    """What was read; None until then, and if nothing came of it."""
+    """The result; None before, and without one."""
 
 
 @frozen_by_name
 class SearchCacheStats:
-    """How the searches of a store were answered since it was opened, and what is kept for that."""
+    """Statistics of a store's searches since it was opened, and of the cache."""
 
     hits: int
-    """In the process, from what was in memory."""
+    """Searches of scopes that were in memory."""
     misses: int
-    """In the process, once the scope was read."""
+    """Searches in memory after a read of the scope."""
     n_scopes: int
-    """How many scopes the cache has in memory, those of other stores too."""
+    """Number of cached scopes, including those of other stores."""
     n_bytes: int
-    """What they take, about."""
+    """Their approximate memory."""
 
 
 class HotScopes:
     """The scopes of one store that are searched in the process."""
 
     def __init__(self, cache: SearchCache) -> None:
-        """Keep them in `cache`, which other stores may share."""
+        """Create it with `cache`, which other stores may share."""
         self._cache = cache
         self._blocks = segments_of(cache)
         self._store = object()
         self._reading: dict[tuple[Any, ...], _Reading] = {}
-        """What is being read, by its place and the loop that reads it."""
+        """Running reads, by place and event loop."""
         self._n_forgotten = 0
         self._n_hits = self._n_misses = 0
         self._earlier: weakref.WeakSet[HotScopes] = weakref.WeakSet()
-        # A store that nobody closes is forgotten with its last handle.
+        # A store that was never closed is dropped with its last handle.
         weakref.finalize(self, self._blocks.forget_store, self._store)
 
     @property
     def stats(self) -> SearchCacheStats:
-        """How its searches were answered."""
+        """The statistics of its searches."""
         return SearchCacheStats(
             hits=self._n_hits,
             misses=self._n_misses,
@@ -98,17 +98,18 @@ class HotScopes:
         columns: Iterable[str],
         is_whole: bool,
     ) -> HotTable | None:
-        """What answers a search of the rows of a scope that meet `where`; None if only the engine can.
+        """Return the searcher of the rows of a scope that meet `where`; None without one.
 
-        All rows that are `shown`, whatever a search asks for, meet `scope`; those that meet `where` are
-        some of them. `columns` are read of hits, or maybe any if it `is_whole` rows that are looked at.
+        Then only the engine can search. All rows that are `shown` to any search meet `scope`; those
+        that meet `where` are some of them. `columns` are read of hits, or, if it `is_whole`,
+        possibly any of inspected rows.
         """
         if where.rest.holds is None or shown.rest.holds is None or scope.holds is None:
             return None
         seldom = table.spec.seldom
         if not is_whole:
             later = (column for column, _ in where.moments)
-            # Among what is asked for is all that is `shown`.
+            # All `shown` rows are part of the query.
             seldom = named(seldom, where.rest) | seldom.intersection((*columns, *later))
         asked = (table.spec.usual | seldom).difference(LARGE)
         block, was_known = await self._block(table, scope, asked, self._place(table, scope))
@@ -124,11 +125,11 @@ class HotScopes:
         columns: Iterable[str],
         at_once: bool,
     ) -> HotTable | None:
-        """What answers a read of the rows of a scope of few that meet `where` and `more`.
+        """Return the reader of a small scope's rows that meet `where` and `more`; else None.
 
-        None if the table is to. So it is the first time, unless the scope is to be read `at_once`: who
-        asks for a part of it may never ask again. And where no journal tells what was written since:
-        there a scope is read anew after each write.
+        None means to read the table: at the first request, unless `at_once`, since a part may never
+        be requested again; and without a journal of later writes, where a scope would be read again
+        after each write.
         """
         if where.holds is None or more.holds is None or scope.holds is None:
             return None
@@ -157,46 +158,46 @@ class HotScopes:
         return HotTable(table, block, condition, condition, was_known=was_known)
 
     def count(self, answered: HotTable) -> None:
-        """Count a search that was answered."""
+        """Count an answered search."""
         self._n_hits += answered.was_known
         self._n_misses += not answered.was_known
 
-    # What else is in memory of a table, and goes as the scopes do
+    # Other cached parts of a table, with the same lifetime.
 
     @property
     def n_forgotten(self) -> int:
-        """How often anything was let go of that may have been erased."""
+        """The number of times that possibly erased entries were dropped."""
         return self._n_forgotten
 
     def known(self, table: Table, place: Hashable) -> Held | None:
-        """What was kept of a part of the table; whether it is as the table is now is not said."""
+        """Return the cached part of the table, which may be outdated."""
         found = self._blocks.get(CachedTable(self._store, table.name, table.ref), place)
         return None if isinstance(found, NotKept) else found
 
     def keep(self, table: Table, place: Hashable, held: Held, *, n_forgotten: int) -> None:
-        """Keep it, unless something was let go of since `n_forgotten`: what was erased may be in it."""
+        """Cache it, unless entries were dropped since `n_forgotten`: it may contain erased rows."""
         if n_forgotten == self._n_forgotten:
             self._blocks.put(CachedTable(self._store, table.name, table.ref), place, held)
 
     def drop(self, table: Table, place: Hashable) -> None:
-        """Keep it no longer."""
+        """Remove it from the cache."""
         self._blocks.forget(CachedTable(self._store, table.name, table.ref), place)
 
     def at_a_time(self) -> "HotScopes":
-        """Those of the same store as it was at some time, in the same cache."""
+        """Return those of the store at a version, in the same cache."""
         made = HotScopes(self._cache)
         self._earlier.add(made)
         return made
 
     def forget_table(self, name: str, ref: str | None) -> None:
-        """Let go of all that is in memory of a table, in which something may have been erased."""
+        """Drop all entries of a table, in which rows may have been erased."""
         self._n_forgotten += 1
         self._blocks.forget_table(CachedTable(self._store, name, ref))
         for earlier in list(self._earlier):
             earlier.forget_table(name, ref)
 
     def forget(self) -> None:
-        """Let go of all that is in memory."""
+        """Drop all entries."""
         self._n_forgotten += 1
         self._blocks.forget_store(self._store)
         for earlier in list(self._earlier):
@@ -216,10 +217,10 @@ class HotScopes:
         *,
         most: int | None = None,
     ) -> tuple[Segment | None, bool]:
-        """The block of a scope as the table is now, with these columns, and whether it was in memory.
+        """Return the current block of a scope with these columns, and whether it was cached.
 
-        None if it has more than `most` rows, or is too large, or only the engine can tell what there
-        is. That it is too large is noted at `mark`.
+        None if it has more than `most` rows, is too large, or only the engine can evaluate it. A
+        block that is too large is recorded at `mark`.
         """
         place = self._place(table, scope)
         turn = asyncio.get_running_loop(), *place
@@ -238,7 +239,7 @@ class HotScopes:
                 former = known.revision
                 if self._follows(known, since):
                     if known.revision != former or known.has_grown:
-                        # It has become larger, maybe too large.
+                        # It has grown, perhaps too large.
                         known.has_grown = False
                         self._blocks.put(*place, known)
                     return known, True
@@ -250,7 +251,7 @@ class HotScopes:
             await asyncio.wait([other.done])
             made = other.block
             if other is not earlier and made is not None and columns <= made.columns:
-                # As fresh as if it were read here, though the table may have moved on since.
+                # As fresh as a read here, though the table may have changed since.
                 return made, False
         mine = self._reading[turn] = _Reading(turn[0].create_future())
         try:
@@ -270,9 +271,9 @@ class HotScopes:
         since: Changes,
         few: int | None,
     ) -> Segment | None:
-        """The block of a scope, read now; None as `_block`."""
+        """Read the block of a scope; None as in `_block`."""
         place = self._place(table, scope)
-        # A large one is read once it was asked for before, and not for each version.
+        # A large one is read at the second request, and not for each version.
         is_wanted = table.access.is_pinned or (
             isinstance(known, NotKept) and (since.state.is_journaled or known.state == since.state)
         )
@@ -301,15 +302,15 @@ class HotScopes:
             else:
                 made = await asyncio.to_thread(_block_of, *made_of)
         except OutdatedError:
-            # Some key is there twice, and only the engine knows what becomes of it.
+            # A duplicate key, which only the engine can resolve.
             self._blocks.put(*mark, NotKept(part.state, is_unfit=True))
             return None
-        if n_forgotten == self._n_forgotten:  # Else there may be in it what was erased meanwhile.
+        if n_forgotten == self._n_forgotten:  # Otherwise it may contain rows erased meanwhile.
             self._blocks.put(*place, made)
         return made
 
     def _follows(self, block: Segment, since: Changes) -> bool:
-        """Whether the block is now as the table is."""
+        """Update the block to the table's position; returns whether it succeeded."""
         with block.lock:
             is_same = block.state.table == since.state.table
             if not block.is_sound or not is_same:
@@ -326,9 +327,9 @@ class HotScopes:
 
 
 def _block_of(scope: sql.Clause, columns: frozenset[str], part: Part, rows: pa.Table) -> Segment:
-    """The block of a scope that was read. Raises as that does.
+    """Return the block of a read scope. Raises the errors of its constructor.
 
-    Also what makes words is first made in here: the library with the endings takes 0.1 s to import.
+    Also creates the tokenizer: importing its stemming library takes 0.1 s.
     """
     words = None if part.text_index is None else words_of(part.text_index)
     return Segment(scope, part.state, rows, columns=columns, vectors=part.vectors, words=words)

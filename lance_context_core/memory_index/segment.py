@@ -1,4 +1,4 @@
-"""The rows of one scope, in memory, and what both channels of a search find among them."""
+"""The rows of one scope in memory, searched by vectors and by words."""
 
 import math
 import threading
@@ -27,30 +27,30 @@ from lance_context_core.storage.sql.predicates import Clause
 from lance_context_core.storage.wal.entries import Entry, How
 from lance_context_core.text.analysis import is_short, without_runs
 
-# The vectors of rows by number, of which one may have several, or none: cosines over arrays.
+# The vectors of rows by number, several or none per row: cosines over arrays.
 
 
 class Matrix:
-    """Vectors of one length, each of a row; rows come in the order of their numbers."""
+    """Vectors of one length with their rows, in the order of row numbers."""
 
     def __init__(self, dimension: int) -> None:
-        """None yet."""
+        """Create it without vectors."""
         self._matrix = np.empty((0, dimension), np.float32)
         self._norms = np.empty(0, np.float32)
         self._n = 0
         self._starts: list[int] = []
         self._rows: list[int] = []
-        """The first vector of each row that has any, and which row that is."""
+        """The first vector of each row with vectors, and the number of that row."""
         self._arrays: tuple[np.ndarray, np.ndarray] | None = None
         self._index: dict[int, int] | None = None
 
     @property
     def n_bytes(self) -> int:
-        """What it takes in memory, about."""
+        """Approximate memory in bytes."""
         return self._matrix.nbytes + self._norms.nbytes + 100 * len(self._rows)
 
     def take(self, column: pa.Array) -> None:
-        """Those of the rows 0, 1 and so on, as a table has them."""
+        """Add the vectors of the rows 0, 1 and so on, from a table's column."""
         counts = ~np.asarray(column.is_null().to_numpy(zero_copy_only=False), bool)
         flat = column.drop_null()
         if pa.types.is_list(column.type):
@@ -67,7 +67,7 @@ class Matrix:
         self._starts = (np.cumsum(counts[there]) - counts[there]).tolist()
 
     def add(self, row: int, value: Any) -> None:
-        """Those of one row more: a vector, or a list of them; None if it has none."""
+        """Add the vectors of another row: one, a list, or None."""
         if value is None or not len(value):
             return
         vectors = np.atleast_2d(np.asarray(value, np.float32))
@@ -86,25 +86,25 @@ class Matrix:
             self._index[row] = len(self._rows) - 1
 
     def blank(self, row: int) -> None:
-        """Leave nothing of the vectors of a row that is gone."""
+        """Erase the vectors of a removed row."""
         if (span := self._span(row)) is not None:
             self._matrix[span] = 0
             self._norms[span] = 0
 
     def of(self, row: int) -> np.ndarray | None:
-        """The vectors of a row; None if it has none."""
+        """Return the vectors of a row; None without any."""
         return None if (span := self._span(row)) is None else self._matrix[span]
 
     def cosines(self, vector: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The rows that have vectors, and of each the cosine of the nearest one."""
+        """Return the rows with vectors, and the cosine of each one's nearest."""
         if self._arrays is None:
             self._arrays = np.array(self._rows, np.int64), np.array(self._starts, np.int64)
         rows, starts = self._arrays
         length = math.sqrt(vector.dot(vector))
         if not length or not len(rows):
-            # It has no direction, and is as far from everything.
+            # It has no direction, and is equally far from all.
             return rows, np.zeros(len(rows), np.float32)
-        # `matrix @ vector` gives equal rows different last bits, depending on where they stand.
+        # `matrix @ vector` gives equal rows different last bits, depending on their position.
         dots = np.einsum("ij,j->i", self._matrix[: self._n], vector)
         lengths = self._norms[: self._n] * length
         cosines: np.ndarray
@@ -129,67 +129,67 @@ def _with_room(former: np.ndarray, room: int) -> np.ndarray:
 
 
 _HEARD = 0.99
-"""What words are worth at most to a turn that has none of its own, of their worth to the turn before."""
+"""Maximum share of the previous turn's word score for a turn without own words."""
 
 LARGE = ("blob", "data")
-"""The columns that are not kept."""
+"""The columns that are not cached."""
 
 _MADE_BYTES = 1_500
 _MOST_MADE = 1_000
-"""About what a record takes that was made of a row, whose texts it shares; and of how many it is kept."""
+"""Approximate size of a row's record, which shares its texts; and the number cached."""
 
 _MOST_NEWS = 128
-"""So many rows are taken in one after the other; of more, the scope is read anew beside the loop."""
+"""Maximum rows added one by one; beyond, the scope is read again outside the loop."""
 
 _FEWEST_ROOM = 16
 
 _FEW_GONE = 512
-"""So many rows that are gone cost less than to read the scope anew."""
+"""Up to this many removed rows cost less than reading the scope again."""
 
 _FEW_TO_SORT = 256
-"""So many are sorted as soon as the best of them are found."""
+"""Sorting this many takes as long as selecting the best of them."""
 
 _MOST_SHOWN = 8
 
 
 class OutdatedError(Exception):
-    """What came about cannot be followed: the block is to be read anew."""
+    """The changes cannot be applied: the block must be read again."""
 
 
 class UnsureError(Exception):
-    """Of these texts only the engine can tell what their words are."""
+    """Only the engine can split these texts into words."""
 
 
 class Best(NamedTuple):
-    """The numbers of rows with their scores, best first, equals in the order of writing."""
+    """The numbers of rows with scores, best first, equal ones in the order of writing."""
 
     numbers: np.ndarray
     scores: np.ndarray
 
 
 class Matching(NamedTuple):
-    """The rows that match a text, and what of their scores is due to their own words."""
+    """The rows that match a text, with scores from their own words."""
 
     best: Best
     own: np.ndarray
-    """What they would have without the words that the turn before hands on; 0 without own ones."""
+    """The scores without the words of previous turns; 0 without own words."""
     coverage: float
-    """The share in [0, 1] that the best has of what the question's words could score."""
+    """In [0, 1]: the best score as a share of the query's maximum."""
 
 
 class Joined(NamedTuple):
-    """Rows that several queries found, each once, in the order of writing."""
+    """The rows of several queries, each once, in the order of writing."""
 
     ids: list[int]
     previous: np.ndarray
-    """Which of them is the turn before each, or -1."""
+    """The index of each one's previous turn among them, or -1."""
     rows: list[Row]
     parts: list[np.ndarray]
-    """Which of them each query found."""
+    """The indexes of each query's rows."""
 
 
 class Segment:
-    """The rows of one scope, as they were at a state of their table; safe to share between threads."""
+    """The rows of one scope at a table position; safe to share between threads."""
 
     def __init__(
         self,
@@ -201,29 +201,28 @@ class Segment:
         vectors: pa.Field | None,
         words: Words | None,
     ) -> None:
-        """Of the rows of that scope, in order; `scope` is asked of what comes later.
+        """Create it from the rows of that scope, in order; `scope` selects later rows.
 
-        `columns` were read of them, those among these that the table has. `vectors` is the table's
-        column of vectors, if it has one. Without `words` only the engine can match a text. Raises
-        OutdatedError if a key is there twice.
+        `columns` were read, as far as the table has them. `vectors` is the table's column of
+        vectors, if any. Without `words` only the engine can match a text. Raises OutdatedError for
+        a duplicate key.
         """
         self.state = state
-        """What of the table is in it."""
+        """The table's position that it includes."""
         self.columns = columns
-        """What is known of its rows."""
+        """The columns of its rows."""
         self.lock = threading.Lock()
-        """Is held by whoever follows the table, or searches: for a millisecond or two."""
+        """Held by updates and searches, for a millisecond or two."""
         self.is_sound = True
-        """Whether it is as its state says: what could not be followed is of no use any more."""
+        """Whether it matches its state; after a failed update it is useless."""
         self.revision = 0
-        """Another one after each change of its rows: the numbers of two queries may be told together
-        while it is the same."""
+        """Changes with its rows: numbers of two queries are comparable while it is equal."""
         self.vectors = vectors
         self.is_asked_by: tuple[int, str | None] | None = None
-        """The length and the model of the vectors that it was asked by last, to which its own are alike."""
+        """The length and the model of the last query's vectors, to which its own correspond."""
         self._scope, self._words = scope, words
         self._made: dict[int, Any] = {}
-        """What was made of rows that were found, by their numbers."""
+        """Objects made of found rows, by number."""
         n = rows.num_rows
         self._rows: list[Row] = plain(rows)
         self._numbers = {row[KEY]: number for number, row in enumerate(self._rows)}
@@ -231,23 +230,23 @@ class Segment:
             raise OutdatedError
         self.masks = Bitmaps(self._rows)
         self._shown_now: dict[str, Bitmap] = {}
-        """By the names of conditions, the rows that are there and meet them."""
+        """By the names of conditions, the existing rows that meet them."""
         self._handed: tuple[np.ndarray, np.ndarray] | None = None
-        """Among which rows words were handed on last, and as `_handing`."""
+        """The rows among which words were last passed on, and the result of `_handing`."""
         self._row_bytes = size_of_rows(rows, self._rows)
         self._next_place, self._is_in_order = n, True
-        """Whether rows of higher numbers were written later."""
+        """Whether rows with higher numbers were written later."""
         self._is_searched = SEARCH_TEXT in columns or VECTOR in columns
-        """Whether it is kept for searches, too; else nothing is made of its rows for these."""
+        """Whether it is for searches, too; else nothing is computed for them."""
         self._postings: Postings | None = None
         self._unsure = set[int]()
-        """The words of the rows, and the rows whose words only the engine can tell: see `make_words`."""
+        """The words of the rows, and rows that only the engine can split: see `make_words`."""
         self._making = threading.Lock()
         self.has_grown = False
-        """Whether it takes more memory than it did, though its rows are the same."""
+        """Whether it takes more memory than before, with the same rows."""
         self._turns = Turns(self._numbers)
         self._is_short = array("b")
-        """Of each row whether its text is short."""
+        """Whether the text of each row is short."""
         for number, row in enumerate(self._rows if self._is_searched else ()):
             self._turns.add(row, number)
             self._is_short.append(is_short(row.get("text")))
@@ -263,14 +262,14 @@ class Segment:
 
     @property
     def n_bytes(self) -> int:
-        """What it takes in memory, about."""
+        """Approximate memory in bytes."""
         arrays = 19 * self._room + self._matrix.n_bytes + self.masks.n_bytes
         made = _MADE_BYTES * min(len(self), _MOST_MADE) if self._is_searched else 0
         words = 0 if self._postings is None else self._postings.n_bytes
         return 2_000 + arrays + self._row_bytes + words + made
 
     def follow(self, state: Position, entries: Iterable[Entry]) -> None:
-        """Be what the table is at `state`, after these. Raises OutdatedError, and as `scope`."""
+        """Apply these entries, up to `state`. Raises OutdatedError, and as `scope`."""
         self.is_sound = False
         holds: Any = self._scope.holds
         mine: dict[int, bool] = {}
@@ -295,11 +294,11 @@ class Segment:
                     self._add(entry.row, self._next_place)
                 continue
             if known is None and is_mine:
-                # It came from another scope, and stands where it stood.
+                # It came from another scope, and keeps its place.
                 raise OutdatedError
             if known is not None and is_mine:
                 if session_of(self._rows[known]) != session_of(entry.row):
-                    # It stands between the turns of another session.
+                    # Its place is between the turns of another session.
                     raise OutdatedError
                 self._remove(entry.key)
                 self._add(entry.row, int(self._places[known]), former=known)
@@ -313,32 +312,33 @@ class Segment:
 
     @property
     def n_rows(self) -> int:
-        """How many it has, with those that are gone."""
+        """The number of rows, including removed ones."""
         return len(self._rows)
 
     def rows(self, first: int) -> list[Row]:
-        """All from that number on; those that are gone are empty."""
+        """Return all rows from that number on; removed ones are empty."""
         return self._rows[first:]
 
     def nearest(self, where: Condition, vector: np.ndarray, limit: int) -> Best:
-        """The nearest rows that meet `where`, by their cosines; raises as `where.asked`."""
+        """Return the nearest rows that meet `where`, by cosine; raises as `where.asked`."""
         rows, cosines = self._matrix.cosines(vector)
         there = self._shown(where)[rows]
         return self._best(rows[there], cosines[there], limit)
 
     def meeting(self, where: Condition) -> list[Row]:
-        """The rows that meet `where`, in the order of writing; raises as `where.asked`."""
+        """Return the rows that meet `where`, in writing order; raises as `where.asked`."""
         return self.some(self._in_order(np.flatnonzero(self._shown(where))).tolist())
 
     @property
     def has_words(self) -> bool:
-        """Whether the words of its rows are made."""
+        """Whether the words of its rows are computed."""
         return self._postings is not None
 
     def make_words(self) -> None:
-        """Make the words of its rows, for `words` and `match`; in a thread, as it may take a second.
+        """Compute the words of its rows, in a thread, in up to a second.
 
-        The rows are followed meanwhile: a search by vectors alone needs no words.
+        They are for `words` and `match`. Updates continue meanwhile: a search by vectors alone
+        needs no words.
         """
         with self._making:
             if self._postings is not None:
@@ -356,8 +356,8 @@ class Segment:
                 self.has_grown = True
 
     def words(self, text: str) -> list[str]:
-        """Those of a question, as the rows have them; UnsureError if only the engine can tell them."""
-        # All texts here are sure, so that none has what a question has in such a script.
+        """Return the words of a query; raises UnsureError if only the engine can split it."""
+        # All texts here are split surely, so that none has the query's words in such a script.
         text = text if text.isascii() else without_runs(text)
         if self._words is None or self._unsure or not are_sure(text):
             raise UnsureError
@@ -373,13 +373,13 @@ class Segment:
         preceding: float = 0.0,
         must_match: bool = True,
     ) -> Matching:
-        """The rows that meet `where` and match some of the `words` best; raises as `where.asked`.
+        """Return the rows that meet `where` and best match `words`.
 
-        A short turn has the words of a short one before it that meets `where`, too, each as a share
-        `preceding` of one of its own, of which it needs one if it `must_match`.
+        A short turn also has the words of a short previous one that meets `where`, each weighted by
+        `preceding`; if it `must_match`, it needs a word of its own.
 
-        How rare a word is, and how long a text, is told by those that meet `among`. Raises
-        UnsureError if there are rows by now whose words only the engine can tell.
+        The rarity of words and the lengths of texts are those of rows that meet `among`. Raises the
+        errors of `where.asked`, and UnsureError if rows were added that only the engine can split.
         """
         if self._unsure:
             raise UnsureError
@@ -390,7 +390,7 @@ class Segment:
         else:
             handing = self._handing(shown if shown is counts else shown & counts)
             own, bm25 = self._postings.bm25_with_before(words, counts, handing, preceding)
-            # Who has said it comes before who only heard it.
+            # Turns with own words come before those with passed words only.
             heard = ((bm25 > 0) & (own == 0)).nonzero()[0]
             bm25[heard] = np.minimum(bm25[heard], _HEARD * bm25[handing[heard]])
         found = (((own if must_match else bm25) > 0) & shown).nonzero()[0]
@@ -400,7 +400,7 @@ class Segment:
         return Matching(best, own[best.numbers], coverage)
 
     def beside(self, where: Condition, numbers: np.ndarray) -> np.ndarray:
-        """The rows that meet `where` just before and just after these, but these themselves; in order."""
+        """Return the neighbours of these rows that meet `where`, without these; in order."""
         before = self._turns.before
         are_these = np.zeros(len(before), bool)
         are_these[numbers] = True
@@ -410,58 +410,58 @@ class Segment:
         return self._in_order((near & self._shown(where) & ~are_these).nonzero()[0])
 
     def joined(self, found: Sequence[np.ndarray]) -> Joined:
-        """What several queries found of it as it is."""
+        """Join the current rows of several queries."""
         places = np.full(len(self._rows) + 1, -1)
         for one in found:
             places[one] = 0
         numbers = self._in_order((places == 0).nonzero()[0])
         places[numbers] = np.arange(len(numbers))
-        # That of none is the last of all places, where there is none.
+        # A row without a previous one gets the last place, which is -1.
         previous = places[self._turns.before[numbers]]
         rows = self.some(numbers.tolist())
         return Joined(self.places(numbers), previous, rows, [places[one] for one in found])
 
     def before(self, numbers: np.ndarray) -> list[str | None]:
-        """The keys of the turns before these; None of what has none."""
+        """Return the keys of the previous turns; None without one."""
         there = self._turns.before[numbers].tolist() if self._is_searched else []
         return [self._rows[one].get(KEY) if one >= 0 else None for one in there]
 
     def number(self, key: str) -> int | None:
-        """Which row has this key; None if none has it any more."""
+        """Return the number of the row with this key; None if absent."""
         return self._numbers.get(key)
 
     def places(self, numbers: np.ndarray) -> list[int]:
-        """The lower, the earlier each row was written."""
+        """Return the places of rows, in the order of writing."""
         there: list[int] = self._places[numbers].tolist()
         return there
 
     def row(self, number: int) -> Row:
-        """A row, without what is null, and without its vectors."""
+        """Return a row, without nulls and vectors."""
         return self._rows[number]
 
     def some(self, numbers: Iterable[int]) -> list[Row]:
-        """Those of many."""
+        """Return several rows."""
         return [*map(self._rows.__getitem__, numbers)]
 
     def made(self, number: int) -> Any:
-        """What was made of a row, if it was kept; else None."""
+        """Return the cached object of a row; else None."""
         return self._made.get(number)
 
     def keep(self, number: int, made: Any) -> None:
-        """Keep what was made of a row, while that is there; what was kept longest goes, if need be."""
+        """Cache an object of an existing row; evicts the oldest if necessary."""
         if self._rows[number]:
             self._made[number] = made
             if len(self._made) > _MOST_MADE:
                 del self._made[next(iter(self._made))]
 
     def vector(self, number: int) -> np.ndarray | None:
-        """The vector of a row, if it has one."""
+        """Return the vector of a row, if any."""
         return None if (found := self._matrix.of(number)) is None else found[0]
 
     # Helpers
 
     def _shown(self, where: Condition) -> np.ndarray:
-        """The same array as long as it says the same: what else depends on it is remembered by that."""
+        """Return the same array while it is unchanged: it is the key of dependent caches."""
         known = self._shown_now.get(where.name)
         if known is None or not known.holds(where):
             mask = self.masks.of(where)
@@ -485,7 +485,7 @@ class Segment:
         return self._words is not None and text is not None and not are_sure(text)
 
     def _best(self, numbers: np.ndarray, scores: np.ndarray, limit: int) -> Best:
-        """Of rows whose numbers rise."""
+        """Return the best of rows with ascending numbers."""
         if len(numbers) > max(limit, _FEW_TO_SORT):
             least = np.partition(scores, len(scores) - limit)[len(scores) - limit]
             there = scores >= least
@@ -497,7 +497,7 @@ class Segment:
         return Best(numbers[order], scores[order])
 
     def _in_order(self, numbers: np.ndarray) -> np.ndarray:
-        """Numbers that rise, in the order of writing."""
+        """Sort ascending numbers in the order of writing."""
         return numbers if self._is_in_order else numbers[np.argsort(self._places[numbers])]
 
     def _add(self, row: Row, place: int, *, former: int | None = None) -> None:
@@ -526,7 +526,7 @@ class Segment:
             self._is_short.append(is_short(kept.get("text")))
 
     def _handing(self, handing: np.ndarray) -> np.ndarray:
-        """For each row the number of the turn whose words it has, too, or -1."""
+        """Return for each row the number of the turn whose words it gets, or -1."""
         if self._handed is not None and self._handed[0] is handing:
             return self._handed[1]
         before = self._turns.before

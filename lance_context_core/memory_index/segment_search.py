@@ -1,4 +1,4 @@
-"""A scope in memory that answers a search as its table would."""
+"""Searches a hot scope with the interface of its table."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -27,10 +27,10 @@ _ROWS_A_STEP = 1_000
 """A search takes two thirds of a millisecond, and three in twenty thousand rows."""
 
 _READ_AS_ONE = 4
-"""So many rows are read in the time that `_steps` takes a record for."""
+"""Rows read in the time that `_steps` counts for a record."""
 
 _MANY = 512
-"""So many rows are asked a condition in a millisecond or two; more of them beside the loop."""
+"""Rows evaluated in a millisecond or two; more of them outside the loop."""
 
 
 @dataclass(slots=True)
@@ -39,27 +39,27 @@ class Picked:
 
     block: Segment
     numbers: np.ndarray
-    """Which of its rows these are, as long as it has that `revision`."""
+    """The numbers of its rows, valid for that `revision`."""
     revision: int
     ids: list[int]
     rows: list[Row]
     scores: np.ndarray
     score: str
-    """What the column of the scores is called; empty if there is none."""
+    """The name of the score column; empty without one."""
     schema: pa.Schema
-    """The columns of the table, its vectors apart."""
+    """The columns of the table without vectors."""
     vector: pa.Field | None
-    """The column of these, if it has one."""
+    """The column of vectors, if any."""
     vectors: list[Any] | None
-    """None where these were not asked for."""
+    """None unless requested."""
     own: np.ndarray | None = None
-    """Of scores by words: what they are without the words of other turns; None if there are none of these."""
+    """Word scores without the words of other turns; None if none have any."""
     coverage: float = 1.0
-    """Of a search by words: the share that the best has of what these could score."""
+    """For a search by words: the best score as a share of the maximum."""
     _columns: dict[str, list[Any]] = field(default_factory=dict)
 
     def column(self, name: str) -> list[Any]:
-        """One value of each row."""
+        """Return one value of each row."""
         if name == VECTOR and self.vectors is not None:
             return self.vectors
         if (known := self._columns.get(name)) is None:
@@ -67,11 +67,11 @@ class Picked:
         return known
 
     def note(self, name: str, values: list[Any]) -> None:
-        """Have a column of these values, which the rows do not have themselves."""
+        """Add a column of values that the rows do not contain."""
         self._columns[name] = values
 
     def table(self) -> pa.Table:
-        """All of it."""
+        """Return all columns as a table."""
         made = {
             one.name: column_of([{one.name: value} for value in self.column(one.name)], one)
             for one in [*self.schema, *([self.vector] if self.vector else [])]
@@ -84,7 +84,7 @@ class Picked:
 
 
 def joined(found: Sequence[Found]) -> Joined | None:
-    """The rows of all of these, if they are of one block that has not changed since; else None."""
+    """Return all these rows if they are of one unchanged block; else None."""
     if not all(isinstance(one, Picked) for one in found):
         return None
     picked = cast("Sequence[Picked]", found)
@@ -96,14 +96,14 @@ def joined(found: Sequence[Found]) -> Joined | None:
 
 
 class HotTable:
-    """The rows of one scope, as they were when the search began to ask, or later."""
+    """The rows of one scope, as of the first query of the search, or later."""
 
     def __init__(
         self, table: Table, block: Segment, asked: Condition, shown: Condition, *, was_known: bool
     ) -> None:
-        """Those of `block`, which are some of `table`, that meet what is `asked`.
+        """Create it for the rows of `block`, a part of `table`, that meet `asked`.
 
-        How rare a word is among those that are `shown` counts, whatever else a search asks for.
+        The rarity of words is that among the rows `shown`, for any search.
         """
         self.was_known = was_known
         """Whether they were in memory before the search."""
@@ -113,13 +113,13 @@ class HotTable:
         self._asked = asked
         self._shown = shown
         self.state = block.state
-        """What of the table the rows were that were read last."""
+        """The table's position of the last read."""
         self._found: dict[int, Row] = {}
-        """What was found, by the ids that it was found by."""
+        """The found rows, by the ids that were returned."""
 
     @property
     def n_steps(self) -> int:
-        """As long as how many of `_steps.STEP` a search takes, about."""
+        """The approximate duration of a search, in `_steps.STEP`."""
         return _STEPS + self._block.n_rows // _ROWS_A_STEP
 
     def nothing(self, columns: Sequence[str], score: str = "") -> pa.Table:
@@ -127,7 +127,7 @@ class HotTable:
         return self._table.nothing(columns, score or None)
 
     def none(self, score: str) -> Picked:
-        """What a query finds that asks for nothing."""
+        """Return the result of an empty query."""
         return self._picked(_NONE, [], score, _NO_SCORES)
 
     async def nearest(
@@ -158,9 +158,9 @@ class HotTable:
         preceding: float = 0.0,
         must_match: bool = True,
     ) -> Picked:
-        """As `Table.match`, and with the words of preceding turns, as `Segment.match`.
+        """As `Table.match`, with the words of preceding turns, as `Segment.match`.
 
-        Raises UnsureError if only the engine can tell the words.
+        Raises UnsureError if only the engine can split the words.
         """
         await self._ask(self._asked)
         if self._shown is not self._asked:
@@ -179,7 +179,7 @@ class HotTable:
         return picked
 
     async def beside(self, found: Sequence[Picked], *, columns: Sequence[str]) -> Picked:
-        """The rows just before and just after those found, but these themselves."""
+        """Return the neighbours of the found rows, without these."""
         await self._ask(self._asked)
         with (block := self._sound()).lock:
             each = [self._numbers(one) for one in found]
@@ -195,10 +195,11 @@ class HotTable:
         last: int | None = None,
         by: str = "",
     ) -> list[dict[str, Any]]:
-        """Part of the rows that meet `more`, too, as `Table.slice`.
+        """Return part of the rows that also meet `more`, as `Table.slice`.
 
-        With `by` those of equal values in that column stand together, in the order of the first rows
-        of these, whatever is `more`. Raises as `Clause.holds`, where only the engine can tell.
+        With `by` rows of equal values in that column are grouped, in the order of the groups' first
+        rows, regardless of `more`. Raises the errors of `Clause.holds` if only the engine can
+        evaluate it.
         """
         await self._ask(self._asked)
         with (block := self._sound()).lock:
@@ -209,7 +210,7 @@ class HotTable:
             begun: dict[Any, int] = {}
             for row in rows:
                 begun.setdefault(row.get(by), len(begun))
-            # In the order of writing as they are: a sort leaves equals so.
+            # In the order of writing: a sort keeps the order of equal ones.
             found.sort(key=lambda row: begun[row.get(by)])
         end = len(found) if last is None else max(len(found) - offset, 0)
         start = offset if last is None else max(end - last, 0)
@@ -223,10 +224,10 @@ class HotTable:
         read: Callable[[Mapping[str, Any]], R],
         in_two: tuple[Callable[[Row], Any], Callable[[Any], R]] | None,
     ) -> dict[int, R]:
-        """What `read` makes of each of these rows, which were found here, by its id: as it is now.
+        """Return the current result of `read` for each of these found rows, by id.
 
-        Who reads `in_two` steps finds the first one done where it was before: all who do so read the
-        same columns in the same way, whatever they search.
+        With `in_two` steps the first result is cached: all callers must read the same columns in
+        the same way, in any search.
         """
         if in_two is None or any(name in columns for name in (VECTOR, *LARGE)):
             taken = await self.take(row_ids, columns=columns)
@@ -242,7 +243,7 @@ class HotTable:
         columns: Sequence[str],
         in_two: tuple[Callable[[Row], Any], Callable[[Any], R]],
     ) -> dict[str, R]:
-        """As `made`, of the rows with these keys, by these; whatever is asked of rows otherwise."""
+        """As `made`, for the rows with these keys, by key; without other conditions."""
         with (block := self._sound()).lock:
             found = [(key, block.number(key)) for key in keys]
         return await self._made_of(found, columns=columns, in_two=in_two)
@@ -254,7 +255,7 @@ class HotTable:
         columns: Sequence[str],
         in_two: tuple[Callable[[Row], Any], Callable[[Any], R]],
     ) -> dict[K, R]:
-        """What is made of rows of these numbers, by what they are called; what is gone is left out."""
+        """Return the results for rows of these numbers, by name; removed rows are left out."""
         first, second = in_two
         with (block := self._sound()).lock:
             there = [(name, number) for name, number in found if number is not None]
@@ -273,7 +274,7 @@ class HotTable:
         return {name: second(known[number]) for name, number in there}
 
     async def take(self, row_ids: Sequence[int], *, columns: Sequence[str]) -> list[dict[str, Any]]:
-        """Rows that were found here, with their `_rowid`, in their order: as they are now."""
+        """Return found rows with their `_rowid`, in order and in their current state."""
         large = [name for name in columns if name in LARGE]
         with (block := self._sound()).lock:
             there = [(id, block.number(self._found[id][KEY])) for id in row_ids]
@@ -289,7 +290,7 @@ class HotTable:
                     one[VECTOR] = None if vector is None else vector.tolist()
         if not large or not rows:
             return rows
-        # What is large is not kept.
+        # Large columns are not cached.
         keys = [self._found[row["_rowid"]][KEY] for row in rows]
         mine = sql.in_list(KEY, keys)
         found = (await self._table.select(mine, columns=[KEY, *large])).to_pylist()
@@ -305,7 +306,7 @@ class HotTable:
         return self._block
 
     async def _ask(self, where: Condition) -> None:
-        """Have a condition asked of all rows, beside the loop where there are many of them."""
+        """Evaluate a condition on all rows, outside the loop if there are many."""
         while True:
             with (block := self._sound()).lock:
                 first = block.masks.n_asked(where)
@@ -317,7 +318,7 @@ class HotTable:
                 block.masks.note(where, answers, first)
 
     def _numbers(self, found: Picked) -> np.ndarray:
-        """Which rows of the block these are now, without those that are gone."""
+        """Return the current numbers of the rows in the block, without removed ones."""
         if found.revision == self._block.revision:
             return found.numbers
         there = [self._block.number(row[KEY]) for row in found.rows]

@@ -1,1 +1,1 @@
-"""Search: the channels of one table, how they become one ranking, and reranking."""
+"""Search: the channels of one table, their fusion into one ranking, and reranking."""

@@ -1,7 +1,7 @@
-"""What is added to the score of a candidate beside what the channels say of it.
+"""Boosts: additions to the score of a candidate besides the channels' scores.
 
-Each part is a `Boost`: a name, the most that it adds, and a function of the question and of all
-candidates. A search adds what its boosts give, and says in `SearchHit.why` what each one gave.
+Each part is a `Boost`: a name, the most that it adds, and a function of the query and of all
+candidates. A search adds the boosts, and lists them in `SearchHit.why`.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -20,7 +20,7 @@ from lance_context_core.types import ChannelScore
 
 
 class Turn(NamedTuple):
-    """What is known of a candidate, whatever found it; all absent for a document."""
+    """The fields of a candidate's turn; all None for a document."""
 
     name: str | None = None
     role: str | None = None
@@ -29,50 +29,50 @@ class Turn(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """What may become a hit."""
+    """A possible hit."""
 
     score: float
-    """In [0, 1], by the channels alone; 0 for a turn that none of them found."""
+    """In [0, 1], from the channels alone; 0 for a turn that none found."""
     vector: ChannelScore | None
     """None if the vector channel did not find it."""
     text: ChannelScore | None
     """None if the text channel did not find it."""
     turn: Turn
     previous: str | None
-    """The key of the turn before it in its session, if that is a candidate, too."""
+    """The key of the previous turn in its session, if that is a candidate, too."""
 
 
 @runtime_checkable
 class Boost(Protocol):
-    """A part of the score that the channels do not see.
+    """An addition to the score, independent of the channels.
 
-    Any object of this shape will do in `SearchOptions(boosts=[...])`.
+    Any object of this shape works in `SearchOptions(boosts=[...])`.
     """
 
     @property
     def name(self) -> str:
-        """What `SearchHit.why` calls it."""
+        """Its name in `SearchHit.why`."""
 
     @property
     def largest(self) -> float:
-        """The most that it adds: above 0, where 1 is as much as the channels can give."""
+        """Its maximum: above 0, where 1 is the maximum of the channels."""
 
     def __call__(
         self, question: str | None, candidates: Mapping[str, Candidate], /
     ) -> Mapping[str, float]:
-        """What each candidate gains, in [0, largest], by key; who is absent gains nothing.
+        """Return the gain of each candidate, in [0, largest], by key; absent keys gain nothing.
 
-        `question` is None where only a vector was given. Who returns nothing at all is left out of
-        the scale of the scores.
+        `question` is None if only a vector was given. A boost that returns an empty result does not
+        count in the scale of the scores.
         """
 
 
 @frozen
 class Neighbours:
-    """The turns around a candidate in its session lend it shares of their scores.
+    """Adds shares of the scores of neighbouring turns in the session.
 
-    The first share is that of the turns one step away, the second of those two steps away, and so
-    on. Of several turns that follow the same one, the best lends.
+    The first share is for turns one step away, the second for those two steps away, and so on. Of
+    several turns that follow the same one, the best counts.
     """
 
     shares: Sequence[float] = (0.3, 0.2)
@@ -93,7 +93,7 @@ class Neighbours:
     def __call__(
         self, _question: str | None, candidates: Mapping[str, Candidate], /
     ) -> dict[str, float]:
-        """The lent shares of the scores that the channels gave."""
+        """Return the shares of the neighbours' channel scores."""
         numbers = {key: number for number, key in enumerate(candidates)}
         every = candidates.values()
         before = [-1 if one.previous is None else numbers.get(one.previous, -1) for one in every]
@@ -104,10 +104,10 @@ class Neighbours:
 
 @frozen
 class Preceding:
-    """A short turn hands the words that it shares with the question on to a short one that answers it.
+    """A short turn passes its matching words on to a short turn after it.
 
-    What is added is `share` times what the word score of the turn before has above one's own. Where
-    both texts are in memory their words are counted together, which is better.
+    Adds `share` times the excess of the previous turn's word score over the turn's own. If both
+    texts are in memory, their words are counted together, which is better.
     """
 
     share: float = 0.3
@@ -115,13 +115,13 @@ class Preceding:
 
     @property
     def largest(self) -> float:
-        """The share: word scores lie in [0, 1]."""
+        """The share: word scores are in [0, 1]."""
         return self.share
 
     def __call__(
         self, _question: str | None, candidates: Mapping[str, Candidate], /
     ) -> dict[str, float]:
-        """What is handed on, where that is anything."""
+        """Return the gains above 0."""
         gains = {}
         for key, one in candidates.items():
             before = candidates.get(one.previous) if one.previous is not None else None
@@ -145,7 +145,7 @@ class _Weighted:
 
 @frozen
 class Speaker(_Weighted):
-    """The turns of the speaker whom the question names gain, if it names just one."""
+    """Turns gain if the query names their speaker, and only that one."""
 
     weight: float = 0.2
     name: str = field(default="speaker", init=False)
@@ -153,14 +153,14 @@ class Speaker(_Weighted):
     def __call__(
         self, question: str | None, candidates: Mapping[str, Candidate], /
     ) -> dict[str, float]:
-        """The weight, for each turn of that speaker."""
+        """Return the weight for each turn of that speaker."""
         whom = self.whom(question, [one.turn.name for one in candidates.values()])
         if whom is None:
             return {}
         return {key: self.weight for key, one in candidates.items() if one.turn.name == whom}
 
     def whom(self, question: str | None, names: Collection[str | None]) -> str | None:
-        """The one of the `names` that the question speaks of; None if there is not just one."""
+        """Return the only one of `names` in the query; None if none or several."""
         known = {name for name in names if name}
         meant = named(question, known) if question and known else set()
         return meant.pop() if len(meant) == 1 else None
@@ -168,9 +168,9 @@ class Speaker(_Weighted):
 
 @frozen
 class Role:
-    """Who speaks in a role gains its weight: `Role({"user": 0.2})`.
+    """Turns of a role gain its weight: `Role({"user": 0.2})`.
 
-    It pays where the evidence is mostly in one role, as in what users tell an assistant.
+    Useful if the evidence is mostly in one role, for example in users' messages to an assistant.
     """
 
     weights: Mapping[str, float]
@@ -190,7 +190,7 @@ class Role:
     def __call__(
         self, _question: str | None, candidates: Mapping[str, Candidate], /
     ) -> dict[str, float]:
-        """The weight of each candidate's role."""
+        """Return the weight of each candidate's role."""
         weights = self.weights
         return {
             key: weights[role]
@@ -201,7 +201,7 @@ class Role:
 
 @frozen_by_name
 class Recency(_Weighted):
-    """The younger of the candidates gain: the youngest `weight`, and half for each `half_life`."""
+    """Younger candidates gain: the youngest `weight`, halved by each `half_life`."""
 
     weight: float = 0.1
     half_life: timedelta = timedelta(days=30)
@@ -215,7 +215,7 @@ class Recency(_Weighted):
     def __call__(
         self, _question: str | None, candidates: Mapping[str, Candidate], /
     ) -> dict[str, float]:
-        """By how much younger than the youngest of the candidates each one is."""
+        """Return the gain by age, relative to the youngest candidate."""
         times = {key: one.turn.created_at for key, one in candidates.items()}
         said = {key: moment for key, moment in times.items() if moment is not None}
         newest = max(said.values(), default=None)
@@ -228,17 +228,16 @@ class Recency(_Weighted):
 
 @frozen_by_name
 class Period(_Weighted):
-    """What was said in the time that an English question speaks of gains `weight`.
+    """Turns from a period that an English query names gain `weight`.
 
-    That is `last week`, `three days ago`, `in May`, `at the end of June 2025`, `on 3 March`, and alike.
-    Of several such times the first counts; of months and seasons without a year the last ones in
-    which anything was said.
+    Such as `last week`, `three days ago`, `in May`, `at the end of June 2025`, `on 3 March`. The
+    first of several periods counts; of months and seasons without a year the last ones with
+    messages.
     """
 
     weight: float = 0.5
     asked_at: datetime | None = None
-    """The moment to which `last week` refers; by the store's clock now, if absent. Has to have a time
-    zone."""
+    """The moment for `last week`; by default the store's clock. Requires a time zone."""
     name: str = field(default="period", init=False)
 
     def __post_init__(self) -> None:
@@ -249,7 +248,7 @@ class Period(_Weighted):
     def __call__(
         self, question: str | None, candidates: Mapping[str, Candidate], /
     ) -> dict[str, float]:
-        """The weight, for all that was said then; nothing where no time is named."""
+        """Return the weight for all turns of that period; nothing without a period."""
         times = {key: one.turn.created_at for key, one in candidates.items()}
         for period in periods(question or "", self.asked_at or datetime.now(UTC)):
             within = [key for key, at in times.items() if at and period.start <= at < period.end]
@@ -259,16 +258,16 @@ class Period(_Weighted):
 
 
 def asked(boost: Boost, now: datetime) -> Boost:
-    """The boost in a question that is asked now."""
+    """Return the boost for a query at this moment."""
     if type(boost) is Period and boost.asked_at is None:
         return replace(boost, asked_at=now)
     return boost
 
 
 def lent(shares: Sequence[float], scores: np.ndarray, previous: np.ndarray) -> np.ndarray:
-    """What the turns around each lend it: see `Neighbours`.
+    """Return the shares that neighbours add to each turn: see `Neighbours`.
 
-    `scores` are of the turns by number, `previous` is the number of the turn before each, or -1.
+    `scores` are of the turns by number, `previous` is the number of the previous turn, or -1.
     """
     given, itself = np.zeros(len(scores)), np.arange(len(scores))
     before = previous

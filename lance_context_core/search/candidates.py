@@ -1,4 +1,4 @@
-"""What may become hits, each row once, by number, in the order of writing: what is known of them, over arrays."""
+"""Candidates: each found row once, by number, in the order of writing, as arrays."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +26,7 @@ from lance_context_core.storage.lance.schema import KEY, LINK
 from lance_context_core.types import ChannelScore
 
 _TURN = Turn._fields
-"""What is read of a candidate for a boost of which is not known what it asks for."""
+"""The fields read for an unknown boost."""
 
 _ASKED: Mapping[type, Sequence[str]] = {
     Neighbours: (),
@@ -36,7 +36,7 @@ _ASKED: Mapping[type, Sequence[str]] = {
     Recency: ("created_at",),
     Period: ("created_at",),
 }
-"""And for those that are known."""
+"""The fields read for known boosts."""
 
 OURS = tuple(_ASKED)
 """The boosts of this package."""
@@ -44,11 +44,11 @@ OURS = tuple(_ASKED)
 _NOWHERE = -np.inf
 
 _key = "{:020}".format
-"""The id of a row as a text of one length: these sort in the order of writing."""
+"""The row id as a fixed-length text, which sorts in the order of writing."""
 
 
 class Channel:
-    """What one channel says of its candidates: arrays of all candidates' length, by their numbers."""
+    """The scores of one channel: arrays over all candidates, by number."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Channel:
         *,
         highest: float = 1.0,
     ) -> None:
-        """Of those `candidates` that have these numbers; the best is normalised to `highest`.
+        """Create it for the `candidates` with these numbers; the best is normalised to `highest`.
 
         Raises InvalidRequestError for a score that is not finite.
         """
@@ -72,37 +72,37 @@ class Channel:
                 f"the raw score of {key!r:.80} is {score!r}: it must be finite"
             )
         self.numbers = numbers
-        """Those that it found, in its own order."""
+        """The candidates that it found, in its own order."""
         self.raw = np.full(len(candidates), _NOWHERE)
-        """Cosines, or BM25; below all numbers where it did not find a candidate."""
+        """Cosines, or BM25; below all numbers for candidates that it did not find."""
         self.raw[numbers] = raw
         self.highest = highest
         self.normalised = np.zeros(len(candidates))
-        """Min-max over its own candidates, all of them `highest` if these are equal; 0 for others."""
+        """Min-max over its own candidates, all of them `highest` if equal; 0 for others."""
         self.normalised[numbers] = highest * self.shares(raw)
         self._whole: Channel | None = None
-        """What this is a part of, by whose ranks it goes."""
+        """The channel of which this is a part, and whose ranks it uses."""
 
     @cached_property
     def has(self) -> np.ndarray:
-        """For each candidate whether it found it."""
+        """Whether it found each candidate."""
         found: np.ndarray = self.raw > _NOWHERE
         return found
 
     @cached_property
     def ranks(self) -> np.ndarray:
-        """1 + how many candidates it scores higher, for each that it found."""
+        """1 + the number of candidates with higher scores, for each that it found."""
         return self._ranks(self.raw) if self._whole is None else self._whole.ranks
 
     def shares(self, raw: np.ndarray) -> np.ndarray:
-        """(score - lowest) / (highest - lowest) for each of them; 1 where these are equal."""
+        """Scale the scores to (score - lowest) / (highest - lowest); 1 if equal."""
         if self.high == self.low:
             return np.ones(len(raw))
         shares: np.ndarray = (raw - self.low) / (self.high - self.low)
         return shares
 
     def scores(self, numbers: np.ndarray) -> list[ChannelScore | None]:
-        """What it says of these candidates; None of what it did not find."""
+        """Return its scores of these candidates; None for those that it did not find."""
         raw = self.raw[numbers]
         ranks = self._ranks(raw) if self._whole is None else self.ranks[numbers]
         said = zip(raw.tolist(), self.normalised[numbers].tolist(), ranks.tolist(), strict=True)
@@ -112,12 +112,12 @@ class Channel:
         ]
 
     def by_key(self, keys: Sequence[str]) -> dict[str, ChannelScore]:
-        """What it says of each that it found, in its own order."""
+        """Return its scores by key, in its own order."""
         said = zip(self.numbers.tolist(), self.scores(self.numbers), strict=True)
         return {keys[number]: score for number, score in said if score is not None}
 
     def by_own_words(self, own: np.ndarray) -> "Channel":
-        """The same of those that have own words, by what these alone have of their BM25."""
+        """Return the channel of candidates with own words, scored by these alone."""
         alone: Channel = object.__new__(Channel)
         there = self.numbers[own[self.numbers] > 0]
         alone.numbers, alone._whole = there, self
@@ -136,7 +136,7 @@ class Channel:
 
 
 class Candidates:
-    """All that may become hits: what a channel found, and turns that neither did."""
+    """All possible hits: rows that a channel found, and turns that neither did."""
 
     def __init__(
         self,
@@ -146,10 +146,10 @@ class Candidates:
         *,
         key: Callable[[int], str] = _key,
     ) -> None:
-        """Of the rows with these ids, which rise; `previous` is the number of the turn before each, or -1.
+        """Create it for rows with these ascending ids; `previous` has the previous turns' numbers.
 
-        `told` gives what each has in a field of `Turn`, None where nothing is known. `key` makes of an id
-        what fusions and boosts know it by.
+        `previous` is -1 without a previous turn. `told` returns the values of a field of `Turn`,
+        None if unknown. `key` maps an id to the key for fusions and boosts.
         """
         self.ids = ids
         self._key = key
@@ -161,27 +161,27 @@ class Candidates:
 
     @cached_property
     def keys(self) -> Sequence[str]:
-        """What a fusion or a boost knows them by."""
+        """The keys for fusions and boosts."""
         return [*map(self._key, self.ids)]
 
     def told(self, name: str) -> Sequence[Any]:
-        """What each has in a field of `Turn`."""
+        """Return the values of a field of `Turn`."""
         return self._told(name)
 
     def without(self, gone: np.ndarray) -> "Candidates":
-        """The same, but as if nothing were known of what is before and after those that are `gone`."""
+        """Return a copy in which the `gone` ones have no neighbours."""
         before = np.where(gone | gone[self.previous], -1, self.previous)
         return Candidates(self.ids, before, self._told, key=self._key)
 
     @cached_property
     def numbers(self) -> Mapping[str, int]:
-        """Which of them has a key."""
+        """The numbers by key."""
         return {key: number for number, key in enumerate(self.keys)}
 
     def by_key(
         self, scores: np.ndarray, vector: Channel, text: Channel, among: np.ndarray
     ) -> dict[str, Candidate]:
-        """Those of `among` with their scores and what each channel says: what a boost sees."""
+        """Return those of `among` with all scores, as passed to boosts."""
         keys, previous = self.keys, self.previous.tolist()
         turns = map(Turn, *map(self._told, Turn._fields))
         said = (one.scores(np.arange(len(self))) for one in (vector, text))
@@ -196,15 +196,15 @@ class Candidates:
 
 
 class Placed(NamedTuple):
-    """All rows that were found, each once, in the order of writing."""
+    """All found rows, each once, in the order of writing."""
 
     candidates: Candidates
     numbers: Sequence[np.ndarray]
-    """Which candidates the rows of each query are."""
+    """The candidates of each query's rows."""
 
 
 def placed(found: Sequence[Found], boosts: Sequence[Boost]) -> Placed:
-    """The rows as candidates, of which is known what the boosts may ask for."""
+    """Return the rows as candidates, with the fields that the boosts may read."""
     asked = asked_by(boosts)
     if (known := joined(found)) is not None:
         listed, parts, rows = known.ids, known.parts, known.rows
@@ -232,13 +232,13 @@ def placed(found: Sequence[Found], boosts: Sequence[Boost]) -> Placed:
 
 
 def asked_by(boosts: Sequence[Boost]) -> list[str]:
-    """What of a turn the boosts may ask for."""
+    """Return the fields of a turn that the boosts may read."""
     asked = {name for one in boosts for name in _ASKED.get(type(one), _TURN)}
     return [name for name in _TURN if name in asked]
 
 
 def _listed(found: Sequence[Found]) -> tuple[list[int], list[np.ndarray]]:
-    """The ids of the rows, each once, rising; and which of them each query found."""
+    """Return the unique row ids, ascending; and the indexes of each query's rows."""
     each = [np.array(one.ids, np.uint64) for one in found]
     ids, numbers = np.unique(np.concatenate(each), return_inverse=True)
     ends = np.cumsum([len(one) for one in each])[:-1]
@@ -256,7 +256,7 @@ def _column(rows: Sequence[tuple[Sequence[int], Found]], name: str, n: int) -> l
 def _previous(
     rows: Sequence[tuple[Sequence[int], Found]], n: int, boosts: Sequence[Boost]
 ) -> np.ndarray:
-    """The number of the turn before each, if that is a candidate, too; else -1."""
+    """Return the number of each candidate's previous turn, if it is a candidate; else -1."""
     if not boosts:
         return np.full(n, -1)
     known = {key: number for number, key in enumerate(_column(rows, KEY, n))}

@@ -1,8 +1,8 @@
-"""How the scores of the vector and of the text channel become one.
+"""Fusion of the scores of the vector and the text channel.
 
-A channel hands over its candidates as a mapping from key to raw score: cosine similarity in [-1, 1]
-for vectors, BM25 above 0 for text. Each is min-max normalised over the channel's own candidates, and
-a `Fusion` makes one score of the two: `Convex`, unless the caller brings another.
+A channel passes its candidates as a mapping from key to raw score: cosine similarity in [-1, 1] for
+vectors, BM25 above 0 for text. Each is min-max normalised over the channel's own candidates, and a
+`Fusion` combines the two: `Convex` by default.
 """
 
 import math
@@ -19,10 +19,10 @@ from lance_context_core.types import ChannelScore
 
 
 class Fusion(Protocol):
-    """How the scores of two channels become one; any function of this shape will do.
+    """Combines the scores of two channels; any function of this shape works.
 
-    It gets the candidates of the vector and of the text channel by key, and returns a score in
-    [0, 1] for each key to keep; a candidate that it leaves out is dropped.
+    It gets the candidates of the vector and of the text channel by key, and returns a score in [0,
+    1] for each key to keep; omitted candidates are dropped.
     """
 
     def __call__(
@@ -33,13 +33,16 @@ class Fusion(Protocol):
 
 @frozen_by_name
 class Convex:
-    """The weighted mean of the normalised scores; a channel that missed a candidate counts as 0.
+    """The weighted mean of normalised scores; a channel that missed a candidate counts as 0.
 
     Bruch, Gai and Ingber, "An Analysis of Fusion Functions for Hybrid Retrieval", TOIS 2023.
     """
 
     vector_weight: float = 0.4
-    """In [0, 1]: 0 ranks by words alone, 1 by vectors alone. Half suits a strong embedding model."""
+    """In [0, 1]: 0 ranks by words alone, 1 by vectors alone.
+
+    0.5 suits a strong embedding model.
+    """
 
     def __post_init__(self) -> None:
         if not 0 <= self.vector_weight <= 1:
@@ -61,14 +64,15 @@ class Convex:
 
 @frozen_by_name
 class ReciprocalRank:
-    """The sum of 1 / (k + rank) over the channels, divided by the sum for rank 1 in both.
+    """Reciprocal rank fusion: the sum of 1 / (k + rank) over the channels, normalised.
 
-    Cormack, Clarke and Büttcher, "Reciprocal Rank Fusion", SIGIR 2009. It forgets how much better
-    one hit is than the next one; use it where raw scores cannot be trusted.
+    The sum is divided by that for rank 1 in both. Cormack, Clarke and Büttcher, "Reciprocal Rank
+    Fusion", SIGIR 2009. It ignores the differences between scores; use it if raw scores are
+    unreliable.
     """
 
     k: float = 60
-    """0 or more: the larger, the less the first ranks stand out."""
+    """0 or more: a larger value reduces the weight of the first ranks."""
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.k) and self.k >= 0):
@@ -89,16 +93,16 @@ class ReciprocalRank:
 
 
 DEFAULT_FUSION: Fusion = Convex()
-"""Words a little ahead of vectors: measured on long chats with the local embedder."""
+"""Words count slightly more than vectors: measured on long chats with the local embedder."""
 
 
 def fused(
     fusion: Fusion, vector: Channel, text: Channel, candidates: Candidates
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The fused score of each candidate, 0 without one; and whether it may stay a hit.
+    """Return each candidate's fused score, else 0, and whether it may be a hit.
 
-    What no channel found may. Raises InvalidRequestError if a fusion scores what is no candidate, or
-    not within [0, 1].
+    Candidates that no channel found may be hits. Raises InvalidRequestError if a fusion scores an
+    unknown candidate, or not within [0, 1].
     """
     if type(fusion) is Convex:
         weight = fusion.vector_weight
@@ -120,7 +124,7 @@ def fused(
 
 
 def min_max(raw: Mapping[str, float]) -> dict[str, float]:
-    """(score - lowest) / (highest - lowest) for each key; 1 for all where all are equal.
+    """Scale scores to (score - lowest) / (highest - lowest); 1 if all are equal.
 
     Raises `InvalidRequestError` for a score that is not finite.
     """
@@ -136,7 +140,7 @@ def min_max(raw: Mapping[str, float]) -> dict[str, float]:
 
 
 def _sound(fused: Mapping[str, float], *, candidates: AbstractSet[str]) -> Mapping[str, float]:
-    """What a fusion returned; raises unless it scores candidates, and within [0, 1]."""
+    """Return the result of a fusion; raises unless it scores candidates within [0, 1]."""
     for key, score in fused.items():
         if key not in candidates:
             raise InvalidRequestError(

@@ -1,4 +1,4 @@
-"""Variety among hits: each is picked for being near to the query and unlike those picked before it."""
+"""Maximal marginal relevance: picks hits near to the query and unlike earlier picks."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,10 +19,10 @@ def mmr(
     k: int,
     lambda_mult: float = 0.5,
 ) -> list[int]:
-    """Indices of up to `k` rows of `vectors`, in the order in which maximal marginal relevance picks them.
+    """Return indices of up to `k` rows of `vectors`, in the order of their picks.
 
-    Each pick maximises lambda_mult * cos(row, query) - (1 - lambda_mult) * max cos(row, picked), the
-    second term being 0 for the first pick; equals are picked by similarity to the query, then by
+    Each pick maximises lambda_mult * cos(row, query) - (1 - lambda_mult) * max cos(row, picked),
+    the second term being 0 for the first pick; ties are broken by similarity to the query, then by
     index. So 1 ranks by similarity and 0 by diversity alone. A zero vector has cosine 0 with all.
     Carbonell and Goldstein, "The Use of MMR", SIGIR 1998.
     """
@@ -68,7 +68,7 @@ def _unit(vectors: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 def _dots(
     rows: npt.NDArray[np.float64], vector: npt.NDArray[np.float64]
 ) -> npt.NDArray[np.float64]:
-    # `rows @ vector` gives equal rows different last bits, depending on where they stand.
+    # `rows @ vector` gives equal rows different last bits, depending on their position.
     dots: npt.NDArray[np.float64] = np.einsum("ij,j->i", rows, vector)
     return dots
 
@@ -81,13 +81,13 @@ def varied(
     k: int,
     mmr_lambda: float,
 ) -> list[FusedHit]:
-    """The hits that are picked for variety, in the order of picking."""
+    """Return the hits picked for diversity, in the order of the picks."""
     if not hits:
         return []
     vectors: dict[int, Any] = {}
     for channel in found:
         vectors.update(zip(channel.ids, channel.column(VECTOR), strict=True))
-    # What only words found may have no vector: it then resembles nothing.
+    # Hits by words alone may have no vector: they are similar to none.
     nothing = np.zeros(len(vector), dtype=np.float32)
     given = [vectors.get(hit.id) for hit in hits]
     rows = np.array([nothing if one is None else one for one in given]).reshape(len(hits), -1)

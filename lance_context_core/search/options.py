@@ -1,4 +1,4 @@
-"""What a caller may say about a search."""
+"""The options and arguments of a search."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,56 +16,62 @@ from lance_context_core.search.fusion import DEFAULT_FUSION, Fusion
 
 @frozen_by_name
 class SearchOptions:
-    """How a search ranks. Raises InvalidRequestError for what is out of range or of a wrong type."""
+    """The ranking options of a search. Raises InvalidRequestError for invalid values."""
 
     fusion: Fusion = DEFAULT_FUSION
-    """How hybrid search makes one score of two channels."""
+    """Combines the scores of two channels in hybrid search."""
     neighbours: float | Sequence[float] | None = None
-    """In [0, 1]: the share of their scores that the turns before and after lend to a hit.
+    """In [0, 1]: the share of neighbouring turns' scores that is added to a hit.
 
-    Several numbers are the shares of the turns one step away, two steps away, and so on. Absent, it
-    is what suits the room: (0.3, 0.2) in conversations, 0 among memories and documents.
+    A sequence has the shares of turns one step away, two steps away, and so on. By default (0.3,
+    0.2) in conversations, 0 among memories and documents.
     """
     preceding: float | None = None
-    """In [0, 1]: how much the words of a short turn count in a short one after it, beside its own.
+    """In [0, 1]: the weight of a short turn's words in the next one.
 
-    Absent, it is 1 in conversations, and 0 elsewhere and where `neighbours` is given. The engine,
-    which knows each turn's own words only, lends 0.3 of it of the score by words instead.
+    Both must be short. By default 1 in conversations, and 0 elsewhere and if `neighbours` is given.
+    The engine, which indexes only each turn's own words, adds 0.3 of it of the score by words
+    instead.
     """
     coverage: float | None = None
-    """In [0, 1]: the share of what the question's words could score from which on they count in full.
+    """In [0, 1]: word scores from this share of their maximum on count in full.
 
-    If the best text by words has a smaller share of it, most of what is asked for was said in other
-    words, and the words of hybrid search count less in proportion; 0 counts them always in full.
-    Absent, it is 0.25 in conversations, and 0 elsewhere. The engine cannot tell: they count in full.
+    If the best text by words has a smaller share, the query is mostly answered in other words, and
+    the words of hybrid search count less in proportion; 0 always counts them in full. By default
+    0.25 in conversations, and 0 elsewhere. The engine cannot compute it: they count in full.
     """
     speaker: float | None = None
-    """In [0, 1]: what the turns of the one speaker gain whom the question names.
+    """In [0, 1]: the gain of turns of the one speaker whom the query names.
 
-    Absent, it is 0.2 in conversations, and 0 elsewhere.
+    By default 0.2 in conversations, and 0 elsewhere.
     """
     surroundings: bool | None = None
-    """Whether the turns beside what a channel found may be hits, too, though none found them.
+    """Whether neighbours of found turns may be hits, too, though no channel found them.
 
-    Absent, they are in conversations, unless `mode` names one channel alone. Where a reranker or
-    `mmr_lambda` picks, it picks among what the channels found.
+    By default in conversations, unless `mode` names one channel alone. A reranker or `mmr_lambda`
+    only picks among turns that the channels found.
     """
     without_names: bool | None = None
-    """Whether the speakers whom the question names are left out of what is embedded.
+    """Whether speakers' names are removed from the query before it is embedded.
 
-    Absent, they are in conversations: what a speaker said is all near to the name.
+    By default in conversations: all turns of a speaker are near to the name.
     """
     boosts: Sequence[Boost] = ()
-    """What else is added to scores: `Role`, `Recency`, `Period`, or your own."""
+    """More additions to scores: `Role`, `Recency`, `Period`, or your own."""
     n_candidates: int = 50
-    """How many candidates each channel contributes at least, 1 or more."""
+    """Minimum number of candidates of each channel, 1 or more."""
     reranker: Reranker | None = None
-    """Orders the candidates instead of the fusion; scores outside [0, 1] are min-max normalised."""
+    """Ranks the candidates instead of the fusion; scores outside [0, 1] are min-max normalised."""
     on_reranker_error: Literal["raise", "ignore"] = "raise"
-    """Whether what the reranker raises is raised, or the search answers as it would without one,
-    with a NotRerankedWarning."""
+    """Whether errors of the reranker are raised.
+
+    "ignore" returns the hits without reranking, with a NotRerankedWarning.
+    """
     mmr_lambda: float | None = None
-    """In [0, 1]: pick by maximal marginal relevance; 1 is nearness alone, 0 diversity alone."""
+    """In [0, 1]: selects hits by maximal marginal relevance.
+
+    1 ranks by similarity alone, 0 by diversity alone.
+    """
 
     def __post_init__(self) -> None:
         if not callable(self.fusion) or isinstance(self.fusion, type):
@@ -113,7 +119,7 @@ class SearchOptions:
 
 @frozen_by_name
 class Room:
-    """What ranks where the options of a search do not say."""
+    """The default ranking of one kind of search."""
 
     neighbours: Sequence[float] = ()
     preceding: float = 0.0
@@ -123,29 +129,29 @@ class Room:
     without_names: bool = False
 
     def with_options(self, options: SearchOptions, mode: SearchMode | None) -> "Room":
-        """What ranks where they do say, in a search of a mode that was named, or not."""
+        """Return the ranking with the options, in a search with this mode, if given."""
         if options is AS_USUAL and mode in (None, "hybrid"):
             return self
         given = {name: getattr(options, name) for name in _ABSENT_IS_USUAL}
         said = {name: one for name, one in given.items() if one is not None}
         if mode not in (None, "hybrid"):
-            # Who asks for what one channel finds gets what it found.
+            # A search of one channel returns only the rows that it found.
             said.setdefault("surroundings", False)
         shares = options.neighbours
         if shares is not None:
-            # Who says what is lent by the turns around a hit, says all of it.
+            # Explicit shares replace all of the defaults.
             steps = tuple(shares) if isinstance(shares, Sequence) else (shares,)
             said = {"preceding": 0.0, **said, "neighbours": steps}
         return replace(self, **said)
 
     @property
     def is_lending(self) -> bool:
-        """Whether turns gain by those around them."""
+        """Whether turns gain from their neighbours."""
         return any(self.neighbours) or self.preceding > 0
 
     @lru_cache(64)  # noqa: B019 - rooms are few, and values
     def boosts(self, *, words_are_handed: bool) -> tuple[Boost, ...]:
-        """The boosts of it, where the words of preceding turns are in the word scores, or not."""
+        """Return its boosts, depending on whether word scores include preceding turns' words."""
         all_of: list[Boost] = [Neighbours(tuple(self.neighbours))] if any(self.neighbours) else []
         if self.preceding and not words_are_handed:
             all_of += [Preceding(_LENT * self.preceding)]
@@ -161,7 +167,7 @@ CONVERSATION = Room(
     surroundings=True,
     without_names=True,
 )
-"""Turns answer each other. The weights were chosen on long chats between people: benchmarks.recall."""
+"""Turns answer each other. Weights chosen on long chats between people: benchmarks.recall."""
 
 ALONE = Room()
 """Memories and documents do not."""
@@ -171,7 +177,7 @@ _ABSENT_IS_USUAL = ("preceding", "coverage", "speaker", "surroundings", "without
 
 
 class SearchArguments(TypedDict, total=False):
-    """What every search takes beside its query: `AsyncContextStore.search` says what they mean."""
+    """The arguments of every search besides its query; see `AsyncContextStore.search`."""
 
     vector: Sequence[float] | None
     mode: SearchMode | None
@@ -185,4 +191,4 @@ def _is_share(value: object) -> bool:
 
 
 AS_USUAL = SearchOptions()
-"""Where none are given."""
+"""The default options."""

@@ -1,4 +1,4 @@
-"""Which turn comes before another: the order of their session decides, whichever process wrote them."""
+"""The previous turn of each turn, by the order of their session across processes."""
 
 import asyncio
 from collections.abc import Collection, Mapping
@@ -18,23 +18,23 @@ from lance_context_core.storage.table import Table
 _SESSION = (*SCOPE_PARTS, "session_id")
 
 _MANY = 4_096
-"""So many rows are put in order in a millisecond; more of them beside the loop."""
+"""This many rows are sorted in a millisecond; more of them outside the loop."""
 
 
 @dataclass(frozen=True)
 class Order:
-    """The turns around some others, hidden ones too, by their keys."""
+    """The neighbours of turns, hidden ones too, by key."""
 
     before: Mapping[str, str]
-    """The turn before each, if there is one."""
+    """The previous turn of each, if it exists."""
 
     @cached_property
     def after(self) -> Mapping[str, str]:
-        """The turn after each, if there is one."""
+        """The next turn of each, if it exists."""
         return {before: key for key, before in self.before.items()}
 
     def linked(self, found: Found) -> Found:
-        """The rows of the engine, each with the key of the turn before it."""
+        """Return the engine's rows, each with the key of the previous turn."""
         assert isinstance(found, Rows)
         return found.with_texts(LINK, [self.before.get(key) for key in found.column(KEY)])
 
@@ -47,10 +47,10 @@ async def order(
     *,
     steps: int = 1,
 ) -> Order:
-    """The order of the turns of these keys, which are in these sessions, and of so many around each.
+    """Return the order of these turns, in these sessions, and of `steps` neighbours.
 
-    What the turns farthest from these come after is known, too. One query, of all rows of these
-    sessions in the `scope`, which holds each session as a whole or not at all.
+    It includes the previous turns of the outermost ones. One query, of all rows of these sessions
+    in the `scope`, which contains each session as a whole or not at all.
     """
     if not keys or not sessions:
         return Order({})
@@ -62,7 +62,7 @@ async def order(
 
 
 def _order(rows: pa.Table, keys: Collection[str], steps: int) -> Order:
-    """Of the rows of whole sessions, in the order of writing."""
+    """Return the order from the rows of whole sessions, in the order of writing."""
     codes = np.zeros(rows.num_rows, np.int64)
     for name in _SESSION:
         column = rows[name].combine_chunks().dictionary_encode("encode")

@@ -1,4 +1,4 @@
-"""One search of one table: the channels that are asked, what ranks their candidates, and the best."""
+"""One search of one table: queries the channels, ranks their candidates, returns the best."""
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -35,30 +35,30 @@ from lance_context_core.storage.sql.predicates import UnsureError as UnsureOfRow
 from lance_context_core.storage.table import Table
 from lance_context_core.types import SearchHit
 
-# What a search asks of a table, or of what of it is in memory: two channels, and the turns around what these found.
+# Queries of a table, or of its part in memory: two channels, and neighbouring turns.
 
 _MOST = 2**31 - 1
-"""How many rows the engine can be asked for; no table of ours has more."""
+"""Maximum number of rows per query of the engine; no table of ours has more."""
 
 
 class Question(NamedTuple):
-    """What is looked for."""
+    """A query."""
 
     text: str | None
-    """As it was asked; what a reranker reads."""
+    """The text as given, for a reranker."""
     words: str | None
-    """What of the text is looked up in the words; None if they are not asked."""
+    """The text for the word search; None without one."""
     vector: np.ndarray | None
-    """None if there is none, or none yet."""
+    """None if absent, or not computed yet."""
     model: str | None
-    """What made the vector; None for the caller's own."""
+    """The model of the vector; None for the caller's own."""
     mode: SearchMode
     is_embedded: bool
-    """Whether a vector is to be made of the text."""
+    """Whether to embed the text."""
 
 
 class Findings(NamedTuple):
-    """What the channels found, and the turns around that which neither did."""
+    """The rows that the channels found, and their neighbours."""
 
     vector: Found
     text: Found
@@ -66,22 +66,22 @@ class Findings(NamedTuple):
 
 
 class Asking(NamedTuple):
-    """What is asked of each channel, beside the question."""
+    """The parameters of both channels, besides the query."""
 
     table: Table | HotTable
     where: sql.Clause
-    """What the engine is asked of rows; what is in memory knows what it is asked."""
+    """The condition for the engine; rows in memory have their own."""
     limit: int
     columns: list[str]
     narrowed: Narrowed | None
-    """Which rows meet a long condition, where the engine is asked."""
+    """The rows that meet a long condition, for the engine."""
     preceding: float = 0.0
-    """In the process: how much the words of a short turn count in the one after it."""
+    """In memory: the weight of a short turn's words in the next one."""
     must_match: bool = True
-    """Whether only turns are found that have a word of the question themselves."""
+    """Whether a turn must have a word of the query itself."""
 
     async def nearest(self, vector: np.ndarray | None, model: str | None) -> Found:
-        """The nearest rows; none if there is nothing to be near to."""
+        """Return the nearest rows; none without a vector."""
         if vector is None:
             return self._nothing("_distance")
         limit, columns = min(self.limit, _MOST), self.columns
@@ -98,7 +98,7 @@ class Asking(NamedTuple):
         return Rows(rows, "_distance")
 
     async def matching(self, words: str | None) -> Found:
-        """The rows that have the words; none without any."""
+        """Return the rows with the words; none without words."""
         if words is None:
             return self._nothing("_score")
         limit, columns = min(self.limit, _MOST), self.columns
@@ -116,7 +116,7 @@ class Asking(NamedTuple):
         return Rows(rows, "_score")
 
     async def channels(self, question: Question, matching: Found | None) -> Findings:
-        """What the channels find that are asked, of which one may have been asked already."""
+        """Return the results of the queried channels, of which one may already be known."""
         near = None if question.mode == "text" else question.vector
         if matching is not None:
             return Findings(await self.nearest(near, question.model), matching)
@@ -124,7 +124,7 @@ class Asking(NamedTuple):
             return Findings(
                 await self.nearest(near, question.model), await self.matching(question.words)
             )
-        # At the same time, which has its price.
+        # Concurrently, which has its cost.
         found = await asyncio.gather(
             self.nearest(near, question.model), self.matching(question.words)
         )
@@ -144,10 +144,10 @@ async def surroundings(
     columns: Sequence[str],
     order: Order | None,
 ) -> Found:
-    """The turns just before and just after those found that meet `where`, but these themselves.
+    """Return the previous and next turns of found ones that meet `where`, without these.
 
-    One query, which looks for keys. Without an `order` the rows name those before them; what is gone,
-    or does not meet `where`, is not among them.
+    One query by keys. Without an `order` the rows name the previous ones; rows that are gone, or do
+    not meet `where`, are left out.
     """
     if isinstance(table, HotTable) and LINK in table.spec.schema.names:
         picked = [one for one in found if isinstance(one, Picked)]
@@ -162,7 +162,7 @@ async def surroundings(
     links = {key for rows in found for key in rows.column(LINK)}
     before = sorted(key for key in links if key and key not in keys)
     if not keys or isinstance(table, HotTable) or LINK not in table.spec.schema.names:
-        # Documents have no turns before them.
+        # Documents have no previous turns.
         return Rows(table.nothing(columns))
     return await _beside(table, where, keys=keys, before=before, columns=columns)
 
@@ -181,7 +181,7 @@ async def _beside(
 
 
 def beside_each(ids: Sequence[int], found: Sequence[Found]) -> dict[int, list[int]]:
-    """Of each of these rows the turn before it, and the one after it, if these were found."""
+    """Return the found previous and next turns of each of these rows."""
     there: dict[str, int] = {}
     links: dict[int, str | None] = {}
     for rows in found:
@@ -195,42 +195,44 @@ def beside_each(ids: Sequence[int], found: Sequence[Found]) -> dict[int, list[in
 R = TypeVar("R")
 
 _ASKING = 2
-"""So many of `_steps.STEP` it takes to know what is asked."""
+"""The number of `_steps.STEP` that parsing a query takes."""
 
 
 @frozen_by_name
 class Searched(Generic[R]):
-    """What is searched, and what is made of it."""
+    """The rows to search, and their conversion."""
 
     table: Table
     resources: Resources
     where: sql.Clause
-    """What a row is searched for at all; empty if each one is."""
+    """The condition of searchable rows; empty for all."""
     moments: Sequence[tuple[str, datetime]] = ()
-    """Which columns have to be null, or later, besides."""
+    """Columns that must be null, or later, in addition."""
     filterable: Columns
-    """What a filter may name."""
+    """The columns for filters."""
     columns: Sequence[str]
-    """What is read of a hit."""
+    """The columns read of a hit."""
     read: Callable[[Mapping[str, Any]], R]
-    """What a row is to the caller."""
+    """Converts a row for the caller."""
     in_two: tuple[Callable[[Mapping[str, Any]], Any], Callable[[Any], R]] | None = None
-    """The same in two steps: what the first makes is kept, where the row is in memory."""
+    """The same in two steps: the first result is cached with rows in memory."""
     room: Room = ALONE
-    """What ranks, unless the options say."""
+    """The default ranking."""
     scope: sql.Clause | None = None
-    """What of `where` says whose the rows are: all of its rows may be kept and searched in the
-    process. None if they shall not."""
+    """The part of `where` that selects the owner; None prevents a search in memory.
+
+    All of its rows may be cached and searched in the process.
+    """
     names_links: bool = False
-    """Whether a row names the one before it; else that is the turn before it in its session."""
+    """Whether a row names the previous one; else its session's order decides."""
 
 
 class Around(NamedTuple, Generic[R]):
-    """A hit, and what was said around it."""
+    """A hit with its neighbours."""
 
     hit: SearchHit[R]
     turns: Sequence[R] = ()
-    """The turn before it and the one after it, as far as they may be found themselves."""
+    """The previous and the next turn, if they are searchable themselves."""
 
 
 async def search(
@@ -243,9 +245,9 @@ async def search(
     limit: int = 10,
     options: SearchOptions | None = None,
 ) -> list[SearchHit[R]]:
-    """The best `limit` hits, best first, equals in the order of writing.
+    """Return the best `limit` hits, best first, equal ones in the order of writing.
 
-    `AsyncContextStore.search` says what the arguments mean, whose defaults stand here.
+    `AsyncContextStore.search` documents the arguments and the defaults.
     """
     given = SearchArguments(vector=vector, mode=mode, filter=filter, limit=limit, options=options)
     return [hit for hit, _ in await _answered(searched, query, given, with_turns=False)]
@@ -259,7 +261,7 @@ async def search_around(
     query: str | Sequence[float] | None,
     **arguments: Unpack[SearchArguments],
 ) -> list[Around[R]]:
-    """As `search`, each hit with the turns beside it, which are read together with the hits."""
+    """As `search`, each hit with its neighbours, which are read together with the hits."""
     given = cast("SearchArguments", DEFAULTS | {**arguments})
     return await _answered(searched, query, given, with_turns=True)
 
@@ -271,7 +273,7 @@ async def _answered(
     *,
     with_turns: bool,
 ) -> list[Around[R]]:
-    """The best hits, of what is in the process, or of what the engine has."""
+    """Return the best hits, from memory or from the engine."""
     limit, mode, options = given["limit"], given["mode"], given["options"]
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
         raise InvalidRequestError(f"limit={limit!r}: give a number of hits, 0 or more")
@@ -292,7 +294,7 @@ async def _answered(
             *(searched.table, scope),
             *(shown if where is searched.where else Condition.of(where, moments), shown),
             columns=searched.columns,
-            # A reranker is given all that is known of a row.
+            # A reranker gets all columns of a row.
             is_whole=options.reranker is not None,
         )
         with suppress(UnsureError, UnsureOfRowError):
@@ -321,14 +323,14 @@ async def _found(
     *,
     with_turns: bool,
 ) -> list[Around[R]]:
-    """The best hits, of what `table` answers."""
+    """Return the best hits of `table`."""
     is_hot = isinstance(table, HotTable)
     now = searched.resources.clock.now()
     boosts = [*room.boosts(words_are_handed=is_hot), *(asked(one, now) for one in options.boosts)]
     is_picked = options.reranker is not None or options.mmr_lambda is not None
     looks_around = room.surroundings and room.is_lending and not is_picked
     n_candidates = max(limit, options.n_candidates)
-    # Candidates first, with what ranks them, and then the rows of the best; or all at once.
+    # Ranking columns of candidates first, then the rows of the best; or all at once.
     in_two_steps = (
         question.mode == "hybrid"
         or is_hot
@@ -346,13 +348,13 @@ async def _found(
         n_candidates if in_two_steps else limit,
         columns,
         None if isinstance(table, HotTable) or not limit else await table.narrowed(where),
-        # A reranker judges what each turn says itself.
+        # A reranker scores each turn's own text.
         preceding=room.preceding if options.reranker is None else 0.0,
         must_match=not looks_around,
     )
     matching = None
     if room.without_names and question.is_embedded and limit:
-        # The words come first: their candidates tell who speaks here.
+        # The words first: their candidates name the speakers.
         matching = await asking.matching(
             question.words
             or await steps.of_text(searched.resources.composer.query_text, question.text or "")
@@ -400,14 +402,14 @@ async def _found(
             [records[one] for one in beside.get(hit.id, ()) if one in records],
         )
         for hit in best
-        if hit.id in records  # What was deleted meanwhile is gone.
+        if hit.id in records  # Deleted meanwhile.
     ]
 
 
 async def _read(
     searched: Searched[R], table: Table | HotTable, ids: Sequence[int], whole: Found | None
 ) -> dict[int, R]:
-    """What these rows are to the caller, by id; as they are now, unless they were found `whole`."""
+    """Return these converted rows by id, in their current state unless found `whole`."""
     columns, read = searched.columns, searched.read
     if isinstance(table, HotTable):
         return await table.made(ids, columns=columns, read=read, in_two=searched.in_two)
@@ -422,9 +424,9 @@ async def _asked(
     mode: SearchMode | None,
     options: SearchOptions,
 ) -> Question:
-    """The question that the arguments put, with the vector that they bring.
+    """Return the query from the arguments, with their vector.
 
-    Without a `mode` both channels are asked, or the only one that can be.
+    Without a `mode` both channels are queried, or the only possible one.
     """
     if query is not None and not isinstance(query, str):
         if vector is not None:
@@ -464,32 +466,32 @@ async def _asked(
 async def _embedded(
     searched: Searched[Any], question: Question, names: Collection[str]
 ) -> Question:
-    """The question with the vector that is made of it, where that is needed."""
+    """Return the query with its embedding, if needed."""
     embeddings = searched.resources.embeddings
     if question.is_embedded and question.text and embeddings is not None:
         text = question.text
         if names:
             text = searched.resources.composer.query_to_embed(text, names) or text
         made = await embeddings.embed_query(text)
-        # Zeros say that the model found no direction in the text: there is nothing to be near to.
+        # A zero vector has no direction: nothing is near to it.
         vector = made if made.any() else None
         question = question._replace(vector=vector, model=embeddings.model)
     if question.mode == "text" and (given := question.vector) is not None:
-        # The vector channel would see to it.
+        # The vector channel would check it.
         table = searched.table
         table.vectors.check(await table.schema(), len(given), question.model)
     return question
 
 
 async def _order_of(table: Table, scope: sql.Clause | None, found: Findings) -> Order:
-    """The order of the turns that the channels found."""
+    """Return the order of the turns that the channels found."""
     keys = {key for rows in found[:2] for key in rows.column(KEY)}
     sessions = {one for rows in found[:2] for one in rows.column("session_id") if one is not None}
     return await order(table, scope, keys, sessions)
 
 
 def _ranked_by(options: SearchOptions, boosts: Sequence[Boost], link: str) -> list[str]:
-    """What is read of candidates, beside what each channel says of them; `link` leads to the turn before."""
+    """Return the columns for ranking; `link` names the previous turn."""
     turns = ["name", *asked_by(boosts)]
     vectors = [VECTOR] if options.mmr_lambda is not None else []
     texts = ranking.COLUMNS if options.reranker is not None else []
@@ -497,7 +499,7 @@ def _ranked_by(options: SearchOptions, boosts: Sequence[Boost], link: str) -> li
 
 
 def _names(matching: Found | None) -> set[str]:
-    """The speakers of the rows."""
+    """Return the speakers of the rows."""
     return set() if matching is None else {name for name in matching.column("name") if name}
 
 
@@ -510,7 +512,7 @@ def _ranked(
     limit: int | None,
     words_weigh: float,
 ) -> list[FusedHit]:
-    """The candidates, by their places, on the scale of the mode, best first."""
+    """Return the ranked candidates, by number, on the scale of the mode, best first."""
     rows = placed((found.vector, found.text, *found.around), boosts)
     near = rows.numbers[0], 1.0 - np.array(found.vector.scores, float)
     matching = rows.numbers[1], np.array(found.text.scores, float)
@@ -533,9 +535,9 @@ async def _reranked(
     options: SearchOptions,
     hits: list[FusedHit],
 ) -> list[FusedHit]:
-    """The hits that the reranker kept, with its scores, by which nobody lends to anybody.
+    """Return the reranked hits with its scores, without boosts.
 
-    All of them as they are, if it failed and may.
+    If it fails and errors are ignored, returns all of them unchanged.
     """
     assert options.reranker is not None
     scores = await ranking.rerank(

@@ -1,7 +1,7 @@
-"""How candidates become one ranking that explains itself: the channels' scores, and what boosts add.
+"""Ranking of candidates: the channels' scores plus boosts, with an explanation.
 
-All is worked out over arrays, by the numbers of the candidates; values are made of the best ones only.
-A candidate that no channel found has 0 of its own, and is a hit if something is added to it.
+Computed over arrays, by the numbers of the candidates; objects are created for the best ones only.
+A candidate that no channel found has a score of 0, and is a hit if a boost adds something.
 """
 
 import asyncio
@@ -23,36 +23,36 @@ from lance_context_core.storage.lance.schema import SEARCH_TEXT
 from lance_context_core.types import ChannelScore
 
 CHANNELS = "channels"
-"""What `why` calls the part of a score that the channels gave."""
+"""The name in `why` of the channels' part of a score."""
 
 PRECEDING = "preceding"
-"""What it calls the part of it that is due to words of the turn before."""
+"""The name of the part due to words of the previous turn."""
 
 Found: TypeAlias = tuple[np.ndarray, np.ndarray]
-"""Which candidates a channel found, and the score of each: cosines in [-1, 1], or BM25 above 0."""
+"""A channel's candidates and scores: cosines in [-1, 1], or BM25 above 0."""
 
 
 class FusedHit(NamedTuple):
-    """A candidate with its final score, and where that score came from."""
+    """A candidate with its final score, and the parts of that score."""
 
     id: int
-    """That of its row."""
+    """The id of its row."""
     score: float
-    """In [0, 1]; 1 is the largest value that the formula can give, whatever was found."""
+    """In [0, 1]; 1 is the maximum of the formula, independent of the results."""
     vector: ChannelScore | None
     """None if the vector channel did not find it."""
     text: ChannelScore | None
     """None if the text channel did not find it."""
     own: float
-    """What of `score` the channels gave."""
+    """The channels' part of `score`."""
     gains: Mapping[str, float]
-    """What the boosts gave that gave anything, by their names, before all was put on one scale."""
+    """The boosts above 0, by name, before scaling."""
     handed: float = 0.0
-    """What of `own` is due to words of the turn before."""
+    """The part of `own` due to words of the previous turn."""
 
     @property
     def channels(self) -> dict[str, ChannelScore]:
-        """What the channels that found it said: "vector", "text", or both in this order."""
+        """The scores of the channels that found it: "vector", "text", or both in this order."""
         said = {} if self.vector is None else {"vector": self.vector}
         if self.text is not None:
             said["text"] = self.text
@@ -60,13 +60,13 @@ class FusedHit(NamedTuple):
 
     @property
     def why(self) -> dict[str, float]:
-        """What of `score` each part gave: `channels`, and each boost that added something."""
+        """The parts of `score`: `channels`, and each boost above 0."""
         said = {CHANNELS: self.own - self.handed}
         if self.handed:
             said[PRECEDING] = self.handed
         if self.gains:
             total, added = sum(self.gains.values()), self.score - self.own
-            # The scale may be bent: what all boosts added is shared among them by what they gave.
+            # The scale may be nonlinear: the boosts' total is split in proportion to them.
             said |= {name: added * (one / total) for name, one in self.gains.items()}
         return said
 
@@ -83,16 +83,16 @@ def fuse(
     words_weigh: float = 1.0,
     limit: int | None = None,
 ) -> list[FusedHit]:
-    """The candidates of both channels in one ranking, best first; with `limit` so many of them.
+    """Return the candidates of both channels in one ranking, best first; at most `limit`.
 
-    `own_words` is what of their score by words all that match owe to their own words, where they have
-    those of another turn, too; without any, only those found them. The best by words has
-    `words_weigh`, in [0, 1]. To the fused score of a candidate is added what the boosts give, and the
-    sum divided by the most that it can be, which leaves the order as it is. Equal scores are ordered
-    by cosine, then by BM25, then by number: the order in which a channel found them does not show.
+    `own_words` is the part of their word scores due to their own words, if they include another
+    turn's; candidates without it were found by others' words only. The best by words has
+    `words_weigh`, in [0, 1]. The boosts are added to the fused score of a candidate, and the sum is
+    divided by its maximum, which preserves the order. Equal scores are ordered by cosine, then by
+    BM25, then by number, independent of the channels' order.
 
     Raises `InvalidRequestError` for a raw score that is not finite, and for a `fusion` or a boost
-    that scores what is no candidate or leaves its bounds.
+    that scores an unknown candidate or exceeds its bounds.
     """
     vector = Channel(candidates, *near)
     text = Channel(candidates, *matching, highest=words_weigh)
@@ -117,12 +117,12 @@ def by_vector(
     boosts: Sequence[Boost],
     limit: int | None = None,
 ) -> list[FusedHit]:
-    """The candidates of the vector channel alone, best first, scored by `vector_score`.
+    """Return the candidates of the vector channel alone, best first, scored by `vector_score`.
 
-    Scored is the cosine and what the boosts add to it, whose 1 is what the highest candidate has
-    above the lowest. Not above 0: how near strangers are differs from model to model. What no
-    channel found counts as the lowest. Without a boost a hit has (1 + cosine) / 2. Equal scores as in
-    `fuse`.
+    The score is that of the cosine plus the boosts, whose 1 is the difference of the highest and
+    the lowest candidate: not the distance to 0, since the similarity of unrelated texts differs by
+    model. Candidates that no channel found count as the lowest. Without a boost a hit has
+    (1 + cosine) / 2. Equal scores as in `fuse`.
     """
     vector = Channel(candidates, *near)
     low, span = vector.low, vector.high - vector.low
@@ -143,10 +143,10 @@ def by_text(
     own_words: np.ndarray | None = None,
     limit: int | None = None,
 ) -> list[FusedHit]:
-    """The candidates of the text channel alone, best first, scored by `text_score`.
+    """Return the candidates of the text channel alone, best first, scored by `text_score`.
 
-    Scored is the BM25 and what the boosts add to it, whose 1 is the highest candidate's BM25.
-    Without a boost a hit has bm25 / (bm25 + 10). Own words and equal scores as in `fuse`.
+    The score is that of the BM25 plus the boosts, whose 1 is the highest candidate's BM25. Without
+    a boost a hit has bm25 / (bm25 + 10). Own words and equal scores as in `fuse`.
     """
     text = Channel(candidates, *matching)
     high = text.high
@@ -159,17 +159,17 @@ def by_text(
 
 
 def vector_score(cosines: np.ndarray) -> np.ndarray:
-    """(1 + cosine) / 2: the scores in [0, 1] of hits of the vector channel alone."""
+    """(1 + cosine) / 2: scores in [0, 1] for the vector channel alone."""
     scores: np.ndarray = np.minimum(1.0, np.maximum(0.0, (1 + cosines) / 2))
     return scores
 
 
 def text_score(bm25: np.ndarray) -> np.ndarray:
-    """bm25 / (bm25 + 10): the scores in [0, 1) of hits of the text channel alone.
+    """bm25 / (bm25 + 10): scores in [0, 1) for the text channel alone.
 
-    They keep the order and do not depend on what else was found. 10 is about what the best hit has
-    for a question to a long conversation. BM25 has no upper bound, it grows with the number and the
-    rarity of the words that match: scores of two queries compare only roughly.
+    They preserve the order and do not depend on the other results. 10 is about the score of the
+    best hit for a question to a long conversation. BM25 has no upper bound and grows with the
+    number and the rarity of matching words: scores of two queries compare only roughly.
     """
     there = np.maximum(0.0, bm25)
     scores: np.ndarray = there / (there + 10)
@@ -180,7 +180,7 @@ _NOTHING = np.zeros(1)
 
 
 class _Ranking:
-    """What the channels and the boosts say of all candidates."""
+    """The scores of all candidates from channels and boosts."""
 
     def __init__(
         self,
@@ -192,7 +192,7 @@ class _Ranking:
         boosts: Sequence[Boost],
         question: str | None,
     ) -> None:
-        """`own` is what the channels give each; those that a fusion dropped may not be hits."""
+        """`own` has the channels' scores; candidates that a fusion dropped may not be hits."""
         self._may_be, self._vector, self._text = may_be, vector, text
         self._ids = candidates.ids
         if not may_be.all():
@@ -208,19 +208,19 @@ class _Ranking:
         own_words: np.ndarray | None = None,
         unaided: Callable[[np.ndarray], np.ndarray] | None = None,
     ) -> list[FusedHit]:
-        """The hits, best first; `scaled` makes scores of what is added to each.
+        """Return the hits, best first; `scaled` converts the sums to scores.
 
-        `unaided` makes the scores that they have by their own words alone.
+        `unaided` computes the scores from their own words alone.
         """
         vector, text, ids = self._vector, self._text, self._ids
         more = sum(self._given.values(), _NOTHING)
-        # What no channel found is no hit by itself.
+        # A candidate that no channel found needs a boost to be a hit.
         there = (self._may_be & ((more > 0) | vector.has | text.has)).nonzero()[0]
         scores = np.minimum(1.0, scaled(more))
         if limit is not None and len(there) > limit > 0:
             least = np.partition(scores[there], len(there) - limit)[len(there) - limit]
             there = there[scores[there] >= least]
-        # They stand in the order of writing, in which equals are left.
+        # They are in the order of writing, which equal ones keep.
         order = np.lexsort((-text.raw[there], -vector.raw[there], -scores[there]))[:limit]
         best = there[order]
         own = np.minimum(scores, scaled(_NOTHING))[best]
@@ -255,10 +255,10 @@ def _gains(
     scores: np.ndarray,
     seen: Callable[[], Mapping[str, Candidate]],
 ) -> tuple[dict[str, np.ndarray], float]:
-    """What each boost that says anything gives each candidate, by its name, and the most that they can.
+    """Return the nonempty boosts of each candidate by name, and their maximum sum.
 
-    `scores` are what the channels gave, `seen` makes of the candidates what a boost is shown.
-    Raises InvalidRequestError for what is no candidate, or outside [0, largest].
+    `scores` are the channels' scores, `seen` makes the boosts' view of the candidates. Raises
+    InvalidRequestError for an unknown candidate, or a gain outside [0, largest].
     """
     given: dict[str, np.ndarray] = {}
     most = 0.0
@@ -287,10 +287,10 @@ def _of_speaker(boost: Speaker, question: str | None, candidates: Candidates) ->
 def _of_any(
     boost: Boost, question: str | None, candidates: Candidates, shown: Mapping[str, Candidate]
 ) -> np.ndarray | None:
-    """What a boost says when it is asked as any is; None if that is nothing at all."""
+    """Return the gains of a custom boost; None if it returns nothing."""
     if not (told := boost(question, shown)):
         return None
-    largest, is_ours = boost.largest, type(boost) in OURS  # Of these it need not be checked.
+    largest, is_ours = boost.largest, type(boost) in OURS  # These need no check.
     bound = largest * (1 + 1e-9)
     found = np.zeros(len(candidates))
     for key, gain in told.items():
@@ -314,10 +314,10 @@ def _none_of(candidates: Candidates) -> Channel:
     return Channel(candidates, np.empty(0, np.int64), np.empty(0))
 
 
-# The part of a search that a reranker does: what it is given, and what is taken from it.
+# Reranking: the input of a reranker, and its result.
 
 COLUMNS = ("text", SEARCH_TEXT)
-"""What is read of the candidates, beside what each channel says of them."""
+"""The columns of the candidates, besides the channels' scores."""
 
 _METHODS = {"hybrid": "rerank_hybrid", "vector": "rerank_vector", "text": "rerank_fts"}
 
@@ -337,16 +337,17 @@ async def rerank(
     text: pa.Table,
     warned: set[Hashable] | None = None,
 ) -> dict[int, float] | None:
-    """The score in [0, 1] of each row that the reranker kept, by row id.
+    """Return the scores in [0, 1] of the rows that the reranker kept.
 
-    Scores outside [0, 1] are min-max normalised. A reranker may be a model: it runs in a worker
-    thread. What it raises is raised, or told once for each kind of failure if there is a set `warned`
-    of what was: then the answer is None. InvalidRequestError if it does not return what it shall.
+    The keys are row ids. Scores outside [0, 1] are min-max normalised. It runs in a worker thread,
+    since a reranker may be a model. Its errors are raised, or, with a set `warned` of earlier
+    failures, warned about once for each kind: then returns None. Raises InvalidRequestError for an
+    invalid result.
     """
     try:
         return await _reranked(reranker, query, mode=mode, vector=vector, text=text)
     except InvalidRequestError:
-        raise  # it is no reranker, which will not pass
+        raise  # the reranker is invalid, which a retry will not change
     except Exception as error:
         if warned is None:
             raise
@@ -369,7 +370,7 @@ async def _reranked(
     given = {"hybrid": (vector, text), "vector": (vector,), "text": (text,)}[mode]
     try:
         ranked = await asyncio.to_thread(method, query, *map(_presentable, given))
-    except NotImplementedError as error:  # what LanceDB's base class says for an absent method
+    except NotImplementedError as error:  # raised by LanceDB's base class for an absent method
         raise _lacking(reranker, mode) from error
     known = {row_id for rows in given for row_id in rows["_rowid"].to_pylist()}
     scores = _scores(ranked, known, f"reranker.{_METHODS[mode]} of {type(reranker).__name__}")
@@ -387,7 +388,7 @@ def _lacking(reranker: Reranker, mode: SearchMode) -> InvalidRequestError:
 
 
 def _presentable(rows: pa.Table) -> pa.Table:
-    """`rows` as rerankers expect them: every one has a text, be it the caption of an image."""
+    """Return `rows` for rerankers: each has a text, such as the caption of an image."""
     text = rows["text"]
     if SEARCH_TEXT in rows.column_names:
         text = pc.coalesce(text, rows[SEARCH_TEXT])

@@ -1,1 +1,1 @@
-"""The stores: short files of verbs over the engine's tables; their blocking counterparts are in `sync`."""
+"""The stores: their methods over the engine's tables; blocking counterparts are in `sync`."""

@@ -1,4 +1,4 @@
-"""Conversations: messages by agent and session, in the order in which they were acknowledged."""
+"""Conversations: messages by agent and session, in the order of their acknowledgement."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -41,7 +41,7 @@ from lance_context_core.stores.records.scoped import Records
 from lance_context_core.stores.records.writes import Draft
 from lance_context_core.types import ContextRecord, Progress, SearchHit
 
-# The end of a conversation, changed if it is still what was read.
+# The end of a conversation, changed if it is still as it was read.
 
 T = TypeVar("T")
 
@@ -56,7 +56,7 @@ async def remove_last(
     expected_id: str | None,
     columns: Sequence[str],
 ) -> Mapping[str, Any] | None:
-    """Remove the last matching row, and return it, with these columns; None if there is none."""
+    """Delete the last matching row, and return these columns of it; None if absent."""
     records.resources.writable()
     asked = [*dict.fromkeys([*columns, KEY, "id", "revision"])]
     attempts = Attempts(_BUSY)
@@ -91,9 +91,9 @@ async def replace_tail(
     after: str | None,
     expected: Sequence[str] | None,
 ) -> list[str]:
-    """Put new records in the place of the matching rows behind one; see `AsyncHistory`.
+    """Replace the matching records behind one by new records; see `AsyncHistory`.
 
-    The ids hold `within` the columns named there; all that matches is `inside` these.
+    The ids are unique `within` these columns; all matching rows are `inside` these.
     """
     records.resources.writable()
     new = await writes.prepare(records, records.table, draft, given, within)
@@ -138,8 +138,8 @@ async def _end(
     after: str | None,
     expected: Sequence[str] | None,
 ) -> tuple[Mapping[str, Any] | None, Sequence[Mapping[str, Any]], Observed]:
-    """The row of that id, and those behind it, which are all if there is to be none before."""
-    # One more than expected tells whether there are others.
+    """Return the row of that id, and those behind it; all rows without an id."""
+    # One more than expected shows whether there are others.
     last = None if expected is None else len(expected) + 1
     asked = [KEY, "id", "revision"]
     observed = await records.observed(where, within=within, columns=asked, last=last)
@@ -164,7 +164,7 @@ async def _end(
 
 
 CHAT_ROLES = ("user", "assistant", "system", "tool", "developer")
-"""The roles whose records count as messages of a conversation."""
+"""The roles of records that count as messages of a conversation."""
 
 _MESSAGES = sql.equals("kind", "message")
 COLUMNS = ("id", "role", "name", "text", "parts", "native", "created_at", "metadata")
@@ -186,7 +186,7 @@ class AsyncHistory:
         keep_existing: bool = False,
         expires_at: datetime | None = None,
     ) -> str:
-        """Add one message at the end of a session; returns its id. See `append_many`."""
+        """Append a message to a session; returns its id. See `append_many`."""
         draft, within = drafting(self._records, agent_id, session_id, run_id, expires_at=expires_at)
         result = await writes.insert(
             self._records, draft, [message], within=within, keep_existing=keep_existing
@@ -204,18 +204,18 @@ class AsyncHistory:
         expires_at: datetime | None = None,
         progress: Callable[[Progress], object] | None = None,
     ) -> list[str]:
-        """Add messages at the end of a session, in one commit; returns their ids, in order.
+        """Append messages to a session, in one commit; returns their ids, in order.
 
-        A message without an id is given one. A message that the session has already, by its id, is
-        left as it is, so a call whose outcome is unknown may be repeated; so is one that says
-        something else by now, if `keep_existing`. Else AlreadyExistsError is raised for it, before
+        A message without an id gets one. A message whose id the session already contains is left
+        unchanged, so a call whose outcome is unknown may be repeated. If the stored one has other
+        content, `keep_existing` leaves it unchanged too; else AlreadyExistsError is raised before
         anything is written; only if another writer takes the id at the same moment, the rest of the
-        call may be written. `agent_id` and `run_id` may be empty. From `expires_at` on no read shows
-        the messages; `touch` moves that of a whole session. Raises InvalidRequestError, before
-        anything is written, if an id stands twice.
+        call may be written. `agent_id` and `run_id` may be empty. From `expires_at` on no read
+        returns the messages; `touch` changes that of a whole session. Raises InvalidRequestError
+        for a duplicate id, before anything is written.
 
         `progress` is called as texts are embedded, up to 1,000 at a time, and once all is written;
-        what it raises before that, as cancelling does, ends the call, and nothing is written.
+        if it raises before that, for example to cancel, the call ends, and nothing is written.
         """
         check_progress(progress)
         draft, within = drafting(self._records, agent_id, session_id, run_id, expires_at=expires_at)
@@ -234,12 +234,12 @@ class AsyncHistory:
         filter: FilterLike | None = None,
         keep_existing: bool = False,
     ) -> list[str]:
-        """Put messages in the place of a session's, or of those that match `filter`, in one commit.
+        """Replace a session's messages, or those that match `filter`, in one commit.
 
-        They stand at the end, in order; what does not match stays where it is, also where one of
-        `messages` has its id: see `append_many` for what else that one may say. What others append
-        meanwhile either goes with the rest, or comes after. Returns the ids of the messages. Raises
-        InvalidRequestError, before anything is written, if an id stands twice, and for a filter that
+        The new messages are appended, in order; the others stay in place, even if one of `messages`
+        has the same id: see `append_many` for its content. Messages that others append meanwhile
+        are either replaced too, or follow the new ones. Returns the ids of the messages. Raises
+        InvalidRequestError, before anything is written, for a duplicate id, and for a filter that
         matches every message, such as {}.
         """
         where = self._where(agent_id, session_id, filter=filter, hidden=True)
@@ -265,10 +265,10 @@ class AsyncHistory:
     async def pop(
         self, agent_id: str, *, session_id: str, expected_id: str | None = None
     ) -> Message | None:
-        """Forget the last message of a session, and return it; None if there is none.
+        """Delete the last message of a session, and return it; None if it has none.
 
-        Of two who do so at the same time each gets another one. With `expected_id`, ConflictError
-        is raised, and nothing done, if another one is the last, or none.
+        Concurrent calls get different messages. With `expected_id`, raises ConflictError and
+        changes nothing if the last message has another id, or none exists.
         """
         last = await remove_last(
             self._records,
@@ -292,13 +292,13 @@ class AsyncHistory:
         expected_tail: Sequence[str] | None = None,
         run_id: str = "",
     ) -> list[str]:
-        """Put messages in the place of all that come `after` one, by its id, in one commit.
+        """Replace all messages `after` one, given by its id, in one commit.
 
-        With None they come in the place of all. What `expected_tail` names, by ids and in order, has
-        to be what comes after it; if it is something else, ConflictError is raised and nothing is
-        done, also if others append at the same moment. Returns the ids of the messages, which may be
-        those of messages that go. Raises NotFoundError if there is no message `after`, and
-        AlreadyExistsError for the id of one that stays; nothing is done then, either.
+        None replaces all messages. `expected_tail` has the ids of the messages to replace, in
+        order; if these differ, ConflictError is raised and nothing is changed, also if others
+        append at the same moment. Returns the ids of the new messages, which may reuse ids of
+        replaced ones. Raises NotFoundError if the message `after` does not exist, and
+        AlreadyExistsError for the id of a message that stays; then nothing is changed.
         """
         draft, within = drafting(self._records, agent_id, session_id, run_id)
         ids = await replace_tail(
@@ -324,11 +324,11 @@ class AsyncHistory:
         session_id: str,
         expected: Message | None = None,
     ) -> None:
-        """Let a message, by its id, say something else, at its place, in one commit.
+        """Replace the content of a message, by its id, at its place, in one commit.
 
-        Its role, name, parts, metadata and native form become those of `message`; its id, its time
-        and its run stay. With `expected`, the message as it was read, ConflictError is raised and
-        nothing is done if it says something else by now. Raises NotFoundError if there is none.
+        Its role, name, parts, metadata and native form become those of `message`; its id, time and
+        run stay. With `expected`, the message as it was read, raises ConflictError and changes
+        nothing if its content has changed. Raises NotFoundError if it does not exist.
         """
         draft, _ = drafting(self._records, agent_id, session_id, "")
         said = draft(0, message).record
@@ -361,11 +361,11 @@ class AsyncHistory:
         session_id: str,
         filter: FilterLike | None = None,
     ) -> list[str]:
-        """Add `metadata` to that of a session's messages, or of those that match, in one commit.
+        """Add `metadata` to a session's messages, or those that match, in one commit.
 
-        The messages keep their places, and what else their metadata holds. Returns the ids of those
-        that this call has changed, in order: of two calls at the same time, whose filter a message
-        matches no more once it is changed, one changes it. Raises InvalidRequestError for a filter that
+        The messages stay in place, and keep their other metadata. Returns the ids that this call
+        has changed, in order: if two calls run at once, and their filter no longer matches a
+        changed message, one of them changes it. Raises InvalidRequestError for a filter that
         matches every message, such as {}.
         """
         more = check_json_object(metadata, "metadata")
@@ -387,11 +387,10 @@ class AsyncHistory:
         last: int | None = None,
         filter: FilterLike | None = None,
     ) -> list[Message]:
-        """Messages in order: the first `limit` after `offset`, or the `last` ones.
+        """Return messages in order: the first `limit` after `offset`, or the `last` ones.
 
         With `last`, `offset` counts from the end, so that a chat can be read backwards page by
-        page. With a `filter` only the messages count that match it. An unknown session has no
-        messages.
+        page. With a `filter` only matching messages count. An unknown session has no messages.
         """
         where = self._where(agent_id, session_id)
         check_span(offset=offset, limit=limit, last=last)
@@ -409,12 +408,12 @@ class AsyncHistory:
     async def count(
         self, agent_id: str, *, session_id: str, filter: FilterLike | None = None
     ) -> int:
-        """How many messages a session has, or how many that match; 0 if it is unknown."""
+        """Return the number of messages of a session, or of matching ones; 0 if unknown."""
         where, within = self._where(agent_id, session_id), self._within(agent_id, session_id)
         return await self._records.count(where, within=within, filter=filter)
 
     async def session_ids(self, agent_id: str) -> list[str]:
-        """The sessions in which an agent has messages, by the places of their first ones."""
+        """Return the sessions of an agent's messages, in the order of their first ones."""
         where = self._records.where(
             _MESSAGES,
             sql.equals("agent_id", self._records.whose("agent_id", agent_id)),
@@ -427,10 +426,10 @@ class AsyncHistory:
     async def clear(
         self, agent_id: str, *, session_id: str, filter: FilterLike | None = None
     ) -> int:
-        """Forget a session's messages, or those that match; returns how many there were.
+        """Delete a session's messages, or those that match; returns their number.
 
-        Older versions keep them. Raises InvalidRequestError for a filter that matches every message,
-        such as {}: leave it out to clear the session.
+        Older versions still contain them. Raises InvalidRequestError for a filter that matches
+        every message, such as {}: omit it to clear the session.
         """
         where = self._where(agent_id, session_id, filter=filter, hidden=True)
         within = self._within(agent_id, session_id)
@@ -439,7 +438,7 @@ class AsyncHistory:
         return n_cleared
 
     async def clear_run(self, agent_id: str, *, session_id: str, run_id: str) -> int:
-        """Forget the messages of one run of a session; returns how many there were."""
+        """Delete the messages of one run of a session; returns their number."""
         run = sql.equals("run_id", check_name(run_id, "run_id"))
         where = sql.all_of([self._where(agent_id, session_id, hidden=True), run])
         within = self._within(agent_id, session_id)
@@ -448,10 +447,10 @@ class AsyncHistory:
         return n_cleared
 
     async def touch(self, agent_id: str, *, session_id: str, expires_at: datetime | None) -> int:
-        """Let all messages of a session expire together, at another moment, or never; returns how many.
+        """Set the expiry of all messages of a session, None for never; returns their number.
 
-        One commit. From then on no read shows any of them. A message that is appended later has an
-        expiry of its own, so give it the same and touch the session again. What has expired stays so.
+        One commit. From then on no read returns any of them. A message appended later has its own
+        expiry, so set the same for it and touch the session again. Expired messages stay expired.
         """
         self._records.resources.writable()
         moment = None if expires_at is None else check_time(expires_at, "expires_at")
@@ -462,9 +461,9 @@ class AsyncHistory:
         return n_touched
 
     async def sweep(self) -> int:
-        """Forget the messages that have expired, in one commit; returns how many that were.
+        """Delete the expired messages, in one commit; returns their number.
 
-        It only frees the space: they are not seen before either.
+        This only frees space: no read returns them before either.
         """
         self._records.resources.writable()
         gone = sql.at_or_before("expires_at", self._records.now())
@@ -483,7 +482,7 @@ class AsyncHistory:
         session_id: str | None = None,
         **arguments: Unpack[SearchArguments],
     ) -> list[SearchHit[ContextRecord]]:
-        """The messages that answer `query` best, best first: of all sessions, or of one.
+        """Return the messages that match `query`, best first: of all sessions, or of one.
 
         See `AsyncContextStore.search`.
         """
@@ -508,7 +507,7 @@ class AsyncHistory:
         filter: FilterLike | None = None,
         hidden: bool = False,
     ) -> sql.Clause:
-        """The condition on messages, of which a call changes or removes those that match `filter`."""
+        """Return the condition of messages that a call changes or deletes, with its `filter`."""
         matching = sql.restricting(
             filter,
             columns=RECORD_FIELDS,
@@ -525,7 +524,7 @@ class AsyncHistory:
 
 
 _SAID = ("role", "name", "text", "parts", "native", "metadata")
-"""What of a record is what its message says."""
+"""The columns of a record with the content of its message."""
 
 
 def drafting(
@@ -537,9 +536,9 @@ def drafting(
     expires_at: datetime | None = None,
     of_each: Sequence[Mapping[str, Any]] = (),
 ) -> tuple[Callable[[int, Message], Draft], dict[str, str | None]]:
-    """How a message, given at a place, becomes a draft; and within what its id counts.
+    """Return the function that makes drafts of messages, and the scope of their ids.
 
-    `of_each` are the id of each message and what it owes, where that is for the caller to say.
+    `of_each` has the id of each message and its owed job, if the caller sets them.
     """
     scope, clock = records.scope, records.resources.clock
     session_id = check_name(session_id, "session_id")
@@ -570,7 +569,7 @@ def _said(one: ContextRecord | Message) -> tuple[object, ...]:
 
 
 def message_of(row: Mapping[str, Any]) -> Message:
-    """The message of a row; what was written as a record without parts has a text."""
+    """Return the message of a row; a record without parts has a text."""
     parts = parts_from_json(row["parts"]) if row["parts"] else ()
     return stored_message(
         role=row["role"],

@@ -1,4 +1,4 @@
-"""Key-value items on their way into a table: checked, given vectors, and written in one commit."""
+"""Writes key-value items: checks them, adds vectors, and commits them at once."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,7 +30,7 @@ from lance_context_core.types import Item, ItemsAppended, ItemsWritten, ItemVect
 
 
 class _Draft(NamedTuple):
-    """An item that is about to be written."""
+    """An item to be written."""
 
     item: itemrows.Checked
     row: dict[str, Any]
@@ -38,30 +38,30 @@ class _Draft(NamedTuple):
 
     @property
     def key(self) -> ItemKey:
-        """What names it in its scope."""
+        """Its key in its scope."""
         return self.item.namespace, self.item.key
 
 
 Telling = Callable[[Progress], object] | None
-"""Is told of the texts of vectors, as they are embedded."""
+"""Called as texts are embedded."""
 
 NOTHING_EXPECTED: Mapping[ItemKey, int | None] = MappingProxyType({})
 
 
 class _Keyed(NamedTuple):
-    """What is to become of keys."""
+    """The writes by key."""
 
     ways: Mapping[ItemKey, str]
     """How each key is written."""
     items: Mapping[ItemKey, _Draft]
-    """What is written under those that are not removed."""
+    """The items of the keys that are not deleted."""
     expected: Mapping[ItemKey, int | None] = NOTHING_EXPECTED
-    """The revisions that keys have to have."""
+    """The expected revisions of keys."""
 
 
 @frozen
 class Changes:
-    """What a call of `AsyncKeyValues.write` is given."""
+    """The arguments of `AsyncKeyValues.write`."""
 
     puts: Sequence[Item]
     adds: Sequence[Item]
@@ -69,15 +69,15 @@ class Changes:
     expected: Mapping[ItemKey, int | None]
 
     def __len__(self) -> int:
-        """How many writes they are."""
+        """The number of writes."""
         return len(self.puts) + len(self.adds) + len(self.deletes)
 
 
 _FEW = 8
-"""More are written on the store's loop, which has time for others between them."""
+"""More are written on the store's loop, which serves others in between."""
 
 _N_KEYS_AS_ONE = 8
-"""A key takes that part of a record's time."""
+"""Number of keys that take the time of one record."""
 
 
 async def append(
@@ -88,7 +88,7 @@ async def append(
     resources: Resources,
     progress: Telling = None,
 ) -> ItemsAppended:
-    """Write items without a look at what is there; see `AsyncKeyValues.append`."""
+    """Write items without a lookup of existing ones; see `AsyncKeyValues.append`."""
     given = await _drafted(items, "items", scope=scope, resources=resources)
     if len({one.row[KEY] for one in given}) < len(given):
         refuse_duplicates(("key", repr(one.key)) for one in given)
@@ -110,7 +110,7 @@ async def put(
     resources: Resources,
     progress: Telling = None,
 ) -> None:
-    """Write items on top of what is there; see `AsyncKeyValues.put`."""
+    """Write items, replacing existing ones; see `AsyncKeyValues.put`."""
     drafted = {
         one.key: one for one in await _drafted(items, "items", scope=scope, resources=resources)
     }
@@ -119,7 +119,7 @@ async def put(
 
 
 def put_now(table: Table, items: Sequence[Item], *, scope: Scope, resources: Resources) -> bool:
-    """As `put` of a few, in any thread; False, and nothing is written, where one would have to wait."""
+    """As `put` for few items, in any thread; False without writing, instead of waiting."""
     if not _is_few(items):
         return False
     drafted = {
@@ -137,7 +137,7 @@ async def add(
     resources: Resources,
     progress: Telling = None,
 ) -> list[bool]:
-    """Write the items whose keys hold nothing; see `AsyncKeyValues.add`."""
+    """Write the items whose keys do not exist; see `AsyncKeyValues.add`."""
     offered = await _drafted(items, "items", scope=scope, resources=resources)
     first = {one.key: one for one in reversed(offered)}
     meant = _Keyed(dict.fromkeys(first, put_if.ADD), first)
@@ -148,7 +148,7 @@ async def add(
 def add_now(
     table: Table, items: Sequence[Item], *, scope: Scope, resources: Resources
 ) -> list[bool] | None:
-    """As `add` of a few, in any thread; None, and nothing is written, where one would have to wait."""
+    """As `add` for few items, in any thread; None without writing, instead of waiting."""
     if not _is_few(items):
         return None
     offered = _drafted_now(items, "items", scope=scope, resources=resources)
@@ -183,7 +183,7 @@ def write_now(
     scope: Scope,
     resources: Resources,
 ) -> ItemsWritten | None:
-    """As `write` of a few, in any thread; None, and nothing is written, where one would have to wait."""
+    """As `write` for few items, in any thread; None without writing, instead of waiting."""
     puts, adds = changes.puts, changes.adds
     deletes, expected = changes.deletes, changes.expected
     if not isinstance(expected, Mapping) or not _is_few(puts, adds, deletes, [*expected]):
@@ -204,19 +204,19 @@ def write_now(
 
 
 async def row_keys(scope: Scope, keys: Sequence[ItemKey]) -> list[str]:
-    """The primary keys of items. Raises InvalidRequestError for what is no key."""
+    """Return the primary keys of items. Raises InvalidRequestError for an invalid key."""
     return await steps.each(
         lambda one: _row_key(scope, *one), enumerate(listed(keys, "keys")), n_as_one=_N_KEYS_AS_ONE
     )
 
 
 def row_keys_at_once(scope: Scope, keys: Sequence[ItemKey]) -> list[str]:
-    """As `row_keys`, of a few."""
+    """As `row_keys`, for few items."""
     return [_row_key(scope, number, key) for number, key in enumerate(keys)]
 
 
 def _is_few(*lists: Sequence[object]) -> bool:
-    """Whether it is little enough to be written in a caller's thread, and anything at all."""
+    """Whether it is not empty, and few enough to be written in a caller's thread."""
     if any(type(one) not in (list, tuple) for one in lists):
         return False
     return 0 < sum(map(len, lists)) <= _FEW
@@ -228,7 +228,7 @@ def _meant(
     put: Iterable[_Draft],
     expected: Mapping[ItemKey, int | None],
 ) -> _Keyed:
-    """How each key is written that is to be deleted, added, and put, in this order; and its item."""
+    """Combine keys to delete, items to add, and items to put, in this order."""
     ways = dict.fromkeys(gone, put_if.REMOVE)
     items: dict[ItemKey, _Draft] = {}
     for one in added:
@@ -250,11 +250,11 @@ def _added(
 async def _write(
     table: Table, meant: _Keyed, *, scope: Scope, resources: Resources, progress: Telling
 ) -> dict[ItemKey, bool]:
-    """Write checked items, each key in its way; for each key whether it held one."""
+    """Write checked items; returns for each key whether it existed."""
     ways, items, expected = meant
     now = resources.clock.now()
     if not items and (not (ways or expected) or not await table.exists()):
-        # There need not be a table for nothing to be in it.
+        # An absent table contains no item.
         for key, revision in expected.items():
             if revision is not None:
                 raise _unexpected(key, revision, None)
@@ -272,7 +272,7 @@ async def _write(
 def _write_now(
     table: Table, meant: _Keyed, *, scope: Scope, resources: Resources
 ) -> tuple[dict[ItemKey, bool], int] | None:
-    """As `_write`, in any thread, and a version that shows it; None where one would have to wait."""
+    """As `_write`, in any thread, with a version that shows it; None instead of waiting."""
     if any(one.item.vectors for one in meant.items.values()):
         return None
     made = {key: one.row for key, one in meant.items.items()}
@@ -287,7 +287,7 @@ def _write_now(
 def _keyed_rows(
     meant: _Keyed, made: Mapping[ItemKey, dict[str, Any]], *, scope: Scope, now: datetime
 ) -> dict[ItemKey, dict[str, Any]]:
-    """The rows that are handed to the table: those that were `made` of items, and of keys alone."""
+    """Return the rows for the table: those `made` of items, and those of keys alone."""
     ways, expected = meant.ways, meant.expected
     rows = {}
     for key in [*ways, *(one for one in expected if one not in ways)]:
@@ -312,7 +312,7 @@ def _meaning(
 async def _rows(
     table: Table, given: Sequence[_Draft], resources: Resources, progress: Telling
 ) -> list[dict[str, Any]]:
-    """The rows of checked items, with vectors for their texts."""
+    """Return the rows of checked items, with vectors for their texts."""
     flat = [one for draft in given for one in draft.item.vectors]
     if not flat:
         return [draft.row for draft in given]
@@ -337,7 +337,7 @@ async def _vectors(
         resources,
         given=[one.vector for one in flat],
         texts=[one.text if (one.text or "").strip() else None for one in flat],
-        # The texts are not kept: later there would be nothing to make a vector of.
+        # The texts are not stored: no vector could be made of them later.
         even_if_deferred=True,
         progress=progress,
     )
@@ -392,7 +392,7 @@ async def _checked_keys(keys: Sequence[ItemKey], where: str) -> list[ItemKey]:
 async def _drafted(
     items: Sequence[Item], where: str, *, scope: Scope, resources: Resources
 ) -> list[_Draft]:
-    """The items, checked, and their rows."""
+    """Return the checked items, and their rows."""
     given = listed(items, where)
     draft = _drafting(given, where, scope=scope, resources=resources)
     return await steps.each(draft, range(len(given)))
@@ -401,7 +401,7 @@ async def _drafted(
 def _drafted_now(
     items: Sequence[Item], where: str, *, scope: Scope, resources: Resources
 ) -> list[_Draft]:
-    """As `_drafted`, of a few."""
+    """As `_drafted`, for few items."""
     return [*map(_drafting(items, where, scope=scope, resources=resources), range(len(items)))]
 
 
@@ -417,7 +417,7 @@ def _drafting(
     return draft
 
 
-# Which key-value items are meant: conditions on their namespaces, keys and values.
+# Selects key-value items: conditions on their namespaces, keys and values.
 
 _ORDERS: dict[ItemOrder, tuple[str, ...]] = {
     "key": ("namespace", "id"),
@@ -425,26 +425,26 @@ _ORDERS: dict[ItemOrder, tuple[str, ...]] = {
     "updated": ("updated_at", "namespace", "id"),
 }
 
-# What stands for itself in a text stands for something else in a regular expression.
+# Literal characters that are special in a regular expression.
 _SPECIAL, _ESCAPED = re.compile(r"[\\.+*?()|\[\]{}^$]"), r"\\\g<0>"
 
 
 @frozen_by_name
 class Selection:
-    """What `ItemListing` says, checked; of `ItemConditions` alone, the whole in the usual order."""
+    """A checked `ItemListing`; of `ItemConditions` alone, all items in the usual order."""
 
     clauses: tuple[sql.Clause, ...]
     within: tuple[sql.Clause, ...]
-    """Those of them that say in which namespaces."""
+    """The conditions on the namespace."""
     order: tuple[str, ...]
-    """The columns by which they are ordered."""
+    """The sort columns."""
     reverse: bool
     limit: int | None
     offset: int
 
     @classmethod
     def of(cls, given: Mapping[str, Any], known: Mapping[str, Any] = CONDITIONS) -> "Selection":
-        """What the keyword arguments mean. Raises InvalidRequestError for what is none of `known`."""
+        """Check the keyword arguments. Raises InvalidRequestError for any outside `known`."""
         check_options(given, known, "what selects items")
         which = {**LISTING, **given}
         order, limit, offset = which["order"], which["limit"], which["offset"]
@@ -486,7 +486,7 @@ def _clauses(which: Mapping[str, Any]) -> list[sql.Clause]:
 
 
 def _pattern(segments: Any, where: str) -> list[str | None]:
-    """The segments of a path in plain types; None stands for any segment."""
+    """Return the segments of a path in plain types; None matches any segment."""
     return [
         None if one is None else check_segment(one, f"{where}[{index}]")
         for index, one in enumerate(listed(segments, where))
@@ -495,7 +495,7 @@ def _pattern(segments: Any, where: str) -> list[str | None]:
 
 def _beginning(pattern: Sequence[str | None]) -> list[sql.Clause]:
     literal = encoded(head := _head(pattern))
-    # All that begins so lies between these, so that an index on the namespace can tell.
+    # All keys with this beginning are between these bounds, so that an index can be used.
     clauses = (
         [
             sql.at_or_after("namespace", literal),
@@ -533,7 +533,7 @@ def _whole(pattern: Sequence[str | None]) -> sql.Clause:
 
 
 def _head(pattern: Sequence[str | None]) -> list[str]:
-    """What stands before the first wildcard."""
+    """Return the segments before the first wildcard."""
     head = []
     for segment in pattern:
         if segment is None:

@@ -1,4 +1,4 @@
-"""Key-value items: their verbs, and their writing."""
+"""Key-value stores: reading and writing of items."""
 
 import builtins
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -32,21 +32,21 @@ from lance_context_core.stores import key_value_writes as itemwriting
 from lance_context_core.stores.key_value_writes import Selection
 from lance_context_core.types import Item, ItemsAppended, ItemsWritten, Progress, SearchHit
 
-# Key-value items in namespaces, each set of them a table of its own.
+# Key-value items in namespaces; each set has its own table.
 
 T = TypeVar("T")
 
 _MOST_AT_ONCE = 16
-"""More are read on the store's loop, which has time for others between them."""
+"""More are read on the store's loop, which serves others in between."""
 
 
 @handle
 class AsyncKeyValues:
     """The items of one name; satisfies `KeyValueStore`.
 
-    A key names one item in each scope: what another scope wrote under the same key is another item.
-    As everywhere, a wider handle lists, counts, finds, sweeps and, by prefix, deletes what
-    narrower ones wrote.
+    A key names one item in each scope: the same key in another scope is another item. As
+    everywhere, a wider handle lists, counts, finds, sweeps and, by prefix, deletes the items of
+    narrower scopes.
     """
 
     name: str
@@ -62,9 +62,9 @@ class AsyncKeyValues:
         include_data: bool = True,
         include_vectors: bool = False,
     ) -> builtins.list[Item | None]:
-        """The items of these namespaces and keys, in their order; None for one that is not there.
+        """Return the items of these namespaces and keys, in order; None for absent ones.
 
-        One read, of these rows alone.
+        One read, of these rows only.
         """
         known = self._get_at_once(keys, include_data=include_data, include_vectors=include_vectors)
         if known is not WOULD_BLOCK:
@@ -84,17 +84,17 @@ class AsyncKeyValues:
         include_data: bool = True,
         include_vectors: bool = False,
     ) -> builtins.list[Item | None] | WouldBlock:
-        """As `get`, in any thread and without a wait; WOULD_BLOCK if that takes a look at the disk."""
+        """As `get`, in any thread without waiting; WOULD_BLOCK if the disk must be read."""
         if type(keys) not in (builtins.list, tuple) or len(keys) > _MOST_AT_ONCE:
             return WOULD_BLOCK
         if include_vectors:
-            return WOULD_BLOCK  # They are not remembered.
+            return WOULD_BLOCK  # They are not cached.
         wanted = itemwriting.row_keys_at_once(self._scope, keys)
         if (known := self._table.remembered.rows_of(wanted)) is None:
             return WOULD_BLOCK
         now, found = self._now(), []
         for key in wanted:
-            # The key says whose it is. Of two that were appended under it the later one counts.
+            # The key contains its scope. Of two items appended under one key the later one counts.
             rows = [row for row in known[key] if _is_alive(row, now)]
             found.append(itemrows.from_known(rows[-1], include_data=include_data) if rows else None)
         return found
@@ -107,22 +107,22 @@ class AsyncKeyValues:
         include_vectors: bool = False,
         **which: Unpack[ItemListing],
     ) -> builtins.list[Item]:
-        """The items that meet all conditions, in order.
+        """Return the items that meet all conditions, in order.
 
         - `prefix`, `suffix`: the first and the last segments of the namespace; `namespace`: all of
-          them. None among them is any one segment: `(None, "notes")`.
-        - `key_prefix`: how the key begins; `after`, `before`: bounds of it, themselves excluded.
+          them. None among them matches any one segment: `(None, "notes")`.
+        - `key_prefix`: the beginning of the key; `after`, `before`: its exclusive bounds.
         - `filter`: on the value, and on `key`, `data_type`, `created_at`, `updated_at` and
           `expires_at`; a key of the value with such a name is `value.key`.
-        - `order`: by namespace and key, by code points; or by when the item was created or last
-          written, of equals by namespace and key. `reverse` turns the whole order round.
+        - `order`: by namespace and key, by code points; or by creation or last write, then by
+          namespace and key. `reverse` reverses the whole order.
 
-        Values and data are read of the items of the page alone.
+        Values and data are read only for the items of the page.
         """
         selection = Selection.of(which, LISTING)
         columns = itemrows.columns(include_data=include_data, include_vectors=include_vectors)
         if selection.limit is None and selection.offset == 0:
-            # Of many rows, reading them by their ids is the slower way.
+            # Reading many rows by their ids is slower.
             rows = await self._page(selection, columns)
         else:
             page = await self._page(selection)
@@ -131,14 +131,14 @@ class AsyncKeyValues:
 
     @takes(ItemListing, LISTING)
     async def keys(self, **which: Unpack[ItemListing]) -> builtins.list[ItemKey]:
-        """The namespaces and keys of what `list` would return; no value is read for it."""
+        """Return the namespaces and keys of the items of `list`, without reading values."""
         page = await self._page(Selection.of(which, LISTING))
         pairs = zip(page["namespace"].to_pylist(), page["id"].to_pylist(), strict=True)
         return [(itemrows.decoded(encoded), key) for encoded, key in pairs]
 
     @takes(ItemConditions, CONDITIONS)
     async def count(self, **which: Unpack[ItemConditions]) -> int:
-        """How many items meet the conditions, which are those of `list`."""
+        """Return the number of items that meet the conditions of `list`."""
         return await self._table.count(self._where(*Selection.of(which).clauses))
 
     async def namespaces(
@@ -150,9 +150,9 @@ class AsyncKeyValues:
         limit: int | None = None,
         offset: int = 0,
     ) -> builtins.list[tuple[str, ...]]:
-        """The namespaces that have items, each once, in order; see `list` for the conditions.
+        """Return the namespaces with items, each once, in order; see `list` for the conditions.
 
-        With `max_depth`, at least 1, longer ones are cut to so many segments.
+        `max_depth`, at least 1, truncates longer ones to that number of segments.
         """
         check_span(offset=offset, limit=limit, last=None)
         if max_depth is not None and (type(max_depth) is not int or max_depth < 1):
@@ -175,12 +175,11 @@ class AsyncKeyValues:
         include_data: bool = True,
         **which: Unpack[ItemConditions],
     ) -> builtins.list[SearchHit[Item]]:
-        """The items nearest to a text or vector, best first; see `list` for the conditions.
+        """Return the items nearest to a text or vector, best first; conditions as in `list`.
 
-        An item is as near as the nearest of its vectors; one without any is not found. There are
-        as many hits as `limit`, if as many items that meet the conditions follow after `offset`.
-        The score is (1 + cosine) / 2; the cosine itself is `channels["vector"].raw`. Equals come
-        in the order of their first writing.
+        The nearest vector of an item counts; items without vectors are not found. Returns `limit`
+        hits if enough items meet the conditions after `offset`. The score is (1 + cosine) / 2; the
+        cosine itself is `channels["vector"].raw`. Equal hits are in the order of their first write.
         """
         check_span(offset=offset, limit=limit, last=None)
         selection = Selection.of(which)
@@ -203,21 +202,20 @@ class AsyncKeyValues:
     async def put(
         self, items: Sequence[Item], *, progress: Callable[[Progress], object] | None = None
     ) -> None:
-        """Write items, replacing whatever their keys hold, in one commit.
+        """Write items, replacing existing ones, in one commit.
 
-        An item that replaces another keeps its `created_at` and nothing else: also its vectors,
-        its data and its expiry are those of the new one. Of two with one key the last counts.
+        An item that replaces another keeps only its `created_at`: its vectors, data and expiry are
+        those of the new one. Of two items with one key the last counts.
 
-        `progress` is called as texts of vectors are embedded, up to 1,000 at a time, and once all
-        is written; what it raises before that, as cancelling does, ends the call, and nothing is
-        written.
+        `progress` is called as texts are embedded, up to 1,000 at a time, and once all is written;
+        if it raises before that, for example to cancel, the call ends, and nothing is written.
         """
         await self._written(itemwriting.put, items, progress)
 
     def _put_at_once(
         self, items: Sequence[Item], *, progress: Callable[[Progress], object] | None = None
     ) -> WouldBlock | None:
-        """As `put`, in any thread and without a wait; WOULD_BLOCK where one would have to wait."""
+        """As `put`, in any thread without waiting; WOULD_BLOCK if it must wait."""
         if progress is not None:
             return WOULD_BLOCK
         self._resources.writable()
@@ -229,17 +227,17 @@ class AsyncKeyValues:
     async def add(
         self, items: Sequence[Item], *, progress: Callable[[Progress], object] | None = None
     ) -> builtins.list[bool]:
-        """Write the items whose keys hold nothing, in one commit; says which were written.
+        """Write the items whose keys do not exist, in one commit; returns which were written.
 
-        The first writer wins, also of two with one key in the call, or in two processes. `progress`
-        is called as by `put`.
+        The first writer wins, also of two items with one key in the call, or in two processes.
+        `progress` as in `put`.
         """
         return await self._written(itemwriting.add, items, progress)
 
     def _add_at_once(
         self, items: Sequence[Item], *, progress: Callable[[Progress], object] | None = None
     ) -> builtins.list[bool] | WouldBlock:
-        """As `add`, in any thread and without a wait; WOULD_BLOCK where one would have to wait."""
+        """As `add`, in any thread without waiting; WOULD_BLOCK if it must wait."""
         if progress is not None:
             return WOULD_BLOCK
         self._resources.writable()
@@ -249,20 +247,20 @@ class AsyncKeyValues:
     async def append(
         self, items: Sequence[Item], *, progress: Callable[[Progress], object] | None = None
     ) -> ItemsAppended:
-        """Write items whose keys are known to be new, in one commit, without a look at what is there.
+        """Write items with new keys, in one commit, without a lookup of existing ones.
 
-        For keys that cannot exist yet, such as ids made this moment: it costs a third
-        of `add`. A key that is there is there twice then: `get` finds the later one, until it is
-        deleted. `progress` is called as by `put`.
+        For keys that cannot exist yet, such as new ids: it costs a third of `add`. An existing key
+        exists twice afterwards: `get` returns the later one, until it is deleted. `progress` as in
+        `put`.
         """
         return await self._written(itemwriting.append, items, progress)
 
     async def delete(self, keys: Sequence[ItemKey]) -> builtins.list[bool]:
-        """Remove items in one commit; says for each key whether there was one."""
+        """Delete items in one commit; returns for each key whether it existed."""
         return (await self.write(deletes=keys)).deleted
 
     def _delete_at_once(self, keys: Sequence[ItemKey]) -> builtins.list[bool] | WouldBlock:
-        """As `delete`, in any thread and without a wait; WOULD_BLOCK where one would have to wait."""
+        """As `delete`, in any thread without waiting; WOULD_BLOCK if it must wait."""
         done = self._write_at_once(deletes=keys)
         return WOULD_BLOCK if done is WOULD_BLOCK else done.deleted
 
@@ -275,21 +273,21 @@ class AsyncKeyValues:
         expected: Mapping[ItemKey, int | None] | None = None,
         progress: Callable[[Progress], object] | None = None,
     ) -> ItemsWritten:
-        """Delete, add and put, in this order and in one commit: all of it, or nothing.
+        """Delete, add and put items, in this order and in one commit: all or none.
 
-        Nothing is written, and AlreadyExistsError raised, if the key of one of `adds` holds
-        something, also if another process takes it at the same moment. A key may stand in several
-        of the lists: one that is deleted before is created anew, and of two puts the last counts.
+        Raises AlreadyExistsError, and writes nothing, if the key of one of `adds` exists, also if
+        another process adds it at the same moment. A key may occur in several lists: a deleted one
+        is created again, and of two puts the last counts.
 
-        `expected` says by key which `revision` an item has to have, or None if there must be none;
-        keys that are not written may be among them. Where one is different, or becomes so at the
-        same moment, ConflictError is raised and nothing is written: read again, and decide anew.
+        `expected` maps keys to the `revision` that an item must have, or None if it must not exist;
+        it may contain keys that are not written. If one differs, or changes at the same moment,
+        ConflictError is raised and nothing is written: read again, and retry.
 
-        What many callers write at the same time becomes one commit too, save what expects anything.
-        Only where another process changes an item that is put or deleted at the same moment, and
-        nothing was expected, that item takes a second commit, on top of the other's. If the outcome
-        is unknown, it may be repeated; then an AlreadyExistsError or ConflictError may speak of what
-        the first call has written. `progress` is called as by `put`.
+        Concurrent writes of many callers are grouped into one commit too, except those with
+        `expected`. Only if another process changes an item that is put or deleted at the same
+        moment, and nothing was expected, that item takes a second commit, on top of the other's. If
+        the outcome is unknown, the call may be repeated; then an AlreadyExistsError or
+        ConflictError may be caused by the first call. `progress` as in `put`.
         """
         changes = itemwriting.Changes(puts, adds, deletes, {} if expected is None else expected)
         return await self._written(itemwriting.write, changes, progress)
@@ -303,7 +301,7 @@ class AsyncKeyValues:
         expected: Mapping[ItemKey, int | None] | None = None,
         progress: Callable[[Progress], object] | None = None,
     ) -> ItemsWritten | WouldBlock:
-        """As `write`, in any thread and without a wait; WOULD_BLOCK where one would have to wait."""
+        """As `write`, in any thread without waiting; WOULD_BLOCK if it must wait."""
         if progress is not None:
             return WOULD_BLOCK
         self._resources.writable()
@@ -316,10 +314,10 @@ class AsyncKeyValues:
         return WOULD_BLOCK if done is None else done
 
     async def delete_under(self, prefix: Sequence[str]) -> int:
-        """Remove all items whose namespaces begin with these segments, in one commit.
+        """Delete all items whose namespaces begin with these segments, in one commit.
 
-        The empty prefix is that of all items; here, nothing stands for any segment. Returns how
-        many there were, expired ones among them.
+        The empty prefix selects all items; wildcards are not supported. Returns their number,
+        including expired ones.
         """
         self._resources.writable()
         clauses = Selection.of({"prefix": itemrows.checked_namespace(prefix, "prefix")}).clauses
@@ -327,9 +325,9 @@ class AsyncKeyValues:
         return (await self._table.write(WriteBatch(where=where))).n_removed
 
     async def touch(self, keys: Sequence[ItemKey], *, expires_at: datetime | None) -> int:
-        """Let items expire at another moment, or never; returns how many of them there were.
+        """Set the expiry of items, None for never; returns the number that exist.
 
-        One commit. It is no change: `updated_at` and `revision` stay. What has expired stays so.
+        One commit. `updated_at` and `revision` do not change. Expired items stay expired.
         """
         self._resources.writable()
         wanted = await itemwriting.row_keys(self._scope, keys)
@@ -339,26 +337,26 @@ class AsyncKeyValues:
         return (await self._table.write(batch)).n_replaced
 
     async def sweep(self) -> int:
-        """Remove what has expired, in one commit; returns how many items that were.
+        """Delete the expired items, in one commit; returns their number.
 
-        It only frees the space: they are not seen before either.
+        This only frees space: no read returns them before either.
         """
         self._resources.writable()
         gone = self._own(sql.at_or_before("expires_at", self._now()))
         return (await self._table.write(WriteBatch(where=gone))).n_removed
 
     async def version(self) -> int:
-        """The number of the items' version, of those of all scopes; 0 before the first write.
+        """Return the version number of the items of all scopes; 0 before the first write.
 
-        It grows with every commit, those of maintenance too: while it is the same, nothing has
-        changed. No item is read for it.
+        It grows with every commit, including maintenance: while it is the same, nothing has
+        changed. Reads no item.
         """
         return await self._table.token()
 
     async def names(self) -> builtins.list[str]:
-        """The names of all such tables of the store, in alphabetical order.
+        """Return the names of all key-value tables of the store, in alphabetical order.
 
-        In a scope they are named too where the scope has no items in them.
+        In a scope, it includes names without items of the scope.
         """
         tables = await self._resources.database.table_names()
         return sorted(name for table in tables if (name := kv_of(table)) is not None)
@@ -371,7 +369,7 @@ class AsyncKeyValues:
         what: Sequence[Item] | itemwriting.Changes,
         progress: Callable[[Progress], object] | None,
     ) -> T:
-        """What one of the functions of `itemwriting` answers, once all is written, and told of."""
+        """Call a write function, and report its progress."""
         check_progress(progress)
         self._resources.writable()
         done = await write(
@@ -394,7 +392,7 @@ class AsyncKeyValues:
         return self._own(*clauses, alive(self._now()))
 
     async def _page(self, selection: Selection, more: Sequence[str] = ()) -> pa.Table:
-        """The row ids of what is selected, what it is ordered by, and more columns; in order."""
+        """Return the selected row ids, their sort columns, and more columns, in order."""
         where, order = self._where(*selection.clauses), selection.order
         rows = await self._table.select(where, columns=[*dict.fromkeys([*order, *more])])
         keys = [(name, "descending" if selection.reverse else "ascending") for name in order]

@@ -1,4 +1,4 @@
-"""Long-term memories: what an agent shall still know in another session."""
+"""Long-term memories of users across sessions."""
 
 import builtins
 from collections.abc import Callable, Mapping, Sequence
@@ -41,7 +41,7 @@ from lance_context_core.types import ContextRecord, Page, Progress, SearchHit
 _MEMORIES = sql.equals("kind", "memory")
 
 Duplicates = Literal["touch", "keep"]
-"""What becomes of a text that is remembered already: its memory is touched, or there is another one."""
+"""The handling of a known text: its memory is touched, or another one added."""
 
 NOTHING = remembering.Known({}, frozenset())
 
@@ -64,20 +64,20 @@ class AsyncMemory:
         duplicates: Duplicates = "touch",
         progress: Callable[[Progress], object] | None = None,
     ) -> builtins.list[str]:
-        """Remember texts or messages, in one commit; returns their ids, in order.
+        """Store texts or messages as memories, in one commit; returns their ids, in order.
 
-        `metadata` is added to each. From `expires_at` on they are hidden from every read. A text that
-        the user has already, in the session or, where none is named, in any, is not doubled: its memory
-        is touched, so that it has the `metadata` of this call, if there is some, and expires as this call
-        says. With `duplicates="keep"` each text is a memory of its own.
+        `metadata` is added to each. From `expires_at` on no read returns them. A text that the user
+        already has, in the session or, without one, in any, is not duplicated: its memory is
+        touched, and gets the `metadata` of this call, if any, and its expiry. With
+        `duplicates="keep"` each text is a memory of its own.
 
-        What the user has in the session already, by the id of a message, is left as it is, so a call may be
-        repeated; so is what says something else, if `keep_existing`. Else AlreadyExistsError is
-        raised for that, before anything is written. Raises InvalidRequestError for an empty text:
-        there is nothing to remember in it.
+        A message whose id the user has in the session already is left unchanged, so a call may be
+        repeated. If the stored one has other content, `keep_existing` leaves it unchanged too; else
+        AlreadyExistsError is raised before anything is written. Raises InvalidRequestError for an
+        empty text.
 
         `progress` is called as texts are embedded, up to 1,000 at a time, and once all is written;
-        what it raises before that, as cancelling does, ends the call, and nothing is written.
+        if it raises before that, for example to cancel, the call ends, and nothing is written.
         """
         kept = await self._remember(
             memories,
@@ -185,10 +185,10 @@ class AsyncMemory:
         session_id: str | None = None,
         **arguments: Unpack[SearchArguments],
     ) -> builtins.list[SearchHit[ContextRecord]]:
-        """What a user's memories say about `query`, best first; in one session, or in all.
+        """Search a user's memories, best first; in one session, or in all.
 
-        Memories stand alone, unlike turns: nothing is added by boosts, unless `options` say so.
-        See `AsyncContextStore.search`.
+        Memories are independent, unlike turns: no boosts apply, unless in `options`. See
+        `AsyncContextStore.search`.
         """
         within = self._within(user_id, session_id)
         return await self._records.search(query, _MEMORIES, within=within, room=ALONE, **arguments)
@@ -196,7 +196,10 @@ class AsyncMemory:
     async def get(
         self, id: str, *, user_id: str = "", session_id: str | None = None
     ) -> ContextRecord | None:
-        """The user's memory with that id, in one session or in any; None if there is none, or it is hidden."""
+        """Return the user's memory with that id; None if absent or hidden.
+
+        Searches one session, or all.
+        """
         named = sql.equals("id", check_name(id, "id"))
         found = await self._records.read(
             sql.all_of([self._where(user_id, session_id), named]), limit=1
@@ -213,10 +216,10 @@ class AsyncMemory:
         metadata: Mapping[str, Any] | None = None,
         expires_at: datetime | None = None,
     ) -> ContextRecord:
-        """Let a memory say something else, have other metadata or expire then; returns it as it is then.
+        """Change the text, metadata or expiry of a memory; returns the changed memory.
 
-        What is not given stays. Raises NotFoundError if the user has no such memory, and
-        InvalidRequestError for an empty text, or if nothing is given.
+        Arguments that are None leave the value unchanged. Raises NotFoundError if the user has no
+        such memory, and InvalidRequestError for an empty text, or without changes.
         """
         if text is None and metadata is None and expires_at is None:
             raise InvalidRequestError("nothing to update: give a text, metadata or expires_at")
@@ -246,10 +249,10 @@ class AsyncMemory:
         metadata: Mapping[str, Any] | None = None,
         expires_at: datetime | None = None,
     ) -> ContextRecord:
-        """Remember a text under an id of yours, in the place of what the user's session has under it.
+        """Store a text under your own id, replacing the session's memory of that id.
 
-        A memory that is replaced keeps its `created_at` and its place. Raises InvalidRequestError for an
-        empty text.
+        A replaced memory keeps its `created_at` and place. Raises InvalidRequestError for an empty
+        text.
         """
         message = replace(_message(text, "text"), id=check_name(id, "id"))
         common = check_json_object(metadata or {}, "metadata")
@@ -290,7 +293,7 @@ class AsyncMemory:
                     keep_existing=False,
                     progress=None,
                 )
-            except AlreadyExistsError:  # Another writer has put something else there meanwhile.
+            except AlreadyExistsError:  # Another writer has stored something else there meanwhile.
                 continue
 
     async def list(
@@ -303,9 +306,9 @@ class AsyncMemory:
         page: int = 1,
         page_size: int = 10,
     ) -> Page[ContextRecord]:
-        """A user's memories, or those that match, by session, then in the order in which they were added.
+        """Return a user's memories, or those that match, by session, then by time of addition.
 
-        `limit` is another name of `page_size`. A page past the end is empty.
+        `limit` is an alias of `page_size`. A page past the end is empty.
         """
         if limit is not None:
             if page_size not in (10, limit):
@@ -320,7 +323,7 @@ class AsyncMemory:
         table = self._records.table
         where = self._where(user_id, session_id, filter=filter)
         rows = await table.select(where, columns=["session_id"])
-        # They come in the order of writing, which equals keep; a changed row has another number.
+        # They are in the order of writing, which the sort keeps; a changed row has another number.
         order = rows.sort_by([("session_id", "ascending")])["_rowid"]
         wanted = order.to_pylist()[(page - 1) * page_size :][:page_size]
         items = await steps.each_row(from_row, await table.take(wanted, columns=COLUMNS))
@@ -336,11 +339,10 @@ class AsyncMemory:
         offset: int = 0,
         by_session: bool = False,
     ) -> builtins.list[ContextRecord]:
-        """A user's memories, or those that match, the newest first: `limit` after `offset`.
+        """Return a user's memories, or those that match, newest first: `limit` after `offset`.
 
-        With `by_session`, those of the session that began last come first: of which the first memory
-        that is still there, whether or not it matches, was added last. Only those that are returned
-        are read whole.
+        With `by_session`, the session that began last comes first: the one whose first existing
+        memory, matching or not, was added last. Only returned memories are read whole.
         """
         if limit is None:
             raise InvalidRequestError("limit=None: say how many are wanted, such as 10")
@@ -376,9 +378,10 @@ class AsyncMemory:
         session_id: str | None = None,
         ids: Sequence[str] | None = None,
     ) -> int:
-        """Forget a user's memories: all, those of one session, or some; returns how many.
+        """Delete a user's memories: all, those of a session, or by id; returns their number.
 
-        Hidden ones go too. Unknown `ids` are passed over. Older versions of the store keep them.
+        Includes hidden ones. Unknown `ids` are skipped. Older versions of the store still contain
+        them.
         """
         where = self._where(user_id, session_id, hidden=True)
         if ids is not None:
@@ -386,7 +389,7 @@ class AsyncMemory:
         return (await self._records.table.write(WriteBatch(where=where))).n_removed
 
     async def clear(self) -> int:
-        """Forget the memories of all users in the scope, in one commit; returns how many."""
+        """Delete the memories of all users in the scope, in one commit; returns their number."""
         where = self._records.where(_MEMORIES, include_expired=True, include_retired=True)
         return (await self._records.table.write(WriteBatch(where=where))).n_removed
 
@@ -416,7 +419,7 @@ class AsyncMemory:
 
 
 def _message(memory: str | Message, where: str) -> Message:
-    """What is to be remembered, as a message. Raises InvalidRequestError if it says nothing."""
+    """Return a memory as a message. Raises InvalidRequestError if it is empty."""
     if not isinstance(memory, str | Message):
         raise InvalidRequestError(f"{where} is a {type(memory).__name__}: pass a text or a Message")
     message = Message.user(memory) if isinstance(memory, str) else memory
@@ -426,6 +429,6 @@ def _message(memory: str | Message, where: str) -> Message:
 
 
 def _by_beginning(rows: pa.Table, sessions: pa.Array) -> pa.Table:
-    """Rows in the order of these sessions, which those that began since are after."""
+    """Sort rows in the order of these sessions; sessions that began since come last."""
     begun = pc.index_in(rows["session_id"], value_set=sessions)
     return rows.append_column("begun", begun).sort_by([("begun", "ascending")])

@@ -1,4 +1,4 @@
-"""Texts that are remembered once: what a user has already is touched, and not doubled."""
+"""Deduplication of memories: a known text is touched instead of stored again."""
 
 import hashlib
 import json
@@ -22,16 +22,16 @@ class Remembered(NamedTuple):
 
     id: str
     is_new: bool
-    """False if the scope had a memory of that text."""
+    """False if the scope already had a memory of that text."""
 
 
 class Known(NamedTuple):
-    """What there is already of the texts of a call."""
+    """The existing memories of the texts of a call."""
 
     by_text: Mapping[str, tuple[str, ContextRecord]]
     """The keys and records of visible memories."""
     taken: frozenset[str]
-    """Ids under which something else is kept, or something hidden."""
+    """Ids of other or hidden memories."""
 
 
 _COLUMNS = (KEY, *WITHOUT_BLOB)
@@ -44,7 +44,7 @@ async def known(
     *conditions: sql.Clause,
     within: Mapping[str, str | None],
 ) -> Known:
-    """What there is of these texts, and under these ids, among the memories that meet the conditions."""
+    """Return the existing memories of these texts and ids that meet the conditions."""
     either = sql.any_of([sql.in_list("text", texts), sql.in_list("id", ids)])
     where = records.own(*conditions, either)
     rows = await records.few(where, None, within=within, columns=_COLUMNS)
@@ -59,20 +59,20 @@ async def known(
         if is_visible(record, now):
             by_text.setdefault(record.text or "", (row[KEY], record))
         elif record.expires_at is not None and record.expires_at <= now:
-            continue  # It makes way for the new one.
+            continue  # The new one replaces it.
         taken.add(record.id)
     return Known(by_text, frozenset(taken))
 
 
 def named(scope: Scope, user_id: str | None, session_id: str, text: str) -> str:
-    """The id of a text's memory: two processes that remember it at once name it alike."""
+    """Return the id of a text's memory: two concurrent processes compute the same."""
     parts = [scope.tenant, user_id, scope.agent_id, session_id, text]
     told = json.dumps(parts).encode(errors="surrogatepass")
     return hashlib.sha256(told).hexdigest()[:32]
 
 
 def as_message(text: str, id: str, there: Known) -> Message:
-    """A text to be remembered, under its id, or under another one if something else has that."""
+    """Return a text as a message, with its id, or another if taken."""
     id = new_id() if id in there.taken else id
     return Message.user(text, id=id)
 
@@ -84,9 +84,9 @@ async def touch(
     metadata: Mapping[str, Any] | None,
     expires_at: datetime | None,
 ) -> None:
-    """Let memories expire at that moment, or never, and have this metadata, in one commit.
+    """Set the expiry and the metadata of memories, in one commit.
 
-    Nothing is written where it is so already.
+    Writes nothing if nothing changes.
     """
 
     def change(record: ContextRecord) -> ContextRecord:

@@ -1,4 +1,4 @@
-"""What of a table one handle sees."""
+"""The part of a table that a handle sees."""
 
 from datetime import datetime
 
@@ -10,7 +10,7 @@ from lance_context_core.storage import sql
 
 @frozen
 class Scoped:
-    """The rows of one scope: what lies outside can be neither read nor written."""
+    """The rows of one scope: no other row can be read or written."""
 
     resources: Resources
     scope: Scope
@@ -20,5 +20,5 @@ class Scoped:
         return self.resources.clock.now()
 
     def where(self, *conditions: sql.Clause) -> sql.Clause:
-        """The condition that a row is in the scope, and satisfies what is given."""
+        """Return the condition that a row is in the scope, and meets these conditions."""
         return sql.all_of([sql.all_equal(self.scope.parts()), *conditions])

@@ -1,4 +1,4 @@
-"""Sessions: what is known about conversations, beside their messages."""
+"""Sessions: descriptions of conversations, stored apart from their messages."""
 
 import asyncio
 import builtins
@@ -26,10 +26,10 @@ from lance_context_core.stores.records import changes as changing
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.types import Session
 
-# Which conversations there are: what descriptions of sessions and messages belong together.
+# Conversations: matches descriptions of sessions with messages.
 #
-# A session is that of a tenant and a user: two users who call theirs alike have two. The agents in it
-# share it, save those that have described one of their own, in a scope of their own.
+# A session belongs to a tenant and a user: the same id of two users is two sessions. Its agents
+# share it, except those that have described one of their own, in their own scope.
 
 Row = Mapping[str, Any]
 Place = tuple[str, str | None, str | None]
@@ -38,7 +38,7 @@ Place = tuple[str, str | None, str | None]
 
 @dataclass(slots=True)
 class Conversation:
-    """A session: its description, what is known of its messages by agent, or both."""
+    """A session: its description, the activity of its messages by agent, or both."""
 
     id: str
     tenant: str | None
@@ -46,13 +46,13 @@ class Conversation:
     row: Row | None = None
     activity: list[Row] = field(default_factory=list)
     own_agent: str | None = None
-    """Whose alone it is, where that agent has described it."""
+    """The agent whose own session it is, if it has described one."""
     other_agents: tuple[str, ...] = ()
-    """Those who have one of their own."""
+    """The agents with sessions of their own."""
 
     @property
     def messages(self) -> sql.Clause:
-        """The condition that a message in a view of the session's is one of it."""
+        """Return the condition on messages of the view that belong to the session."""
         parts = {"session_id": self.id, "tenant": self.tenant, "user_id": self.user_id}
         clauses = [sql.all_equal(parts)]
         if self.own_agent is not None:
@@ -63,7 +63,7 @@ class Conversation:
         return sql.all_of(clauses)
 
     def session(self) -> Session:
-        """It as callers see it."""
+        """Return the session for callers."""
         begun = [_utc(one["created_at"]) for one in self.activity]
         active = [_utc(one["updated_at"]) for one in self.activity]
         agents = [one["agent_id"] for one in self.activity if one["agent_id"] is not None]
@@ -83,7 +83,7 @@ class Conversation:
 
 
 def conversations(rows: Iterable[Row], activity: Iterable[Row]) -> list[Conversation]:
-    """The conversations that descriptions, and activity by session and scope, amount to.
+    """Combine descriptions, and activity by session and scope, into conversations.
 
     A row of `activity` has a `session_id`, the parts of a scope, `n_messages`, `created_at` of the
     first and `updated_at` of the last.
@@ -108,9 +108,9 @@ def _lend(
     described: dict[Place, dict[str | None, Row]],
     active: Mapping[Place, Sequence[Row]],
 ) -> None:
-    """Give descriptions made outside the scopes of users to the one whose messages there are.
+    """Assign descriptions made outside users' scopes to the user with messages.
 
-    They know less than the messages do. Of several users', none is meant.
+    They have less information than the messages. With several users, to none.
     """
     for place in [one for one in described if one not in active]:
         id, tenant, user = place
@@ -126,7 +126,7 @@ def _lend(
 def _of_place(
     place: Place, rows: Mapping[str | None, Row], activity: Sequence[Row]
 ) -> list[Conversation]:
-    """The conversations of one id of one tenant and user."""
+    """Return the conversations of one id of one tenant and user."""
     agents = tuple(sorted(agent for agent in rows if agent is not None))
     found = []
     for agent in agents:
@@ -140,25 +140,25 @@ def _of_place(
 
 
 def _utc(moment: datetime) -> datetime:
-    # Arrow has a UTC of its own.
+    # Arrow has its own UTC.
     return moment.replace(tzinfo=UTC)
 
 
 _SAMPLE_ROWS = 256
-"""So many of the last rows tell how far back the recent ones go."""
+"""Number of the last rows from which the age of recent ones is estimated."""
 
 _BATCH_ROWS = 65_536
-"""So many messages are read at a time where all sessions are asked for."""
+"""Number of messages read at a time for all sessions."""
 
 _WIDER = (1, 8, 64)
-"""How many times as far it is looked where the sessions of that time are too few."""
+"""Factors by which the period grows if it has too few sessions."""
 
 
 @handle
 class AsyncSessions:
     """The sessions of the store; satisfies `SessionStore`.
 
-    A session exists as soon as it has messages; creating it only adds a description.
+    A session exists as soon as it has messages; `create` only adds a description.
     """
 
     _records: Records
@@ -171,11 +171,10 @@ class AsyncSessions:
         metadata: Mapping[str, Any] | None = None,
         expires_at: datetime | None = None,
     ) -> Session:
-        """Describe a session; an absent id is generated.
+        """Create the description of a session; an absent id is generated.
 
-        A session that was created before is returned as it is: creating never loses anything. From
-        `expires_at` on no read shows it, nor the messages that it had when that was said; see
-        `update`.
+        An existing session is returned unchanged: nothing is ever lost. From `expires_at` on no
+        read returns it or the messages that it had at this call; see `update`.
         """
         session_id = new_id() if session_id is None else check_name(session_id, "session_id")
         self._records.resources.writable()
@@ -202,11 +201,11 @@ class AsyncSessions:
         return self._one(found).session() if found else session
 
     async def get(self, session_id: str) -> Session | None:
-        """A session that was created or has messages; else None.
+        """Return a session that was created or has messages; else None.
 
-        Users who call theirs alike have one each, and so have agents with scopes of their own: a
-        handle that sees several gets its own, if it has one. Else InvalidRequestError is raised, as
-        in `update` and `delete`: ask through a `scope` of whom you mean.
+        Users, and agents with scopes of their own, may have sessions of the same id: a handle that
+        sees several returns its own, if it has one. Else InvalidRequestError is raised, as in
+        `update` and `delete`: use a `scope` of the owner.
         """
         session_id = check_name(session_id, "session_id")
         found = await self._found([session_id])
@@ -222,14 +221,14 @@ class AsyncSessions:
         ended_at: datetime | None = None,
         expires_at: datetime | None = None,
     ) -> Session:
-        """Change what is given, keep the rest; `metadata` is replaced as a whole.
+        """Change the given fields of a session; `metadata` is replaced as a whole.
 
-        From `expires_at` on no read shows the session, nor the messages that it has now: in one
-        commit they are given that moment, and in another one the description is. A message that is
-        appended later has an expiry of its own; a session that has such ones is there as if it had
-        never been described. What has expired stays so, and makes way for a new description.
+        From `expires_at` on no read returns the session or the messages that it has now: one commit
+        sets their expiry, and another that of the description. A message that is appended later has
+        its own expiry; a session with such messages exists as if it had never been described. An
+        expired session stays expired, and may be described again.
 
-        Raises NotFoundError for a session that neither was created nor has messages.
+        Raises NotFoundError for a session that was not created and has no messages.
         """
         given = {
             "title": title,
@@ -266,25 +265,25 @@ class AsyncSessions:
                 return self._one(found).session() if found else session
 
     async def list(self, *, limit: int | None = None, offset: int = 0) -> builtins.list[Session]:
-        """Sessions, the most recently active first.
+        """Return sessions, the most recently active first.
 
-        Of users who call theirs alike each has one, and says by its `user_id` whose it is.
+        Sessions of the same id of several users are listed separately, with their `user_id`.
 
-        With a `limit` it is read what was written lately, as far back as it takes, and what the
-        sessions of that page have; not all messages.
+        With a `limit` only recent messages, as far back as necessary, and those of the page's
+        sessions are read.
         """
         check_span(offset=offset, limit=limit, last=None)
-        # The sessions that were active last are among those of the ids that were.
+        # The most recently active sessions are among those with these ids.
         ids = None if limit is None else await self._most_recent(offset + limit)
         sessions = [one.session() for one in await self._found(ids)]
         sessions.sort(key=lambda session: session.updated_at, reverse=True)
         return sessions[offset:][:limit]
 
     async def count(self) -> int:
-        """How many sessions there are: as many as `list` has."""
+        """Return the number of sessions, as in `list`."""
         described = await self._described(None, include_hidden=False)
         whose = await self._summed(self._records.where(*_IN_A_SESSION), _WHOSE, _distinct)
-        # Where nothing is described, each id of a tenant and a user is one: no row is looked at.
+        # Without descriptions, each id of a tenant and a user is one session: no row is read.
         ids = pa.array({row["id"] for row in described}, whose["session_id"].type)
         is_told = pc.is_in(whose["session_id"], value_set=ids)
         others = whose.filter(pc.invert(is_told)).select(_PLACE)
@@ -292,7 +291,7 @@ class AsyncSessions:
         return len(told) + int(pa.TableGroupBy(others, _PLACE).aggregate([]).num_rows)
 
     async def delete(self, session_id: str) -> bool:
-        """Forget a session and its messages; returns whether there was anything to forget."""
+        """Delete a session and its messages; returns whether it existed."""
         session_id = check_name(session_id, "session_id")
         if not (found := await self._found([session_id], include_hidden=True)):
             return False
@@ -311,9 +310,10 @@ class AsyncSessions:
         return n_messages + (await sessions.write(WriteBatch(where=described))).n_removed > 0
 
     async def sweep(self) -> int:
-        """Forget the descriptions that have expired, in one commit; returns how many that were.
+        """Delete the expired descriptions, in one commit; returns their number.
 
-        It only frees the space: they are not seen before either. `History.sweep` does it for messages.
+        This only frees space: no read returns them before either. For messages, use
+        `History.sweep`.
         """
         self._records.resources.writable()
         gone = sql.at_or_before("expires_at", self._records.now())
@@ -322,7 +322,7 @@ class AsyncSessions:
         return (await sessions.write(WriteBatch(where=where))).n_removed
 
     async def _insert(self, row: Mapping[str, Any]) -> None:
-        """Add a description, unless there is one that has not expired."""
+        """Add a description, unless an unexpired one exists."""
         table = self._records.resources.database.sessions
         attempts = Attempts(f"session {row['id']!r} kept being changed by others")
         while not (await table.write(WriteBatch([row], Mode.INSERT))).is_done:
@@ -335,23 +335,23 @@ class AsyncSessions:
                 await table.write(WriteBatch([new], Mode.REPLACE))
 
     async def _expire(self, one: Conversation, moment: datetime) -> None:
-        """Let the messages that a session has now expire at another moment."""
+        """Set the expiry of the messages that a session has now."""
         where = self._records.where(sql.equals("kind", "message"), one.messages)
         await changing.expire_all(self._records, where, moment)
 
     def _is_there(self, row: Mapping[str, Any]) -> bool:
-        """Whether a description has not expired; a version that an older release wrote has no time."""
+        """Whether a description has not expired; rows of an older release have no expiry."""
         expires_at = row.get("expires_at")
         return expires_at is None or expires_at > self._records.now()
 
     def _own(self, found: Sequence[Conversation]) -> builtins.list[Conversation]:
-        """Those of exactly the scope's tenant and user, and agent if there are several of these."""
+        """Return those of exactly the scope's tenant and user, and its agent if several."""
         scope = self._records.scope
         own = [one for one in found if (one.tenant, one.user_id) == (scope.tenant, scope.user_id)]
         return own if len(own) < 2 else [one for one in own if one.own_agent == scope.agent_id]
 
     def _one(self, found: Sequence[Conversation]) -> Conversation:
-        """The one that is meant by its id."""
+        """Return the session that its id selects."""
         if len(found) > 1 and not (found := self._own(all := found)):
             whose = ", ".join(
                 str({part: getattr(one.session(), part) for part in SCOPE_PARTS}) for one in all[:5]
@@ -365,14 +365,14 @@ class AsyncSessions:
     async def _found(
         self, ids: Collection[str] | None, *, include_hidden: bool = False
     ) -> builtins.list[Conversation]:
-        """The conversations of the view, of some ids or of all."""
+        """Return the conversations of the view, of some ids or of all."""
         described = await self._described(ids, include_hidden=include_hidden)
         return conversations(described, await self._activity(ids, include_hidden=include_hidden))
 
     async def _described(
         self, ids: Collection[str] | None, *, include_hidden: bool
     ) -> builtins.list[dict[str, Any]]:
-        """The descriptions of the view, of some ids or of all."""
+        """Return the descriptions of the view, of some ids or of all."""
         named = [] if ids is None else [sql.in_list("id", ids)]
         where = sql.all_of([self._records.inside(), *named])
         rows = await self._records.resources.database.sessions.select(
@@ -381,10 +381,10 @@ class AsyncSessions:
         return [row for row in rows.to_pylist() if include_hidden or self._is_there(row)]
 
     async def _most_recent(self, n: int) -> builtins.list[str]:
-        """The `n` sessions that were active last, the latest first.
+        """Return the `n` most recently active sessions, latest first.
 
-        Only what happened since some moment is looked at, which is all that there is to know about
-        them if as many sessions were active since.
+        Reads only activity since a moment, which is sufficient if enough sessions were active
+        since.
         """
         last: dict[str, datetime] = {}
         for since in await self._moments(n):
@@ -394,7 +394,7 @@ class AsyncSessions:
         return sorted(sorted(last), key=lambda one: last[one], reverse=True)[:n]
 
     async def _moments(self, n: int) -> builtins.list[datetime | None]:
-        """How far back to look for `n` sessions, one after the other; None is to the beginning."""
+        """Return increasing periods to search for `n` sessions; None is unbounded."""
         table, columns, n_rows = self._records.table, ["updated_at"], max(_SAMPLE_ROWS, 8 * n)
         sample = await table.access.look(
             "read {}",
@@ -404,13 +404,13 @@ class AsyncSessions:
         if sample.num_rows < n_rows:
             return [None]
         times = sample.sort_by("updated_at")["updated_at"]
-        # Not of the oldest one: a few may have come to stand there for another reason.
+        # Not the oldest one: a few rows may be there for another reason.
         last = times[-1].as_py()
         span: timedelta = last - times[n_rows // 8].as_py()
         return [*dict.fromkeys(last - factor * span for factor in _WIDER), None]
 
     async def _active(self, since: datetime | None) -> dict[str, datetime]:
-        """The sessions that were active since then, and when last."""
+        """Return the sessions active since then, with their last activity."""
         recent = [] if since is None else [sql.at_or_after("updated_at", since.replace(tzinfo=UTC))]
         messages = await self._records.table.select(
             self._records.where(*_IN_A_SESSION, *recent), columns=["session_id", "updated_at"]
@@ -419,7 +419,7 @@ class AsyncSessions:
             sql.all_of([self._records.inside(), *recent]) or None, columns=["id", "updated_at"]
         )
         ids, moments = messages["session_id"], messages["updated_at"]
-        # Typed, as there may be no chunk at all.
+        # Typed, since there may be no chunk.
         both = pa.table(
             {
                 "id": pa.chunked_array([*ids.chunks, *described["id"].chunks], ids.type),
@@ -434,7 +434,7 @@ class AsyncSessions:
     async def _activity(
         self, ids: Collection[str] | None, *, include_hidden: bool
     ) -> builtins.list[dict[str, Any]]:
-        """How many messages a session has from whom, and when the first and the last came."""
+        """Return the number of messages per session and owner, with the first and last times."""
         which = [] if ids is None else [sql.in_list("session_id", ids)]
         where = self._records.where(
             *_IN_A_SESSION,
@@ -457,7 +457,7 @@ class AsyncSessions:
         of_rows: Callable[[pa.Table], pa.Table],
         of_parts: Callable[[pa.Table], pa.Table] | None = None,
     ) -> pa.Table:
-        """What comes of all messages that match, of which memory holds some at a time."""
+        """Aggregate all matching messages, a part of which is in memory at a time."""
         table = self._records.table
         of_parts = of_parts or of_rows
 
@@ -480,14 +480,14 @@ _PLACE = ["session_id", *SCOPE_PARTS[:2]]
 
 
 def _first_and_last(rows: pa.Table) -> pa.Table:
-    """Of each agent's part of a session: how many messages there are, and when the first and last came."""
+    """Return the number of messages, and first and last times, per session and agent."""
     aggregates = [("created_at", "min"), ("updated_at", "max"), ("updated_at", "count")]
     found = pa.TableGroupBy(rows, [*_WHOSE]).aggregate(aggregates)
     return found.select([*_WHOSE, "created_at_min", "updated_at_max", "updated_at_count"])
 
 
 def _combined(parts: pa.Table) -> pa.Table:
-    """The same of all parts together."""
+    """Combine these of all parts."""
     aggregates = [
         ("created_at_min", "min"),
         ("updated_at_max", "max"),
@@ -507,7 +507,7 @@ def _combined(parts: pa.Table) -> pa.Table:
 def _distinct(rows: pa.Table) -> pa.Table:
     if not rows.num_rows:
         return rows.select(_WHOSE)
-    # What no row has tells none from another, and is half of the work.
+    # A column without values distinguishes no row, and is half of the work.
     told = [name for name in _WHOSE if rows[name].null_count < rows.num_rows]
     found = pa.TableGroupBy(rows, told).aggregate([])
     for name in _WHOSE:

@@ -1,4 +1,4 @@
-"""Collections of documents with vectors, each a table of its own."""
+"""Collections of documents with vectors; each has its own table."""
 
 import builtins
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -41,10 +41,9 @@ _Telling = Callable[[Progress], object] | None
 
 @handle
 class AsyncVectors:
-    """One collection of documents; satisfies `VectorStore`.
+    """A collection of documents; satisfies `VectorStore`.
 
-    Its dimension is that of the first vector it is given. A collection without a write reads
-    as empty.
+    The first vector sets its dimension. A collection without a write reads as empty.
     """
 
     collection: str
@@ -59,12 +58,12 @@ class AsyncVectors:
     ) -> builtins.list[str]:
         """Add documents in one commit, all or none; returns their ids, in order.
 
-        A document whose id is there already with the same text and metadata is left as it is, so a
-        call whose outcome is unknown may be repeated; with another content AlreadyExistsError is
-        raised before anything is written.
+        A document whose id exists with the same text and metadata is left unchanged, so a call
+        whose outcome is unknown may be repeated; with other content AlreadyExistsError is raised
+        before anything is written.
 
         `progress` is called as texts are embedded, up to 1,000 at a time, and once all is written;
-        what it raises before that, as cancelling does, ends the call, and nothing is written.
+        if it raises before that, for example to cancel, the call ends, and nothing is written.
         """
         return await self._written(documents, self._insert_absent, progress)
 
@@ -78,7 +77,7 @@ class AsyncVectors:
             rows = await self._rows(new, {}, progress)
             if not rows or (await self._table.write(WriteBatch(rows, Mode.INSERT))).is_done:
                 return
-            # Another writer took some of the ids meanwhile: what it wrote is looked at.
+            # Another writer took some of the ids meanwhile: check its documents.
 
     async def upsert(
         self,
@@ -88,8 +87,8 @@ class AsyncVectors:
     ) -> builtins.list[str]:
         """Add documents, replacing those whose ids exist, in one commit; returns their ids.
 
-        Only where another writer changes one of them at the same moment it takes a second commit,
-        on top of the other's. `progress` is called as by `add`.
+        Only if another writer changes one of them at the same moment it takes a second commit, on
+        top of the other's. `progress` as in `add`.
         """
         return await self._written(documents, self._upsert, progress)
 
@@ -99,8 +98,8 @@ class AsyncVectors:
         while True:
             attempts.begin()
             existing = await self._existing(pending)
-            # What was written before the others were lost stays: to write it again would take it
-            # from whoever else is trying, for ever.
+            # Rows written before the others were lost stay: another write would take them from
+            # another writer that retries, for ever.
             done = {id for id, old in existing.items() if (id, old["revision"]) in tried}
             pending = [document for document in pending if document.id not in done]
             rows = await self._rows(pending, existing, progress)
@@ -116,9 +115,9 @@ class AsyncVectors:
         include_embedding: bool = False,
         **arguments: Unpack[SearchArguments],
     ) -> builtins.list[SearchHit[Document]]:
-        """The documents that match best, best first. See `AsyncContextStore.search`.
+        """Search the documents, best first. See `AsyncContextStore.search`.
 
-        Documents do not answer each other as turns do: nothing is added to what the channels say.
+        Documents do not answer each other as turns do: no boosts are added to the channels' scores.
         """
         searched = searching.Searched(
             table=self._table,
@@ -134,7 +133,7 @@ class AsyncVectors:
     async def get(
         self, ids: Sequence[str], *, include_embedding: bool = False
     ) -> builtins.list[Document]:
-        """Documents in the order of `ids`; unknown ids are left out.
+        """Return documents in the order of `ids`; unknown ids are skipped.
 
         The vectors are read only with `include_embedding`; else `embedding` is None.
         """
@@ -153,7 +152,7 @@ class AsyncVectors:
         offset: int = 0,
         include_embedding: bool = False,
     ) -> builtins.list[Document]:
-        """Matching documents in the order in which they were added: `limit` after `offset`, or all.
+        """Return matching documents in the order of addition: `limit` after `offset`, or all.
 
         The vectors are read only with `include_embedding`; else `embedding` is None.
         """
@@ -166,10 +165,10 @@ class AsyncVectors:
     async def delete(
         self, ids: Sequence[str] | None = None, *, filter: FilterLike | None = None
     ) -> int:
-        """Delete by id, by filter, or by both at once; returns how many there were.
+        """Delete documents by id, by filter, or by both; returns their number.
 
-        Raises InvalidRequestError if neither is given, and for a filter alone that matches every
-        document, such as {}: see `delete_collection`.
+        Raises InvalidRequestError without both, and for a filter alone that matches every document,
+        such as {}: see `delete_collection`.
         """
         if ids is not None:
             named = sql.in_list("id", check_names(ids, "ids"))
@@ -191,9 +190,9 @@ class AsyncVectors:
     ) -> Erasure:
         """Remove documents from every file of the collection. See `AsyncContextStore.erase`.
 
-        With neither `ids` nor `filter`, in a scope, all documents that the scope has in this
-        collection; else InvalidRequestError is raised, as for a filter alone that matches every
-        document: see `delete_collection`.
+        Without `ids` and `filter`, in a scope, all documents of the scope in this collection; else
+        raises InvalidRequestError, as for a filter alone that matches every document: see
+        `delete_collection`.
         """
         check_progress(progress)
         whole = Whole(self._resources, self._scope)
@@ -203,22 +202,22 @@ class AsyncVectors:
         )
 
     async def count(self, *, filter: FilterLike | None = None) -> int:
-        """How many documents match; of all without a `filter`. 0 before the first write."""
+        """Return the number of matching documents, or of all; 0 before the first write."""
         return await self._table.count(self._where(filter=filter) or None)
 
     async def list_collections(self) -> builtins.list[str]:
-        """The names of the collections that hold a document, in alphabetical order.
+        """Return the names of collections with documents, in alphabetical order.
 
-        In a scope: a document of the scope.
+        In a scope: with documents of the scope.
         """
         names = await self._resources.database.table_names()
         found = sorted(c for name in names if (c := collection_of(name)) is not None)
         return [name for name in found if await replace(self, collection=name).count() > 0]
 
     async def delete_collection(self) -> int:
-        """Remove this collection; returns how many documents it had.
+        """Delete this collection; returns the number of its documents.
 
-        In a scope only the scope's documents are removed.
+        In a scope only the scope's documents are deleted.
         """
         n_documents = await self.count()
         if self._scope.parts():
@@ -240,7 +239,7 @@ class AsyncVectors:
         write: Callable[[Sequence[Document], _Telling], Awaitable[None]],
         progress: _Telling,
     ) -> builtins.list[str]:
-        """The ids of documents that are written: in this way, or appended if they have none yet."""
+        """Write documents with this function, or append those without ids; returns the ids."""
         check_progress(progress)
         self._resources.writable()
         given, are_new = await self._checked(documents)
@@ -249,7 +248,7 @@ class AsyncVectors:
         return [str(document.id) for document in given]
 
     async def _checked(self, documents: Sequence[Document]) -> tuple[builtins.list[Document], bool]:
-        """The documents in plain types, and whether the ids of all were made here."""
+        """Return the documents in plain types, and whether all ids were generated here."""
         given = listed(documents, "documents")
         found = await steps.each(
             lambda one: checked(one[1], f"documents[{one[0]}]"), enumerate(given)
@@ -261,7 +260,7 @@ class AsyncVectors:
         return (await self._table.write(WriteBatch(where=where))).n_removed
 
     async def _append(self, documents: Sequence[Document], progress: _Telling) -> None:
-        """Add documents that nobody else can have added, without the price of a merge."""
+        """Add documents with new ids, without the cost of a merge."""
         if rows := await self._rows(documents, {}, progress):
             await self._table.write(WriteBatch(rows))
 
@@ -279,7 +278,7 @@ class AsyncVectors:
                 )
 
     async def _existing(self, documents: Sequence[Document]) -> dict[str | None, dict[str, Any]]:
-        """The rows that the documents' ids have already, by id."""
+        """Return the existing rows of the documents' ids, by id."""
         where = self._where(sql.in_list("id", [str(document.id) for document in documents]))
         rows = (await self._table.select(where, columns=REPLACED)).to_pylist()
         return {row["id"]: row for row in rows}

@@ -1,7 +1,7 @@
-"""The window: what a model is sent of a conversation and of what is known, within a budget.
+"""Windows: the messages sent to a model, within a token budget.
 
-`store.assemble` makes one of `Section`s. What a provider takes is its dialect; `groups_of` says what of a
-conversation stands and falls together.
+`store.assemble` makes one from `Section`s. A dialect has a provider's rules; `groups_of` splits a
+conversation into groups that are kept or dropped as one.
 """
 
 from lance_context_core.window.compaction.context import (
@@ -66,7 +66,7 @@ from lance_context_core.window.window import (
 from lance_context_core.window.window_builder import AssembleArguments
 
 __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
-    # What it is made of
+    # Parts of a window
     "Budget",
     "Section",
     "SystemSection",
@@ -77,13 +77,13 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "RecallSection",
     "FactsSection",
     "DocumentsSection",
-    # A section of your own
+    # Custom sections
     "Offer",
     "Snippet",
     "Sources",
     "Place",
     "Placement",
-    # What it is
+    # The window
     "Window",
     "Report",
     "Outcome",
@@ -91,10 +91,10 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "Citation",
     "Cited",
     "WindowDiff",
-    # Windows that were kept
+    # Stored windows
     "KeptWindow",
     "Seen",
-    # Making a conversation shorter
+    # Compaction
     "CompactionStrategy",
     "CompactionPipeline",
     "SlidingWindowCompaction",
@@ -108,12 +108,12 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "Plan",
     "Entry",
     "Action",
-    # An agent's context
+    # Agent context
     "AgentContext",
     "ContextConfig",
     "AgentRun",
     "HistoryRetention",
-    # What providers take
+    # Dialects
     "DIALECTS",
     "Dialect",
     "DialectName",

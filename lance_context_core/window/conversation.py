@@ -1,4 +1,4 @@
-"""The conversation in a window: which of its groups are shown, in which form, and what became of the rest."""
+"""The conversation in a window: the shown groups, their form, and all outcomes."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,10 +19,10 @@ from lance_context_core.window.providers.common import Dialect, is_opaque
 from lance_context_core.window.truncation import first_shown
 from lance_context_core.window.window import Outcome, Verdict
 
-# What only the provider that made it can read: encrypted reasoning, signatures, its own summaries.
+# Parts that only their provider can read: encrypted reasoning, signatures, its own summaries.
 #
-# It goes back as it came, as long as it goes to its maker and nothing that it rests on is missing; else it
-# is left out, with whatever is bound to it.
+# They are sent back unchanged to the same provider if nothing that they depend on is missing;
+# otherwise they are left out, with everything bound to them.
 
 _SIGNATURES = ("thought_signature", "thoughtSignature")
 
@@ -36,10 +36,10 @@ _MAKERS = {
 
 
 def fitted(group: Group, provider: str | None, *, keeps: bool) -> Group | None:
-    """The group as it may go to a provider; what was left out of it is among its notes.
+    """Return the group as it may be sent to a provider; its notes name omissions.
 
-    With `keeps` nothing that came before it is missing or shortened, or the model is still at work on
-    what it belongs to. None if nothing is left of it.
+    With `keeps`, nothing before it is missing or shortened, or the model is still at work on its
+    step. None if nothing is left of it.
     """
     notes = list(group.notes)
     messages = []
@@ -61,7 +61,7 @@ def fitted(group: Group, provider: str | None, *, keeps: bool) -> Group | None:
 
 
 def _is_bound(group: Group) -> bool:
-    """Whether what may be sent of it depends on what came before it."""
+    """Whether it may be sent only with the messages before it."""
     return any(
         isinstance(part, ReasoningPart) or is_opaque(part)
         for message in group.messages
@@ -79,14 +79,14 @@ def _kept(part: Part, message: Message, provider: str | None, *, keeps: bool) ->
         return part
     is_own = provider is not None and maker(part, message) == provider
     if isinstance(part, UnknownPart) and part.type == "compaction":
-        # One that holds nothing is a failure of its maker's.
+        # An empty one is a failure of its provider.
         holds = part.payload.get("content") or part.payload.get("encrypted_content")
         return part if is_own and holds else None
     return part if is_own and keeps else None
 
 
 def maker(part: Part, message: Message) -> str | None:
-    """Whose provider's it is: as the message says, or as its shape does; None if neither does."""
+    """Return the provider of a part, from the message or its shape; None if unknown."""
     extra: Any = part.payload if isinstance(part, UnknownPart) else part.extra
     said = _said([extra, message.metadata, message.metadata.get("response_metadata")])
     if said is not None:
@@ -107,16 +107,16 @@ def _said(places: Iterable[Any]) -> str | None:
     return None
 
 
-# What stands for a long tool result: how long it was, and the id by which it is found again.
+# The placeholder of a long tool result: its length, and the id that finds it again.
 
 
 def stub_text(tokens: int, id: str | None) -> str:
-    """What is said in place of a result."""
+    """Return the placeholder of a result."""
     return f"[… {tokens} tokens, id {id}]" if id else f"[… {tokens} tokens]"
 
 
 def stubbed(group: Group, measure: Measure) -> Group | None:
-    """The group with stubs for the results that are longer than these; None if none is."""
+    """Return the group with stubs for results longer than these; None without any."""
     messages = []
     is_shorter = False
     for message in group.messages:
@@ -136,18 +136,18 @@ def stubbed(group: Group, measure: Measure) -> Group | None:
 
 
 CUT = Message.user("[Earlier turns of this conversation are left out.]")
-"""What a conversation begins with whose beginning is not shown, unless a user speaks first."""
+"""The first message of a conversation whose beginning is cut, unless a user speaks first."""
 
 
 class Told(NamedTuple):
-    """What of a conversation is shown, and what became of all of it."""
+    """The shown messages of a conversation, and the outcomes of all of it."""
 
     messages: list[Message]
     outcomes: list[Outcome]
 
 
 class _Shown(NamedTuple):
-    """The form in which a group is shown, and its tokens."""
+    """The shown form of a group, and its tokens."""
 
     group: Group
     tokens: int
@@ -155,25 +155,25 @@ class _Shown(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class Conversation:
-    """A conversation that is to be shown in some room."""
+    """A conversation to show within a token limit."""
 
     name: str
-    """The section it is in."""
+    """The name of its section."""
     groups: Sequence[Group]
     indexes: Sequence[int]
-    """At which message of the session each group begins."""
+    """The index in the session of each group's first message."""
     cuts: Sequence[int]
-    """The messages of the session at which it may be cut."""
+    """The message indexes at which the session may be cut."""
     is_from_start: bool
     min_turns: int
     dialect: Dialect
     measure: Measure
     rejected: Sequence[Outcome] = ()
     cut: int = 0
-    """How many messages of the session come before what is shown, which goes on to its end."""
+    """Number of messages of the session before the shown ones, which include its end."""
     _sizes: dict[tuple[int, bool], _Shown | None] = field(default_factory=dict)
     _last_user: int = field(init=False)
-    """Which group is the user's newest turn; -1 if there is none."""
+    """The index of the user's newest turn among the groups; -1 if absent."""
 
     def __post_init__(self) -> None:
         turns = (i for i in reversed(range(len(self.groups))) if self.groups[i].is_user_turn)
@@ -192,7 +192,7 @@ class Conversation:
         dialect: Dialect,
         measure: Measure,
     ) -> "Conversation":
-        """The conversation that the end of a session is, from `offset` on, with what is said now."""
+        """Create it from the end of a session, starting at `offset`, and the new messages."""
         grouped = groups_of([*stored, *now])
         at = {one.id: offset + index for index, one in enumerate(stored)}
         indexes, last = [], offset
@@ -223,23 +223,23 @@ class Conversation:
 
     @property
     def least(self) -> int:
-        """The tokens of what must be shown: the newest turn of the user, and calls that are open."""
+        """The tokens of required groups: the newest turn of the user, and open calls."""
         return sum(self._tokens(index) for index in self._musts()) + self._cut_before(self._musts())
 
     def asked(self) -> str | None:
-        """What the user said last."""
+        """The text of the user's last message."""
         last = self._last_user
         return None if last < 0 else "\n".join(m.text for m in self.groups[last].messages) or None
 
     def n_waiting(self, shown: Sequence[Message]) -> int:
-        """How many of the messages shown wait for results, so that nothing may come after them."""
+        """Number of shown messages that wait for results, so that nothing may follow them."""
         if not (shown and self.groups and self.groups[-1].is_open):
             return 0
         form = self._form(len(self.groups) - 1, keeps=True)
         return len(form.group.messages) if form else 0
 
     def shown(self, room: int) -> Told:
-        """What is shown in that room, which `least` fits in."""
+        """Return the messages to show in `room` tokens, at least `least`."""
         if self.is_from_start:
             everything = [self._form(index, keeps=True) for index in range(len(self.groups))]
             note = self._cut_before([i for i, one in enumerate(everything) if one])
@@ -247,10 +247,10 @@ class Conversation:
                 return self._told(dict(enumerate(everything)), 0)
         return self._told(*self._cut(room))
 
-    # Which
+    # Selection
 
     def _cut(self, room: int) -> tuple[dict[int, _Shown | None], int]:
-        """The groups from a place to cut on, or as many of the last as there is room for."""
+        """Return the groups from a cut on, or as many of the last as fit."""
         n = len(self.groups)
         sizes = [self._tokens(index) for index in range(n)]
         note = self.measure.message(CUT)
@@ -267,7 +267,7 @@ class Conversation:
         return {index: self._form(index, keeps=False) for index in range(start, n)}, start
 
     def _recent(self, room: int) -> dict[int, _Shown | None]:
-        """What must be shown, and as many of the last groups as there is room for beside it."""
+        """Return the required groups, and as many of the last groups as fit."""
         musts = self._musts()
         chosen: dict[int, _Shown | None] = {i: self._form(i, keeps=False) for i in musts}
         left = room - sum(one.tokens for one in chosen.values() if one)
@@ -282,12 +282,12 @@ class Conversation:
                 break
             chosen[index] = form
             left -= form.tokens if form else 0
-            # A summary ends where a step does, so that it serves the next windows, too.
+            # A summary ends where a step does, so that the next windows can use it, too.
             self.cut = max((cut for cut in self.cuts if cut <= self.indexes[index]), default=0)
         return chosen
 
     def _musts(self) -> list[int]:
-        """The groups that must be shown: without any turn of a user, the last that says something."""
+        """The indexes of the required groups: without a user's turn, the last one with content."""
         last = self._last_user
         if last < 0:
             saying = [i for i, one in enumerate(self.groups) if one.kind != "system"]
@@ -297,10 +297,10 @@ class Conversation:
             found.append(len(self.groups) - 1)
         return list(dict.fromkeys(found))
 
-    # How
+    # Form
 
     def _form(self, index: int, *, keeps: bool) -> _Shown | None:
-        """The group as the provider may be sent it; None if nothing is left of it."""
+        """Return the group as the provider may receive it; None if nothing is left."""
         keeps = keeps or index > self._last_user or not _is_bound(self.groups[index])
         if (index, keeps) not in self._sizes:
             group = fitted(self.groups[index], self.dialect.provider, keeps=keeps)
@@ -314,12 +314,12 @@ class Conversation:
         return form.tokens if form else 0
 
     def _cut_before(self, chosen: Sequence[int]) -> int:
-        """The tokens of the note that stands before groups that no user begins."""
+        """The tokens of the note before groups that do not begin with a user."""
         first = next((self.groups[i] for i in chosen if self.groups[i].kind != "system"), None)
         return 0 if first is None or first.is_user_turn else self.measure.message(CUT)
 
     def _told(self, chosen: dict[int, _Shown | None], start: int) -> Told:
-        """The messages of the groups that are chosen, and what became of every one."""
+        """Return the messages of the chosen groups, and the outcome of every group."""
         messages: list[Message] = []
         outcomes: list[Outcome] = []
         there = sorted(index for index, one in chosen.items() if one is not None)
@@ -342,7 +342,7 @@ class Conversation:
         return Told(messages, [*outcomes, *self.rejected])
 
     def _named(self, group: Group) -> tuple[str, ...]:
-        """Which kinds of media of a group are sent as words alone, such as `image_named`."""
+        """The kinds of media in a group sent as text only, such as `image_named`."""
         named = (one for message in group.messages for one in self.dialect.named_only(message))
         return tuple(dict.fromkeys(f"{one.type}_named" for one in named))
 

@@ -1,7 +1,7 @@
-"""How many tokens a text, or a message with all that is sent of it, takes of a model's context.
+"""Counts the tokens of texts and messages in a model's context.
 
-Nothing here asks a network. `HeuristicTokenCounter` estimates by what the text consists of; whoever has
-the model's tokenizer hands it over as a function.
+Uses no network. `HeuristicTokenCounter` estimates from the text; the model's tokenizer can be
+passed as a function.
 """
 
 import hashlib
@@ -23,46 +23,46 @@ from lance_context_core.messages import parts as kinds
 from lance_context_core.window.providers.common import speaker_name
 
 IMAGE_TOKENS = 1_000
-"""What a picture is taken for: more than most models charge for one of usual size."""
+"""Tokens of a picture: more than most models charge for one of usual size."""
 MEDIA_TOKENS = 1_500
-"""What a sound, a film or a file is taken for."""
+"""Tokens of a sound, a film or a file."""
 MESSAGE_TOKENS = 4
-"""What the framing of a message takes: its role, and the marks around it."""
+"""Tokens of a message's framing: its role and delimiters."""
 CALL_TOKENS = 8
-"""What the framing of a tool call, or of a result, takes: its id, and the marks around it."""
+"""Tokens of the framing of a tool call or result: its id and delimiters."""
 
 
 @runtime_checkable
 class TokenCounter(Protocol):
-    """Counts the tokens of texts; a window is measured with it."""
+    """Counts the tokens of texts to measure a window."""
 
     def count(self, text: str) -> int:
-        """The tokens of a text: a whole number, 0 or more. The same text has the same number."""
+        """Return the tokens of a text: an integer, 0 or more, always the same."""
 
 
 class HeuristicTokenCounter:
-    """Estimates by content: words, digits, signs and scripts take what byte-pair encodings make of them.
+    """Estimates tokens from words, digits, signs and scripts, modelled on byte-pair encodings.
 
-    Made after cl100k: within 15 % of it on English, German, code and JSON, and above it rather than
-    below on Chinese, Japanese and Thai. `observe` tells it what a model reported.
+    Modelled on cl100k: within 15 % of it on English, German, code and JSON, and above it rather
+    than below on Chinese, Japanese and Thai. `observe` calibrates it with a model's reports.
     """
 
     def __init__(self) -> None:
-        """Begin without any report."""
+        """Start without reports."""
         self._lock = threading.Lock()
         self._estimated = 0.0
         self._reported = 0.0
 
     @property
     def ratio(self) -> float:
-        """What an estimate is multiplied by: 1 until a model's usage was reported."""
+        """The factor of the estimates: 1 until a model's usage is reported."""
         with self._lock:
             return self._reported / self._estimated if self._estimated else 1.0
 
     def observe(self, estimated: int, actual: int) -> None:
-        """Take in that a model counted `actual` tokens where this counter had said `estimated`.
+        """Record that a model counted `actual` tokens for an estimate of `estimated`.
 
-        The ratio is that of the sums of all reports, so keep one counter a model.
+        The ratio is that of the sums of all reports, so keep one counter per model.
         """
         for name, value in (("estimated", estimated), ("actual", actual)):
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
@@ -75,33 +75,33 @@ class HeuristicTokenCounter:
             self._reported += actual
 
     def count(self, text: str) -> int:
-        """The estimate, at least 1 for a text that is not empty."""
+        """Return the estimate, at least 1 for a text that is not empty."""
         if not text:
             return 0
         return max(1, round(_estimate(text) * self.ratio))
 
 
 class CallableTokenCounter:
-    """Counts with a function of a text: a tokenizer's `encode`, or whatever gives a number."""
+    """Counts with a function, such as a tokenizer's `encode`, or one that returns a number."""
 
     def __init__(self, function: Callable[[str], object]) -> None:
-        """Take a function that returns the tokens of a text, or how many they are."""
+        """Create it from a function that returns the tokens of a text, or their number."""
         if not callable(function):
             raise InvalidRequestError(f"function={shown(function)}: give a function of a text")
         self._function = function
 
     def count(self, text: str) -> int:
-        """The tokens of a text."""
+        """Return the tokens of a text."""
         found: Any = self._function(text)
         return found if isinstance(found, int) else len(found)
 
 
 def as_token_counter(given: object) -> TokenCounter:
-    """The counter that `given` is, or stands for: a function of a text, or None for the estimate."""
+    """Return `given` as a counter; a function is wrapped, and None means the estimate."""
     if given is None:
         return HeuristicTokenCounter()
     if isinstance(given, TokenCounter) and not isinstance(given, type):
-        # A text and a tuple count something else.
+        # Texts and tuples have another kind of `count`.
         if not isinstance(given, str | bytes | list | tuple):
             return given
     elif callable(given):
@@ -112,15 +112,15 @@ def as_token_counter(given: object) -> TokenCounter:
 
 
 class Measure:
-    """Counts messages with a counter, each text once; refuses a counter that answers nonsense."""
+    """Counts messages with a counter, each text once; rejects invalid counts."""
 
     def __init__(self, counter: TokenCounter) -> None:
-        """Count with that counter."""
+        """Create it for a counter."""
         self._counter = counter
         self._known: dict[str, int] = {}
 
     def text(self, text: str) -> int:
-        """The tokens of a text. Raises InvalidRequestError unless that is a number, 0 or more."""
+        """Return the tokens of a text. Raises InvalidRequestError unless an integer, 0 or more."""
         if (known := self._known.get(text)) is not None:
             return known
         try:
@@ -138,17 +138,17 @@ class Measure:
         return found
 
     def message(self, message: Message) -> int:
-        """The tokens of all that a model is sent of a message, with its framing."""
+        """Return the tokens of a message as sent to a model, with its framing."""
         name = speaker_name(message)
         named = 0 if name is None else self.text(f"{name}:")
         return MESSAGE_TOKENS + named + self.parts(message.parts)
 
     def messages(self, messages: Iterable[Message]) -> int:
-        """The tokens of several messages."""
+        """Return the tokens of several messages."""
         return sum(map(self.message, messages))
 
     def parts(self, parts: Iterable[Part]) -> int:
-        """The tokens of parts, with what stands in tool results."""
+        """Return the tokens of parts, including the contents of tool results."""
         return sum(map(self._part, iter_parts(parts)))
 
     def _part(self, part: Part) -> int:
@@ -156,14 +156,14 @@ class Measure:
             case kinds.TextPart():
                 return self.text(part.text)
             case kinds.ReasoningPart():
-                # A signature is the thinking in another form: it is charged as it was generated.
+                # A signature is the reasoning in another form: it is charged as it was generated.
                 return max(self.text(part.text), len(part.signature or "") // 8) + 2
             case kinds.ToolCallPart():
                 given = part.arguments
                 arguments = given if isinstance(given, str) else dumps(given)
                 return CALL_TOKENS + self.text(part.name) + self.text(arguments)
             case kinds.ToolResultPart():
-                return CALL_TOKENS  # What it holds follows it.
+                return CALL_TOKENS  # Its contents follow it.
             case kinds.DataPart():
                 return self.text(dumps(part.data))
             case kinds.UnknownPart():
@@ -193,7 +193,7 @@ _RUNS = re.compile(
     r"|(?P<rest>.)",
     re.DOTALL,
 )
-"""What stands between words of ASCII."""
+"""The text between words of ASCII."""
 
 _PER_CHARACTER = {
     "latin": 1.0,
@@ -205,11 +205,11 @@ _PER_CHARACTER = {
     "bmp": 1.05,
     "rest": 2.4,
 }
-"""Of a run in that script."""
+"""Tokens per character of a run in that script."""
 
 
 def _estimate(text: str) -> float:
-    """The tokens that the runs of a text come to."""
+    """Return the sum of the tokens of a text's runs."""
     total = 0.0
     n_foreign = 0
     *gaps, end = _WORDS.split(text)
@@ -218,7 +218,7 @@ def _estimate(text: str) -> float:
         total += tokens
         n_foreign += n_latin
     letters = [len(word) for word in _WORDS.findall(text)]
-    # Byte pairs were learnt from English above all: words between accents fall into more of them.
+    # Byte pairs were trained mostly on English: words between accented letters split into more.
     is_foreign = n_foreign * 60 > sum(letters)
     if is_foreign:
         return total + sum(1.0 if length <= 3 else length / 3.3 for length in letters)
@@ -226,7 +226,7 @@ def _estimate(text: str) -> float:
 
 
 def _of_runs(gap: str, is_last: bool) -> tuple[float, int]:  # noqa: FBT001 - of an inner loop
-    """The tokens of what stands between two words of ASCII, or behind the last; its runs with accents."""
+    """Return the tokens between two ASCII words, or behind the last, and the accented runs."""
     total, n_latin = 0.0, 0
     for match in _RUNS.finditer(gap):
         kind, length = match.lastgroup or "rest", match.end() - match.start()
@@ -235,7 +235,7 @@ def _of_runs(gap: str, is_last: bool) -> tuple[float, int]:  # noqa: FBT001 - of
         elif kind in ("lines", "spaces"):
             total += 1 if length < 80 else length / 40
         elif kind == "signs":
-            # One before a word is often part of the word's token.
+            # A sign before a word is often part of the word's token.
             following = gap[match.end() : match.end() + 1]
             is_lead = length == 1 and (following.isalpha() if following else not is_last)
             total += 0.75 if is_lead else max(1, length / 2)
@@ -246,15 +246,15 @@ def _of_runs(gap: str, is_last: bool) -> tuple[float, int]:  # noqa: FBT001 - of
 
 
 _of_gap = remembered(256 * 1024)(_of_runs)
-"""Short ones are the same few again and again."""
+"""Short ones repeat often."""
 
 _SHORT = 4
 
 _WHOLE = 7
-"""Of an English word with as many letters most are a token of their own."""
+"""In letters: most English words of this length are one token."""
 
 
-# Tokens counted by OpenAI's `tiktoken`, from files that are at hand: nothing is downloaded.
+# Token counts by OpenAI's `tiktoken`, from local files: nothing is downloaded.
 
 _FILES: Mapping[str, str] = {
     name: f"https://openaipublic.blob.core.windows.net/encodings/{file}.tiktoken"
@@ -266,24 +266,24 @@ _FILES: Mapping[str, str] = {
         "r50k_base": "r50k_base",
     }.items()
 }
-"""What each encoding is read from: the cache has a file by the digest of that address."""
+"""The source URL of each encoding, whose digest names the cached file."""
 _FOLDER = "TIKTOKEN_CACHE_DIR"
 
 
 class TiktokenCounter:
-    """Counts with an encoding of `tiktoken`, exactly, from a folder that has its file.
+    """Counts exactly, with an encoding of `tiktoken` from a local folder.
 
-    It needs the extra `tiktoken`. The folder is one that `tiktoken` filled as its cache, such as the one
-    that llama-index-core carries.
+    Requires the extra `tiktoken`. The folder is a cache of `tiktoken`, such as the one in
+    llama-index-core.
     """
 
     def __init__(
         self, encoding: str = "o200k_base", *, cache: str | os.PathLike[str] | None = None
     ) -> None:
-        """Count with that encoding; `cache` is the folder, absent what `TIKTOKEN_CACHE_DIR` names.
+        """Create it for an encoding; `cache` is the folder, by default `TIKTOKEN_CACHE_DIR`.
 
         Raises InvalidRequestError for an unknown encoding, or without a folder, MissingExtraError
-        without `tiktoken`, and NotFoundError if the folder has not the file.
+        without `tiktoken`, and NotFoundError if the folder lacks the file.
         """
         if encoding not in _FILES:
             raise InvalidRequestError(f"encoding={shown(encoding)}: there are {', '.join(_FILES)}")
@@ -305,14 +305,14 @@ class TiktokenCounter:
         self._encoding: Loaded[Any] = Loaded(_Loading(encoding, str(folder)))
 
     def count(self, text: str) -> int:
-        """The tokens of a text; what looks like a special token counts as the text that it is."""
-        # Of lone surrogates it knows nothing.
+        """Return the tokens of a text; special tokens count as plain text."""
+        # tiktoken rejects lone surrogates.
         clean = text.encode("utf-8", "replace").decode("utf-8")
         return len(self._encoding.get().encode_ordinary(clean))
 
 
 class _Loading:
-    """Reads an encoding from its folder; the library takes that from the environment alone."""
+    """Loads an encoding from its folder, which the library reads from the environment only."""
 
     def __init__(self, encoding: str, folder: str) -> None:
         self._encoding, self._folder = encoding, folder
@@ -331,22 +331,22 @@ class _Loading:
                 os.environ[_FOLDER] = before
 
 
-# What a window may take of a model's context, and what of it a section may take.
+# The token limits of a window and its sections.
 
 
 @frozen_by_name
 class Budget:
-    """The tokens of a model's context, and what of them is not for the window.
+    """The context size of a model, and the tokens reserved outside the window.
 
-    Raises InvalidRequestError for numbers that leave no room.
+    Raises InvalidRequestError for numbers that leave nothing for the window.
     """
 
     total: int
-    """What the model takes, its answer included."""
+    """The context size of the model, its answer included."""
     reserve_output: int = 0
-    """What is kept for the answer, and for what else is sent, such as tools."""
+    """Tokens reserved for the answer, and for other input, such as tools."""
     margin: float = 0.05
-    """In [0, 1): the share of the rest that is kept for what an estimate misses."""
+    """In [0, 1): share of the rest reserved for errors of an estimate."""
 
     def __post_init__(self) -> None:
         for name in ("total", "reserve_output"):
@@ -364,12 +364,12 @@ class Budget:
 
     @property
     def room(self) -> int:
-        """The tokens that a window may have."""
+        """The maximum tokens of a window."""
         return math.floor((self.total - self.reserve_output) * (1 - self.margin))
 
 
 def as_budget(given: "Budget | int") -> Budget:
-    """The budget that `given` is; a number is the total, of which an answer is not taken."""
+    """Return `given` as a budget; a number is the total, without any reserve."""
     if isinstance(given, Budget):
         return given
     if isinstance(given, bool) or not isinstance(given, int):

@@ -1,8 +1,9 @@
-"""What of a conversation stands and falls together: a message, or a tool call with all its results.
+"""Groups of a conversation: a message, or a tool call with its results.
 
-No provider takes a result without its call, and few a call without its result. So whoever leaves something
-out of a conversation leaves out groups; and histories that break the rules (orphans, duplicates, calls
-that others interrupt, calls that nobody answered) are put in order here, once, for all dialects.
+A group is kept or dropped as one. No provider accepts a result without its call, and few a call
+without its result. So a conversation is shortened by whole groups; histories that break the rules
+(orphans, duplicates, interrupted calls, unanswered calls) are repaired here, once, for all
+dialects.
 """
 
 import hashlib
@@ -16,75 +17,75 @@ from lance_context_core.messages.message import stored_message
 from lance_context_core.messages.parts import ToolCallPart, ToolResultPart
 
 GroupKind = Literal["system", "user", "assistant", "call", "compaction"]
-"""What a group is: an instruction, a turn, a call with its results, or a provider's own summary."""
+"""The kind: instruction, turn, call with its results, or a provider's own summary."""
 
 NO_RESULT = "[no result was recorded]"
-"""What stands for the result of a call that nobody answered before the conversation went on."""
+"""Replaces the result of a call that was unanswered when the conversation went on."""
 
 NAMELESS = "unnamed_tool"
-"""What a tool is called of which nobody told the name: providers want one."""
+"""The name of a tool that is unknown, since providers require one."""
 
 
 @frozen_by_name
 class Group:
-    """Messages that are in a window together, or not at all."""
+    """Messages that are kept in a window or dropped as one."""
 
     kind: GroupKind
     messages: tuple[Message, ...]
-    """In an order that providers take: results directly after their calls."""
+    """In an order that providers accept: results directly after their calls."""
     ids: tuple[str, ...]
-    """The ids of the stored messages that it was made of, in their order."""
+    """The ids of its stored messages, in their order."""
     is_open: bool = False
-    """Whether it waits for results: it is the last one then."""
+    """Whether it waits for results, which only the last group may."""
     notes: tuple[str, ...] = ()
-    """What was put in order in it, such as `result_added`."""
+    """Repairs, such as `result_added`."""
 
     @property
     def is_user_turn(self) -> bool:
-        """Whether a user says something in it."""
+        """Whether it contains a message of a user."""
         return self.kind == "user"
 
 
 @frozen_by_name
 class Grouped:
-    """A conversation in groups, and what fits into none."""
+    """A conversation in groups, and the rejected messages."""
 
     groups: tuple[Group, ...]
     rejected: tuple[tuple[Message, str], ...] = ()
     """Messages of which nothing is left, with the reason.
 
-    It is `orphan_result`, `duplicate_result`, `reasoning_alone` or `empty`.
+    One of `orphan_result`, `duplicate_result`, `reasoning_alone` or `empty`.
     """
 
     @property
     def messages(self) -> list[Message]:
-        """All that the groups hold, in order."""
+        """All messages of the groups, in order."""
         return [message for group in self.groups for message in group.messages]
 
 
 @dataclass(slots=True)
 class _Call:
-    """A call group that is being made."""
+    """A call group under construction."""
 
     message: Message
     calls: list[ToolCallPart]
-    """As they were stored: a result names them so."""
+    """As stored, since results refer to these ids."""
     call_ids: list[str]
-    """Their ids in the window, each once in it."""
+    """Their ids in the window, each unique."""
     before: list[Message]
-    """Messages of reasoning that led to it."""
+    """Reasoning messages that led to it."""
     ids: list[str]
     results: dict[int, tuple[ToolResultPart, Message]] = field(default_factory=dict)
-    """By the index of the call: the result, and the message that held it."""
+    """By the index of the call: the result, and its message."""
     notes: list[str] = field(default_factory=list)
 
     def name_of(self, index: int) -> str:
-        """The tool that was called: as the call says, or else its result."""
+        """Return the tool's name, from the call or else its result."""
         told = self.results[index][0].name if index in self.results else None
         return self.calls[index].name or told or NAMELESS
 
     def open_index(self, result: ToolResultPart) -> int | None:
-        """Which of its calls the result answers, and has no answer yet."""
+        """Return the index of the unanswered call that the result answers."""
         for index, call in enumerate(self.calls):
             is_named = call.call_id == result.call_id
             if result.call_id is None or call.call_id is None:
@@ -98,11 +99,11 @@ class _Call:
 
 
 def groups_of(messages: Iterable[Message]) -> Grouped:
-    """The groups of a conversation, in order.
+    """Split a conversation into groups, in order.
 
-    Results come behind their calls, wherever they stood; a second result of one call, and one of no
-    call, are rejected; a call that was never answered gets a result that says so, unless nothing but
-    other results came after it: then it is open. Calls that bear one id, or none, get ids of their own.
+    Results are moved behind their calls; a second result of one call, and one without a call, are
+    rejected; an unanswered call gets a placeholder result, unless only other results follow: then
+    it is open. Calls with a duplicate id, or none, get ids of their own.
     """
     return _Grouping().run(messages)
 
@@ -112,11 +113,11 @@ class _Grouping:
         self._made: list[Group | _Call] = []
         self._rejected: list[tuple[Message, str]] = []
         self._thoughts: list[Message] = []
-        """Messages of reasoning alone, which belong to what the model says next."""
+        """Messages of reasoning alone, which belong to the model's next message."""
         self._taken: set[str] = set()
         """The ids of calls in the window so far."""
         self._stored: set[str | None] = set()
-        """The ids of calls so far, as they were stored."""
+        """The stored ids of calls so far."""
         self._open = _Waiting()
 
     def run(self, messages: Iterable[Message]) -> Grouped:
@@ -133,7 +134,7 @@ class _Grouping:
     def _take(self, message: Message) -> None:
         results = [part for part in message.parts if isinstance(part, ToolResultPart)]
         if results and any(isinstance(part, ToolCallPart) for part in message.parts):
-            # Some frameworks have one message for all that comes of a question.
+            # Some frameworks store all messages of a step in one.
             for one in _steps(message):
                 self._take(one)
             return
@@ -160,7 +161,7 @@ class _Grouping:
                 self._add("assistant", message)
         else:
             self._flush()
-            # A tool that answers in words alone has no call that could be named: it is told as data.
+            # A tool that answers in text alone has no call to name: its answer is quoted as data.
             self._add("user", message)
 
     def _add(self, kind: GroupKind, message: Message) -> None:
@@ -169,7 +170,7 @@ class _Grouping:
         self._made.append(Group(kind=kind, messages=messages, ids=_ids(messages)))
 
     def _flush(self) -> None:
-        """Reject reasoning that led to nothing: no provider takes it alone."""
+        """Reject reasoning without an answer: no provider accepts it alone."""
         self._rejected += [(thought, "reasoning_alone") for thought in self._thoughts]
         self._thoughts = []
 
@@ -191,7 +192,7 @@ class _Grouping:
         self._stored |= {call.call_id for call in calls}
 
     def _answer(self, message: Message, results: Sequence[ToolResultPart]) -> None:
-        """Put results behind the calls that they answer: the latest that are open."""
+        """Move results behind the latest open calls that they answer."""
         for result in results:
             call = self._open.latest(result)
             index = None if call is None else call.open_index(result)
@@ -208,14 +209,14 @@ class _Grouping:
 
 
 class _Waiting:
-    """Calls that wait for results, by all that a result may name: found without looking at the others."""
+    """Calls that wait for results, indexed by everything that a result may name."""
 
     def __init__(self) -> None:
         self._n = 0
         self._by: dict[tuple[str, str | None], list[tuple[int, _Call]]] = {}
 
     def add(self, made: _Call) -> None:
-        """A call that nobody has answered yet: the latest one."""
+        """Add an unanswered call, the latest one."""
         self._n += 1
         keys: dict[tuple[str, str | None], None] = {("any", None): None}
         for call in made.calls:
@@ -227,7 +228,7 @@ class _Waiting:
             self._by.setdefault(key, []).append((self._n, made))
 
     def latest(self, result: ToolResultPart) -> _Call | None:
-        """The latest call that the result may answer."""
+        """Return the latest call that the result may answer."""
         if result.call_id is not None:
             keys = [("id", result.call_id), ("nameless", result.name)]
         else:
@@ -239,14 +240,14 @@ class _Waiting:
         self, key: tuple[str, str | None], result: ToolResultPart
     ) -> tuple[int, _Call] | None:
         waiting = self._by.get(key, [])
-        # What has all its answers by that key never waits again.
+        # A call with all its results never waits again.
         while waiting and waiting[-1][1].open_index(result) is None:
             waiting.pop()
         return waiting[-1] if waiting else None
 
 
 def _closed(made: _Call, *, is_last: bool) -> Group:
-    """The group: the call, and one message a result, in the order of the calls."""
+    """Return the group: the call, then one message per result, in call order."""
     is_open = is_last and len(made.results) < len(made.calls)
     notes = list(made.notes)
     names = [made.name_of(index) for index in range(len(made.calls))]
@@ -283,7 +284,7 @@ def _closed(made: _Call, *, is_last: bool) -> Group:
 
 
 def _steps(message: Message) -> list[Message]:
-    """What a message says, and the results in it, as messages of their own, in order."""
+    """Split a message into its own content and its results, in order."""
     steps: list[list[Part]] = []
     for part in message.parts:
         is_result = isinstance(part, ToolResultPart)
@@ -301,7 +302,7 @@ def _steps(message: Message) -> list[Message]:
 
 
 def _with_calls_last(parts: Sequence[Part]) -> tuple[Part, ...]:
-    """The parts, of which what is said after the first call comes before it; reasoning stays."""
+    """Move content behind the first call before it; reasoning stays."""
     first = next(i for i, part in enumerate(parts) if isinstance(part, ToolCallPart))
     said = [p for p in parts[first:] if not isinstance(p, ToolCallPart) and not _is_thought(p)]
     rest = [p for p in parts[first:] if isinstance(p, ToolCallPart) or _is_thought(p)]
@@ -309,10 +310,10 @@ def _with_calls_last(parts: Sequence[Part]) -> tuple[Part, ...]:
 
 
 def replaced(message: Message, **values: object) -> Message:
-    """The message with other values, which are not checked again.
+    """Return the message with other values, without validation.
 
-    A framework's own form of it goes, unless it still says the same: it would bring back what was
-    left out. The name of a tool is not worth that.
+    Drops a framework's own form of it unless it still says the same: it would restore omitted
+    content. A tool result with another name counts as the same.
     """
     names = ("role", "parts", "id", "name", "created_at", "metadata", "native")
     new: dict[str, Any] = {name: getattr(message, name) for name in names} | values
@@ -339,7 +340,7 @@ def _is_thought(part: Part) -> bool:
 
 
 def _says_something(parts: Iterable[Part]) -> bool:
-    """Whether anything is left that a provider takes: an empty text is refused by most."""
+    """Whether it has content that a provider accepts: most refuse an empty text."""
     return any(not isinstance(part, TextPart) or part.text.strip() for part in parts)
 
 
@@ -348,7 +349,7 @@ def _ids(messages: Iterable[Message]) -> tuple[str, ...]:
 
 
 def _new_id(message: Message, index: int, taken: set[str]) -> str:
-    """An id for a call, which depends on nothing but the message and where in it the call stands."""
+    """Return an id for a call, from the message and the call's position."""
     digest = hashlib.blake2b(message.to_json().encode(), digest_size=8).hexdigest()
     id = f"call_{digest}_{index}"
     while id in taken:

@@ -1,4 +1,4 @@
-"""What a provider says of a request that is too long, and how much shorter the window has to be then."""
+"""Parses a provider's error for an overlong request, and computes a smaller window."""
 
 import re
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ _TOO_LONG = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _OF_A_RATE = re.compile(r"\bper[ -](?:min|minute|day|hour)\b|\brate[ _]limit", re.IGNORECASE)
-"""Who sends too many tokens a minute is told to wait, in words that are much alike."""
+"""Rate limits on tokens have similar messages."""
 
 _N = r"([0-9][0-9,]*)"
 _NUMBERS = [
@@ -27,17 +27,17 @@ _NUMBERS = [
         rf"contains (?P<needed>{_N}) tokens.*?with (?P<limit>{_N}) maximum",
     )
 ]
-"""What the large providers, and servers of one's own, say how many tokens there are and may be."""
+"""Patterns of the token numbers in errors of large providers and self-hosted servers."""
 
 _BLIND = 0.75
-"""Of a window that was too long, where nobody says by how much."""
+"""Share of an overlong window to try next, if the error has no numbers."""
 _SPARE = 0.95
 
 
 def shorter_room(tokens: int, error: BaseException) -> int | None:
-    """How many tokens a window may have after one of so many was refused as too long.
+    """Return the maximum tokens of the next window after one was refused as too long.
 
-    None for an error that says something else.
+    None for any other error.
     """
     said = "\n".join(_said(error))
     if not _TOO_LONG.search(said) or _OF_A_RATE.search(said):
@@ -49,14 +49,14 @@ def shorter_room(tokens: int, error: BaseException) -> int | None:
             }
             needed, limit = number["needed"] + number.get("output", 0), number["limit"]
             if needed > limit > 0:
-                # The tools, and the answer, are not made shorter.
+                # The tools and the answer do not get shorter.
                 fitting = min(tokens * limit / needed, tokens - (needed - limit))
                 return max(1, int(fitting * _SPARE))
     return max(1, int(tokens * _BLIND))
 
 
 def _said(error: BaseException) -> Iterator[str]:
-    """What an error says, and the answer that it was made of."""
+    """Yield the messages of an error and of the response that caused it."""
     seen: BaseException | None = error
     for _ in range(3):
         if seen is None:

@@ -1,4 +1,4 @@
-"""A window that was kept: what was asked for, and the ids of what was shown. No text of a conversation is."""
+"""A stored window: its arguments and the ids of the shown records, without texts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field, fields
@@ -12,63 +12,66 @@ from lance_context_core.window.sections import Section
 from lance_context_core.window.window import Outcome, Verdict, Window, WindowDiff
 
 SHOWN = ("kept", "stubbed", "frame")
-"""What became of what an agent saw."""
+"""Verdicts of records that an agent saw."""
 
 
 @frozen_by_name
 class Seen:
-    """One thing that stood in a window: a group of messages, or an item."""
+    """A group of messages or an item that was in a window."""
 
     section: str
-    """The name of the section that brought it."""
+    """The name of its section."""
     verdict: Verdict
     """`kept`; `stubbed` if its results were shortened; `frame` if the window itself added it."""
     tokens: int
     ids: tuple[str, ...]
-    """The records that it is made of; none for texts that were arguments."""
+    """Its records; none for texts that were arguments."""
     session_id: str | None = None
-    """The session of these, where they are turns."""
+    """Their session, if they are turns."""
     text: str | None = None
-    """What the records said when it was shown; absent if nothing of it is there any more."""
+    """The text when it was shown; None if nothing of it exists any more."""
     gone: tuple[str, ...] = ()
-    """Those of the `ids` that are there no more: erased, expired, or never kept."""
+    """The `ids` that no longer exist: erased, expired, or never stored."""
 
 
 @frozen_by_name
 class KeptWindow:
-    """What an agent was shown at one step."""
+    """A window that an agent saw at one step."""
 
     id: str
     at: datetime
-    """When the window was assembled."""
+    """The time when the window was assembled."""
     session_id: str
     run_id: str | None
     asked: Mapping[str, Any]
-    """The arguments of `assemble`, and the fields of its sections; of the `messages` how many there
-    were, and of the `query` its `query_characters`."""
+    """The arguments of `assemble`, and the fields of its sections.
+
+    Of `messages` it has the number, and of `query` the length, `query_characters`.
+    """
     tokens: int
     tokens_by_section: Mapping[str, int]
     room: int
     seen: tuple[Seen, ...]
     """In the order of the report."""
     left_out: Mapping[str, int]
-    """How many groups and items were not shown, by verdict and reason, such as `dropped: over_budget`."""
+    """Number of groups and items not shown, by verdict and reason, such as `dropped: over_budget`.
+    """
     n_not_considered: int
     is_as_of_then: bool = True
-    """Whether the texts are those of that moment; else its version is gone, and they are today's."""
+    """Whether the texts are of that time; current ones if the version is gone."""
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """The ids of the records that were shown, each once, in order."""
+        """The ids of the shown records, each once, in order."""
         return tuple(dict.fromkeys(id for one in self.seen for id in one.ids))
 
     @property
     def gone(self) -> tuple[str, ...]:
-        """Those of them that are there no more."""
+        """Those that no longer exist."""
         return tuple(dict.fromkeys(id for one in self.seen for id in one.gone))
 
     def diff(self, earlier: "KeptWindow") -> WindowDiff:
-        """What this window had that an earlier one had not, and the reverse."""
+        """Compare the records of this window with those of an earlier one."""
         now, then = self.ids, earlier.ids
         common = 0
         for one, other in zip(self.seen, earlier.seen, strict=False):
@@ -85,7 +88,7 @@ class KeptWindow:
 def asked(
     *, budget: Budget, sections: Sequence[Section], messages: int, **arguments: Any
 ) -> dict[str, Any]:
-    """The arguments of `assemble`, in JSON; of what a user said how much it was, so that none of it stays."""
+    """Return the arguments of `assemble` in JSON; a user's texts only by their lengths."""
     return {
         **{name: value for name, value in arguments.items() if value is not None},
         "budget": {one.name: getattr(budget, one.name) for one in fields(budget)},
@@ -104,7 +107,7 @@ def _section(section: Section) -> dict[str, Any]:
 
 
 def _plain(value: object) -> Any:
-    """A value of JSON; of what is none, its name."""
+    """Return a JSON value; of other values, the name."""
     if value is None or isinstance(value, str | int | float):
         return value
     if isinstance(value, datetime):
@@ -116,7 +119,7 @@ def _plain(value: object) -> Any:
 
 @frozen_by_name
 class Entry:
-    """One thing that was shown, as it is kept."""
+    """A shown group or item, as stored."""
 
     section: str
     verdict: Verdict
@@ -127,7 +130,7 @@ class Entry:
 
 
 def noted(window: Window) -> str:
-    """A window in JSON: what was asked for, and by their ids what was shown."""
+    """Return a window in JSON: its arguments, and the ids of the shown records."""
     left_out: dict[str, int] = {}
     for one in window.report.outcomes:
         if one.verdict not in SHOWN:
@@ -150,7 +153,7 @@ def noted(window: Window) -> str:
 
 
 def read(text: str) -> tuple[dict[str, Any], list[Entry]]:
-    """What `noted` wrote: all of it, and the things that were shown."""
+    """Parse the JSON of `noted`: the arguments, and the shown entries."""
     said: dict[str, Any] = loads(text, "window")
     names = [one.name for one in fields(Entry)]
     return said, [Entry(**dict(zip(names, one, strict=True))) for one in said["seen"]]

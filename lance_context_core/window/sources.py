@@ -1,4 +1,4 @@
-"""What sections are made from: the stores, as one call of `assemble` sees them. Nothing is written here."""
+"""The stores as one call of `assemble` reads them for its sections; never writes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -29,15 +29,15 @@ from lance_context_core.stores.vectors import AsyncVectors
 from lance_context_core.types import ContextRecord, Document, SearchHit
 from lance_context_core.window.truncation import is_enough, size_of, sizes_of
 
-# The end of a session: read from the newest message backwards, as far as a budget might reach.
+# The end of a session: read backwards from the newest message, as far as a budget may reach.
 #
-# What was read is kept among the hot scopes, and what is said since is laid behind it: a conversation that
-# goes on is not read again for each of its windows.
+# The rows are cached among the hot scopes, and new messages are appended: an ongoing conversation
+# is not read again for each of its windows.
 
 _ROW_BYTES = 600
-"""What a row takes in memory beside its texts, about."""
+"""Approximate memory of a row without its texts."""
 _FLEETING = ("expires_at", "retired_at")
-"""A row that has one of these will be gone though nothing is written."""
+"""A row with one of these will disappear without a write."""
 _IS_FLEETING = sql.any_of([sql.is_present(name) for name in _FLEETING])
 
 Row = Mapping[str, Any]
@@ -45,35 +45,35 @@ Row = Mapping[str, Any]
 
 @frozen_by_name
 class Ending:
-    """The last messages of a session, from a place on that is a whole number of blocks."""
+    """The last messages of a session, from the start of a block."""
 
     rows: pa.Table
-    """Those that were read."""
+    """The rows that were read."""
     added: tuple[Row, ...] = ()
-    """Those that were said since."""
+    """The rows that were added since."""
     first: int
-    """How many messages of the session come before them."""
+    """Number of messages of the session before them."""
     state: Position = NEVER
-    """What of the table is in it."""
+    """The table's position that they include."""
     sizes: tuple[int, ...]
-    """What each message is taken for, by `size_of`, in order."""
+    """The size of each message, by `size_of`, in order."""
     last_user: int | None
-    """Which message of the session is the last that a user says, if it is among these."""
+    """The index in the session of the user's last message, if it is among these."""
     _plain: dict[int, Row] = field(default_factory=dict)
-    """The rows as they were asked for, by their places."""
+    """The requested rows as dicts, by place."""
 
     @property
     def n(self) -> int:
-        """How many messages the session has."""
+        """Number of messages in the session."""
         return self.first + len(self.sizes)
 
     @property
     def n_bytes(self) -> int:
-        """What it takes in memory, about."""
+        """Approximate memory in bytes."""
         return 2 * sum(self.sizes) + int(self.rows.nbytes) + _ROW_BYTES * len(self.sizes)
 
     def messages(self, start: int, stop: int | None = None) -> list[Message]:
-        """The messages of the session from one on, up to another; both are among these."""
+        """Return the messages of the session from `start` to `stop`; both are among these."""
         begin, end = start - self.first, (self.n if stop is None else stop) - self.first
         missing = [place for place in range(begin, end) if place not in self._plain]
         if missing:
@@ -82,13 +82,13 @@ class Ending:
             found = [] if read is None else read.to_pylist()
             later = self.added[max(first - n_read, 0) : max(last - n_read, 0)]
             self._plain.update(zip(range(first, last), [*found, *later], strict=True))
-        # Anew each time: what a message holds may be changed by whoever was given it.
+        # New objects each time: the caller may change their contents.
         return [message_of(self._plain[place]) for place in range(begin, end)]
 
     def followed(
         self, since: Changes | None, where: sql.Clause, session_id: str
     ) -> "Ending | None":
-        """It as the table is now; None if it has to be read again."""
+        """Return it for the current table; None if it must be read again."""
         if since is None or since.entries is None or since.state.table != self.state.table:
             return None
         try:
@@ -109,7 +109,7 @@ class Ending:
         return found
 
     def reaches(self, room: int) -> bool:
-        """Whether it is as much of the session as a room of tokens might hold."""
+        """Whether it has as much of the session as `room` tokens can hold."""
         return not self.first or (is_enough(self.sizes, room) and self.last_user is not None)
 
 
@@ -123,9 +123,9 @@ async def ending(
     hot: HotScopes | None,
     scope: sql.Clause,
 ) -> Ending:
-    """The end of a session as far back as a room of tokens might reach, and its user's newest turn.
+    """Return a session's end within reach of `room` tokens, with the user's newest turn.
 
-    `where` is the condition of what is shown of it now, `scope` that of the session. It is read page by
+    `where` is the condition of its visible rows, `scope` that of the session. It is read page by
     page, each a few times as long as the one before.
     """
     place = ("ending", str(scope), block)
@@ -135,7 +135,7 @@ async def ending(
         known = hot.known(table, place)
         if isinstance(known, Ending):
             now = known.followed(await changes.since(table, known.state), where, session_id)
-            # Of one that has become long the beginning is of no use.
+            # The beginning of one that has become long is useless.
             if now is not None and now.reaches(room) and len(now.added) <= 2 * block:
                 if now.added is not known.added or now.state != known.state:
                     hot.keep(table, place, now, n_forgotten=n_forgotten)
@@ -176,19 +176,19 @@ def _of(rows: pa.Table, first: int, state: Position) -> Ending:
 
 
 def _is_user(role: str, parts: str | None) -> bool:
-    # Some frameworks have the user hand in the results of tools.
+    # Some frameworks store tool results with the role `user`.
     return role == "user" and '"tool_result"' not in (parts or "")
 
 
 async def _lasts(table: Table, where: sql.Clause, found: Ending) -> bool:
-    """Whether all of the session stays as it is while nothing is written."""
+    """Whether all of the session stays visible while nothing is written."""
     if any(found.rows[name].null_count < found.rows.num_rows for name in _FLEETING):
         return False
     return not found.first or not await table.count(sql.all_of([where, _IS_FLEETING]))
 
 
 def _appended(entries: Sequence[Entry], where: sql.Clause, session_id: str) -> list[Row] | None:
-    """What was said in the session since; None if something else became of it, as far as is known."""
+    """Return the messages added to the session since; None for any other or unknown change."""
     new: list[Row] = []
     for entry in entries:
         if entry.how is How.REMOVE:
@@ -205,27 +205,27 @@ def _appended(entries: Sequence[Entry], where: sql.Clause, session_id: str) -> l
 
 
 Place = tuple[str | None, str]
-"""The session and the id of a record: an id is a session's own."""
+"""The session and id of a record: ids are unique only within sessions."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Sources:
-    """What a section may read, and what the window is about."""
+    """The records that a section may read, and the query of the window."""
 
     _records: Records
     query: str | None
-    """What is asked; None if nothing is."""
+    """The query; None if absent."""
     agent_id: str
     session_id: str
     user_id: str
     shown: frozenset[Place] = field(default_factory=frozenset)
-    """The messages that the history shows, once it was chosen."""
+    """The messages that the history shows, once it is chosen."""
     cut: int = 0
-    """How many messages of the session came before what the history shows, once it was chosen."""
+    """Number of messages before those that the history shows, once it is chosen."""
     covered: int = 0
-    """How many of these a summary in the window is of."""
+    """Number of these that a summary in the window covers."""
     _ending: Ending | None = None
-    """What was read of the end of the session."""
+    """The end of the session, once it is read."""
 
     @property
     def now(self) -> datetime:
@@ -240,7 +240,7 @@ class Sources:
     # The conversation
 
     async def messages(self, start: int, stop: int) -> list[Message]:
-        """The messages of the session from one on, up to another."""
+        """Return the messages of the session from `start` to `stop`."""
         known = self._ending
         if known is not None and known.first <= start and stop <= known.n:
             return known.messages(start, stop)
@@ -249,17 +249,17 @@ class Sources:
         )
 
     async def ids(self, start: int, stop: int) -> list[str]:
-        """The ids of these messages, without the messages."""
+        """Return the ids of these messages, without the messages."""
         rows = await self._records.table.slice(
             self._session(), columns=["id"], offset=start, limit=stop - start
         )
         ids: list[str] = rows["id"].to_pylist()
         return ids
 
-    # What else is known
+    # Other records
 
     async def by_ids(self, ids: Sequence[str]) -> list[ContextRecord]:
-        """The visible records of these ids, in their order. Raises NotFoundError if one is missing."""
+        """Return visible records by id, in order. Raises NotFoundError if one is missing."""
         if not ids:
             return []
         found = {
@@ -273,12 +273,12 @@ class Sources:
         return [found[id] for id in ids]
 
     async def cut_at(self) -> datetime | None:
-        """When the first message was said that the history shows; None if it shows none."""
+        """The time of the first message that the history shows; None if it shows none."""
         shown = await self.messages(self.cut, self.cut + 1)
         return shown[0].created_at if shown else None
 
     async def memories(self, limit: int, *, before: datetime | None = None) -> list[ContextRecord]:
-        """The user's memories, the newest first; those that were added `before` a moment, if given."""
+        """Return the user's memories, newest first; optionally those added `before` a moment."""
         filter = None if before is None else {"created_at": {"$lt": before.isoformat()}}
         memory = AsyncMemory(self._records)
         return await memory.latest(user_id=self.user_id, limit=limit, filter=filter)
@@ -286,7 +286,7 @@ class Sources:
     async def recall(
         self, limit: int, *, options: SearchOptions | None = None
     ) -> list[SearchHit[ContextRecord]]:
-        """Turns and memories that answer the query, best first; of the user, and those without a user."""
+        """Return matching turns and memories, best first; of the user, and without a user."""
         if not self._asks(limit):
             return []
         return await self._records.search(
@@ -296,7 +296,7 @@ class Sources:
     async def recall_around(
         self, limit: int, *, neighbours: int, options: SearchOptions | None = None
     ) -> list[tuple[SearchHit[ContextRecord], Sequence[ContextRecord]]]:
-        """As `recall`, each hit with so many turns on either side, as `neighbours` has them."""
+        """As `recall`, with each hit's neighbours: `neighbours` turns on either side."""
         if neighbours == 1 and self.query is not None and self._asks(limit):
             found = await self._records.search_around(
                 self.query, self._recalled(), limit=limit, options=options
@@ -307,9 +307,9 @@ class Sources:
         return [(one, around.get((one.record.session_id, one.record.id), ())) for one in hits]
 
     async def facts(self, limit: int, *, valid_at: datetime | None = None) -> list[KnowledgeHit]:
-        """Facts about the user that answer the query, best first; without a user, those that have none.
+        """Return matching facts about the user, best first; without a user, facts without one.
 
-        They are those that are true now, or those that were at `valid_at`.
+        They are true now, or were true at `valid_at`.
         """
         if not self._asks(limit):
             return []
@@ -330,7 +330,7 @@ class Sources:
     async def neighbours(
         self, found: Sequence[ContextRecord], *, steps: int
     ) -> Mapping[Place, list[ContextRecord]]:
-        """The turns around those found, by the places of these: the nearest first, earlier ones before later."""
+        """Return the turns around each record by place, nearest first, earlier before later."""
         around: dict[Place, list[ContextRecord]] = {}
         turns = [one for one in found if one.kind == "message"]
         if not turns or steps <= 0:
@@ -350,7 +350,7 @@ class Sources:
             back: str | None = row[KEY]
             forth: str | None = row[KEY]
             for _ in range(steps):
-                # Behind one that is hidden nothing is shown.
+                # The neighbours end at a hidden turn.
                 back, forth = linked.before.get(back or ""), linked.after.get(forth or "")
                 back, forth = (one if one in mine else None for one in (back, forth))
                 near += [mine[one] for one in (back, forth) if one is not None]
@@ -358,7 +358,7 @@ class Sources:
         return around
 
     async def documents(self, collection: str, limit: int) -> list[SearchHit[Document]]:
-        """The documents of a collection that answer the query, best first."""
+        """Return the matching documents of a collection, best first."""
         if not self._asks(limit):
             return []
         vectors = AsyncVectors(collection, self._records.resources, self._records.scope)
@@ -371,7 +371,7 @@ class Sources:
         return self.history._where(self.agent_id, self.session_id)  # noqa: SLF001 - a room of ours
 
     def _recalled(self) -> sql.Clause:
-        """What is a turn of nobody else's, or a memory of the user's."""
+        """The condition of turns without another user, and memories of the user."""
         user = self._records.whose("user_id", self.user_id)
         memory = sql.all_of([sql.equals("kind", "memory"), sql.equals("user_id", user)])
         owners = [sql.is_absent("user_id"), *([sql.equals("user_id", user)] if user else [])]
@@ -382,7 +382,7 @@ class Sources:
         return sql.any_of([memory, turn])
 
     async def _rows(self, condition: sql.Clause) -> list[dict[str, Any]]:
-        """The visible rows that may be recalled and meet a condition."""
+        """Return the visible rows to recall that meet a condition."""
         where = self._records.where(self._recalled(), condition)
         columns = [*WITHOUT_BLOB, "id", "session_id", KEY]
         rows: pa.Table = await self._records.table.select(where, columns=columns)
@@ -395,7 +395,7 @@ def _by_key(rows: Sequence[Mapping[str, Any]]) -> dict[str, ContextRecord]:
 
 
 def _of_session(record: ContextRecord, turns: Sequence[ContextRecord]) -> list[ContextRecord]:
-    """Of the turns beside a record those of its session; none where it is no turn."""
+    """Select the turns of the record's session; none if it is no turn."""
     is_turn = record.kind == "message"
     return [one for one in turns if is_turn and one.session_id == record.session_id]
 
@@ -406,7 +406,7 @@ def records_of(sources: Sources, context: str) -> Records:
 
 
 async def ending_of(sources: Sources, *, room: int, block: int) -> Ending:
-    """The end of the session, as far back as a room of tokens might reach; kept for other sections."""
+    """Return the session's end within reach of `room` tokens; cached for other sections."""
     where = sources._session()  # noqa: SLF001 - for the sections of this room
     records = sources._records  # noqa: SLF001
     session = [

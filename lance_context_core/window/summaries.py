@@ -1,4 +1,4 @@
-"""The section that tells what came before the part of the history that is shown, in short."""
+"""The section that summarises the messages before the shown part of the history."""
 
 import hashlib
 from collections.abc import Sequence
@@ -36,24 +36,24 @@ from lance_context_core.window.compaction.plans import (
 from lance_context_core.window.sections import Offer, Placement, Section
 from lance_context_core.window.sources import Sources, records_of
 
-# Summaries as records: what each is of, which is the last of a session, and how one is kept.
+# Summaries as records: their range, the last one of a session, and how they are stored.
 #
-# A summary is of the messages up to a place at which the history is cut. It is kept under the context
-# `SUMMARIES`, in the layer L0, and names among its `source_ids` the summary before it and what was said
-# since: so it is erased with any of what it is of. One that is of what is no longer there is not shown.
+# A summary covers the messages up to a cut of the history. It is stored in the context `SUMMARIES`,
+# in the layer L0, and its `source_ids` name the summary before it and the messages since: so it is
+# erased with any of them. A summary of removed messages is not shown.
 
 _N_LAST = 100
-"""So many of a session's summaries are looked through; each covers a step more than the one before."""
+"""Number of a session's summaries to check; each covers one step more."""
 
 
 def covered_by(record: ContextRecord | None) -> int:
-    """How many messages it is of, from the first one on; none without it."""
+    """Number of messages that it covers from the first one on; 0 without it."""
     n_covered = None if record is None else record.metadata.get("n_covered")
     return n_covered if isinstance(n_covered, int) else 0
 
 
 async def last_summary(sources: Sources) -> ContextRecord | None:
-    """The summary that is of the most, and of nothing but what is there before the cut."""
+    """Return the summary that covers the most, and only existing messages before the cut."""
     records = records_of(sources, SUMMARIES)
     where = records.where(
         sql.equals("session_id", sources.session_id),
@@ -78,7 +78,7 @@ def record_of(
     messages: Sequence[Message],
     producer: str,
 ) -> ContextRecord:
-    """The record of a summary of the one `before` it and of the `messages` since."""
+    """Return the record of a summary of `before` and the `messages` since."""
     ids = [*([before.id] if before else ()), *(str(one.id) for one in messages)]
     named = "\0".join([agent_id or "", session_id, *ids])
     now = records.now()
@@ -106,7 +106,7 @@ def record_of(
 
 
 async def kept(records: Records, record: ContextRecord) -> ContextRecord:
-    """A summary, once it is kept; of two that make one at the same time, the first one's."""
+    """Store a summary and return it; of two concurrent ones, the first."""
     try:
         await commits.write(records, [record], [])
     except ReadOnlyError as error:
@@ -117,19 +117,20 @@ async def kept(records: Records, record: ContextRecord) -> ContextRecord:
     return found
 
 
-# The jobs that make summaries: a window that lacks one submits a job, and whoever has a summariser does it.
+# The jobs that make summaries: a window without one submits a job, and a process with a summariser
+# runs it.
 
 
 async def submitted(sources: Sources, before: ContextRecord | None, producer: str) -> Job:
-    """The job of a summary up to the cut; the same one, however many windows lack that summary.
+    """Submit the job of a summary up to the cut, shared by all windows.
 
-    Raises SummaryError where nothing can be written.
+    Raises SummaryError if the store is read-only.
     """
     made = records_of(sources, KNOWLEDGE)
     agent = made.whose("agent_id", sources.agent_id)
     owner = made.scope.narrow(agent_id=agent)
     (end,) = await sources.messages(sources.cut - 1, sources.cut)
-    # Not of all that it is about: that is read only where the job is not there yet.
+    # Not from all inputs: these are read only if the job does not exist yet.
     id = job_id(SUMMARISE, owner, sources.session_id, [str(end.id), str(sources.cut)], producer)
     there = await commits.held(made, sql.equals("kind", KIND), sql.equals("id", id))
     if there:
@@ -153,21 +154,21 @@ async def submitted(sources: Sources, before: ContextRecord | None, producer: st
 
 @frozen
 class Summarising:
-    """Makes the summaries that jobs are about."""
+    """Makes the summaries of jobs."""
 
     records: Records
     maker: SummaryMaker
 
     @property
     def queue(self) -> Queue:
-        """The queue of all jobs, of which it does its own kind."""
+        """The queue of all jobs, of which it runs its own kind."""
         return Queue(replace(self.records, context=KNOWLEDGE), {SUMMARISE: self.run})
 
     async def run(self, job: Job) -> Decide:
-        """Ask the summariser for it.
+        """Call the summariser for it.
 
-        Raises InvalidRequestError where the session is no longer what the job is about, and
-        SummaryError for an answer that is no summary.
+        Raises InvalidRequestError if the session no longer has the messages of the job, and
+        SummaryError for an invalid answer.
         """
         owner = owner_of(job)
         spoken = replace(self.records, scope=owner)
@@ -215,23 +216,23 @@ class Summarising:
 
 @frozen_by_name
 class SummarySection(Section):
-    """What came before the part of the history that is shown, in short.
+    """A summary of the messages before the shown part of the history.
 
-    It shows the last summary that there is. When the history was cut anew, a `summariser` has the
-    next one made and kept at once: from the last summary, and what was said since. With `later` a job
-    is submitted instead, which `store.windows.jobs` does, beside the conversation. If either fails,
-    the last summary is shown, and the report says so. With neither, it makes none.
+    It shows the last summary that exists. After a new cut of the history, a `summariser` makes the
+    next one at once, and it is stored: from the last summary and the messages since. With `later` a
+    job is submitted instead, which `store.windows.jobs` runs, outside the conversation. If either
+    fails, the last summary is shown, and the report has the reason. With neither, it makes none.
     """
 
     summariser: Summariser | None = None
     later: bool = False
     """Whether a job makes them."""
     producer: str = "summariser"
-    """Who makes them: kept with each."""
+    """The name of the maker, stored with each."""
     timeout_seconds: float = 60.0
-    """How long one call of it is waited for."""
+    """Timeout of one call, in seconds."""
     max_input_tokens: int = MAX_INPUT_TOKENS
-    """What one call is given of the conversation at most: of a longer one it is told in several."""
+    """Maximum tokens of the conversation per call: a longer one is split into several calls."""
     max_tokens: int | None = 600
     share: float | None = 0.15
     placement: Placement = "prefix"
@@ -240,7 +241,7 @@ class SummarySection(Section):
 
     def __post_init__(self) -> None:
         Section.__post_init__(self)
-        # Without one there is none to be refused.
+        # Without a summariser nothing is checked.
         self._maker(self.summariser or str)
         if self.later and self.summariser is not None:
             raise InvalidRequestError(
@@ -248,7 +249,7 @@ class SummarySection(Section):
             )
 
     async def offer(self, sources: Sources) -> Offer:
-        """The message that quotes the summary, if there is one."""
+        """Return the message that quotes the summary, if one exists."""
         if not sources.cut:
             return Offer()
         last = await last_summary(sources)
@@ -272,7 +273,7 @@ class SummarySection(Section):
     async def _made(
         self, summariser: Summariser, sources: Sources, last: ContextRecord | None
     ) -> ContextRecord:
-        """A summary of all up to the cut, which is kept."""
+        """Make and store a summary of all messages up to the cut."""
         messages = await sources.messages(covered_by(last), sources.cut)
         maker = self._maker(summariser)
         records = records_of(sources, SUMMARIES)

@@ -1,9 +1,9 @@
-"""Where a history is cut: in steps, at places that stay the same while the conversation goes on.
+"""Cuts of a history: in steps, at places that stay the same.
 
-A session is divided into blocks of as many messages; a place to cut is where a block begins, or a whole
-number of steps after that. The first of them is taken from which on all fits. As more is said, it is left
-for the next one, once; until then every window begins with the same messages. Nothing is remembered for
-this, and nothing is read but the last blocks: two processes cut alike.
+A session is divided into blocks of equal numbers of messages; a cut is at the beginning of a block,
+or a whole number of steps after it. The first cut after which everything fits is used. New messages
+eventually force the next cut, once; until then every window begins with the same messages. This
+needs no stored state, and reads only the last blocks: two processes cut alike.
 """
 
 import re
@@ -19,37 +19,40 @@ from lance_context_core.window.groups import Group
 
 BYTES_A_TOKEN = 4
 _FAR = 8
-"""In bytes a token: what is farther back than that many of the room does not fit."""
+"""In bytes per token: messages farther back than this times the room do not fit."""
 _SHORT = 8
-"""In tokens: of messages as short as that, one block fills the room."""
+"""In tokens: with messages this short, one block fills the room."""
 _BLOCKS = (64, 4_096)
-"""In messages: no block is shorter, and none is longer."""
+"""In messages: the minimum and maximum length of a block."""
 
 
 @frozen_by_name
 class Places:
-    """Where a session may be cut."""
+    """The places at which a session may be cut."""
 
     nearest: int
-    """How many of the `starts` are too far back for all to fit."""
+    """Number of `starts` after which not everything fits."""
     starts: tuple[int, ...]
     """The indexes of messages in the session, in order."""
 
     @property
     def offset(self) -> int:
-        """The message from which on the session has to be read."""
+        """The first message of the session to read."""
         return self.starts[self.nearest]
 
 
 _PIECES = r"[A-Za-z]{1,9}|[0-9]{1,3}|[!-/:-@\[-`{-~]{1,2}|[^\x00-\x7f]"
-"""What is about a token. Bytes are not: English has five of them a token, Chinese and code two or three."""
+"""About one token each.
+
+Bytes are no measure: English has five per token, Chinese and code two or three.
+"""
 _PIECE = re.compile(_PIECES)
 _FRAMING_BYTES = 16
-"""What a message is taken for beside its text."""
+"""Bytes of a message besides its text."""
 
 
 def size_of(text: str | None) -> int:
-    """What a message of that text is taken for, in bytes, of which there are `BYTES_A_TOKEN`."""
+    """The estimated bytes of a message with that text; `BYTES_A_TOKEN` make a token."""
     pieces = sum(1 for _ in _PIECE.finditer(text or ""))
     return pieces * BYTES_A_TOKEN + _FRAMING_BYTES
 
@@ -61,18 +64,21 @@ def sizes_of(texts: pa.ChunkedArray) -> tuple[int, ...]:
 
 
 def block_of(room: int) -> int:
-    """How many messages a block has, for a room of tokens: a power of two."""
+    """Messages per block, for a room of tokens: a power of two."""
     least, most = _BLOCKS
     return min(max(1 << (max(room // _SHORT, 1) - 1).bit_length(), least), most)
 
 
 def is_enough(sizes: Sequence[int], room: int) -> bool:
-    """Whether messages of these bytes are more than a room of tokens might hold."""
+    """Whether messages of these bytes exceed what `room` tokens can hold."""
     return sum(sizes) > room * _FAR
 
 
 def places(sizes: Sequence[int], room: int, step: float, *, first: int, block: int) -> Places:
-    """Where a session may be cut that ends in messages of these bytes, of which the `first` begins a block."""
+    """Return the cuts of a session whose last messages have these sizes.
+
+    The message `first` begins a block.
+    """
     ends = list(accumulate(sizes))
     total = ends[-1] if ends else 0
     stride = max(1, int(room * step * BYTES_A_TOKEN))
@@ -81,7 +87,7 @@ def places(sizes: Sequence[int], room: int, step: float, *, first: int, block: i
         before = ends[begin - 1] if begin else 0
         there = ends[min(begin + block, len(sizes)) - 1] - before
         steps = (before + number * stride for number in range(1, there // stride + 1))
-        # The first message that begins behind that many steps.
+        # The first message that begins after that many steps.
         for index in (begin, *(bisect_left(ends, one) + 1 for one in steps)):
             if found[-1] < index < len(sizes):
                 found.append(index)
@@ -97,27 +103,27 @@ def first_shown(
     cuts: Sequence[int],
     room: int,
 ) -> int | None:
-    """Which group is shown first: the first at a place to cut from which on all fits.
+    """Return the first group to show: at the first cut after which all fits.
 
-    `indexes` are the messages at which the groups begin, `sizes` their tokens, `cuts` the places. None if
-    not even what follows the last place fits.
+    `indexes` are the messages at which the groups begin, `sizes` their tokens, `cuts` the places.
+    None if even the messages after the last place do not fit.
     """
     rest = list(accumulate(reversed(sizes), initial=0))[::-1]
     for number, cut in enumerate(cuts):
         following = cuts[number + 1] if number + 1 < len(cuts) else None
         at = bisect_left(indexes, cut)
         end = len(groups) if following is None else bisect_left(indexes, following)
-        # A conversation is best begun by its user.
+        # A conversation should begin with its user.
         at = next((i for i in range(at, end) if groups[i].is_user_turn), at)
         if at < len(groups) and rest[at] <= room:
             return at
     return None
 
 
-# Texts that are quoted in a window: they can neither end their quotation, nor bear a mark of ours.
+# Quoted texts in a window can neither end their quotation nor forge a mark.
 #
-# What was remembered is data. A memory may say «ignore your instructions», and close what looks like the end of
-# the quotation before it: so what looks like one of our marks in a text is made to look like none.
+# Recalled text is data. A memory may contain «ignore your instructions», and a fake end of its
+# quotation: so anything in a text that looks like one of our marks is escaped.
 
 _TAG = re.compile(r"<(?=\s*/?\s*[a-z])", re.IGNORECASE)
 _MARK = re.compile(r"\[(m[0-9]+)\]")
@@ -125,6 +131,6 @@ _ENDS = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 
 
 def quoted(text: str) -> str:
-    """A text that can neither end its quotation, nor begin an item, nor bear a mark."""
+    """Escape a text: it cannot end its quotation, begin an item, or contain marks."""
     text = _MARK.sub(r"(\1)", _TAG.sub("\u2039", text))
     return _ENDS.sub("\n    ", text)

@@ -1,4 +1,4 @@
-"""The assembly of a window: what must be in it, then each section in turn, then how all of it stands."""
+"""Assembles a window: required content, then each section in turn, then the final order."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,11 +26,11 @@ from lance_context_core.window.sources import Sources, ending_of
 from lance_context_core.window.truncation import block_of, places, quoted
 from lance_context_core.window.window import Citation, Outcome, Report, Window
 
-# What is quoted in a window: items in one message of the user's, a line each, with their marks.
+# Quotations in a window: items in one user message, one line each, with their marks.
 
 
 def quoted_line(item: Snippet, mark: str | None) -> str:
-    """An item with its mark and its label."""
+    """Return an item with its mark and its label."""
     head = " ".join(
         one
         for one in (f"[{mark}]" if mark else "-", quoted(item.label) if item.label else "")
@@ -42,7 +42,7 @@ def quoted_line(item: Snippet, mark: str | None) -> str:
 def quoted_block(
     section: Section, items: Sequence[Snippet], marks: Iterable[str | None]
 ) -> Message:
-    """The message that quotes these items, in their order."""
+    """Return the message that quotes these items, in order."""
     name = re.sub(r"[^A-Za-z0-9_-]", "_", section.name)
     lines = [quoted_line(item, mark) for item, mark in zip(items, marks, strict=True)]
     guidance = [section.guidance] if section.guidance else []
@@ -51,18 +51,18 @@ def quoted_block(
 
 @dataclass(slots=True)
 class _Filled:
-    """What a section put into the window."""
+    """The contents of a section in the window."""
 
     messages: list[Message] = field(default_factory=list)
     outcomes: list[Outcome] = field(default_factory=list)
     tokens: int = 0
     tail: list[Message] = field(default_factory=list)
-    """Messages of a section of the prefix that stand in the tail."""
+    """Messages of a prefix section that are placed in the tail."""
 
 
 @dataclass(slots=True, kw_only=True)
 class WindowBuilder:
-    """A window that is being filled, within its room."""
+    """Fills a window within its room."""
 
     sources: Sources
     sections: list[Section]
@@ -70,16 +70,16 @@ class WindowBuilder:
     measure: Measure
     dialect: DialectName
     left: int = 0
-    """What of the room nobody has taken."""
+    """Free tokens of the room."""
     aside: dict[str, int] = field(default_factory=dict)
-    """What of it is set aside, by the names of the sections whose turn is still to come."""
+    """Reserved tokens, by the names of the sections that come later."""
     filled: dict[str, _Filled] = field(default_factory=dict)
     citations: dict[str, Citation] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     n_not_considered: int = 0
 
     async def run(self, now: Sequence[Message]) -> Window:
-        """The window."""
+        """Assemble the window."""
         history = next((one for one in self.sections if isinstance(one, HistorySection)), None)
         talk = await self._talk(history, now)
         if self.sources.query is None:
@@ -114,11 +114,11 @@ class WindowBuilder:
         return self._window(talk)
 
     async def _talk(self, section: HistorySection | None, now: Sequence[Message]) -> Conversation:
-        """The end of the session, as far back as the room might reach, and what is said now."""
+        """Return the session's end within reach of the room, with the new messages."""
         stored: list[Message] = []
         cuts: tuple[int, ...] = (0,)
         if section is not None:
-            # What the other sections want, not what they take: so that the places stay the same.
+            # The sections' limits, not their use: so the cuts stay the same.
             others = sum(one.wants(self.room) for one in self.sections if one is not section)
             nominal = max(1, self.room - others)
             if section.max_tokens is not None:
@@ -141,7 +141,7 @@ class WindowBuilder:
             measure=self.measure,
         )
 
-    # How much
+    # Sizes
 
     def _require(self, required: Mapping[str, int]) -> None:
         least = sum(required.values())
@@ -163,7 +163,7 @@ class WindowBuilder:
             free -= more
 
     def _allotted(self, name: str, section: Section | None) -> int:
-        """What a section may take now: what nobody has, and is not set aside for others."""
+        """The tokens that a section may use now: neither used nor reserved for others."""
         others = sum(tokens for other, tokens in self.aside.items() if other != name)
         allotted = self.left - others
         if section is not None and section.max_tokens is not None:
@@ -181,13 +181,13 @@ class WindowBuilder:
             if not isinstance(one, HistorySection)
             and (one.placement == "prefix" and not one.follows_history) == (placement == "prefix")
         ]
-        # Marks in the prefix must not depend on what stands behind it.
+        # Marks in the prefix must not depend on content behind it.
         return sorted(placed, key=lambda one: (one.placement != "prefix", -one.priority))
 
-    # What
+    # Contents
 
     def _size(self, section: Section, offer: Offer) -> int:
-        """The tokens of all that a section offers."""
+        """Return the tokens of all contents of an offer."""
         found = self.measure.messages(offer.messages)
         if offer.items:
             found += self.measure.message(self._block(section, offer.items, first=1))
@@ -202,7 +202,7 @@ class WindowBuilder:
         if offer.items:
             room = allotted - filled.tokens
             if section.placement == "prefix" and section.follows_history:
-                # What the history leaves is more in one turn, and less in the next.
+                # The history leaves more in one turn and less in the next.
                 room = min(room, section.wants(self.room) or room)
             self._fill_items(section, offer.items, room, filled, filled.messages)
         if offer.later:
@@ -236,7 +236,7 @@ class WindowBuilder:
         filled: _Filled,
         into: list[Message],
     ) -> None:
-        """Take the best items that fit, passing over what is too long; quote them in their order."""
+        """Add the best items that fit, skipping longer ones; quotes them in order."""
         sizes = [self.measure.text(quoted_line(one, "m000") + "\n") for one in items]
         frame = self.measure.message(self._block(section, [], first=1))
         taken: list[int] = []
@@ -294,11 +294,11 @@ class WindowBuilder:
             channels=item.channels,
         )
 
-    # How it stands
+    # Order
 
     def _window(self, talk: Conversation) -> Window:
         prefix = [m for s in self.sections if s.placement == "prefix" for m in self._of(s.name)]
-        # Instructions come first whatever the order, since some providers take them beside the rest.
+        # Instructions always come first, since some providers take them separately.
         prefix.sort(key=lambda one: one.role != "system")
         said = self.filled[talk.name].messages
         tail = [
@@ -342,7 +342,7 @@ class WindowBuilder:
         )
 
     def _tell_covered(self, talk: Conversation) -> None:
-        """Say of what is not shown and stands in a summary that it does."""
+        """Mark hidden groups that a summary covers."""
         indexes = dict(zip((one.ids for one in talk.groups), talk.indexes, strict=True))
         self.filled[talk.name].outcomes = [
             replace(one, verdict="summarised", reason="in_the_summary")
@@ -353,7 +353,7 @@ class WindowBuilder:
         ]
 
     def _tell_named(self) -> None:
-        """Say which media are sent as words alone."""
+        """Note the media that are sent as text only."""
         to = dialect(self.dialect)
         for name, filled in self.filled.items():
             for message in (*filled.messages, *filled.tail):
@@ -369,7 +369,7 @@ class WindowBuilder:
 
 
 def _spread(total: int, sizes: Sequence[int]) -> list[int]:
-    """A total in shares that come to it, as near to `sizes` as whole numbers are."""
+    """Split a total into integer shares as near to `sizes` as possible."""
     weight = sum(sizes) or 1
     shares, done, given = [], 0, 0
     for size in sizes:
@@ -381,19 +381,18 @@ def _spread(total: int, sizes: Sequence[int]) -> list[int]:
     return shares
 
 
-# What `assemble` is asked for: its arguments, checked.
+# The arguments of `assemble`, and their checks.
 
 
 class AssembleArguments(TypedDict, total=False):
-    """What `assemble` takes beside the session and the budget.
+    """The arguments of `assemble` besides the session and the budget.
 
-    - `sections`: what the window is made of, in the order in which it stands there; absent, the history
-      alone.
-    - `query`: what is asked; absent, what the user said last.
-    - `messages`: what is said now, and not yet kept: it comes after the history.
-    - `agent_id`, `user_id`: whose session it is, and whose memories.
-    - `dialect`: whose rules the window keeps.
-    - `counter`: what counts tokens: a function of a text, or a `TokenCounter`; absent, an estimate.
+    - `sections`: the parts of the window, in order; absent, the history alone.
+    - `query`: the search query; absent, the user's last message.
+    - `messages`: new messages, not stored yet, placed after the history.
+    - `agent_id`, `user_id`: the owners of the session and of the memories.
+    - `dialect`: the provider whose rules the window follows.
+    - `counter`: counts tokens: a function of a text, or a `TokenCounter`; absent, an estimate.
     """
 
     sections: Sequence[Section]
@@ -418,7 +417,7 @@ async def assemble(
     dialect: DialectName = "plain",
     counter: TokenCounter | Any = None,
 ) -> Window:
-    """The window. `AsyncContextStore.assemble` says what the arguments mean, whose defaults stand here."""
+    """Assemble a window. `AsyncContextStore.assemble` documents the arguments."""
     chosen = _checked(sections)
     sources = Sources(
         _records=records,
@@ -456,7 +455,7 @@ DEFAULTS: Mapping[str, object] = {
 
 
 def assemble_arguments(sections: Sequence[Section], messages: Sequence[Message]) -> None:
-    """Raise InvalidRequestError for what `assemble` would refuse."""
+    """Raise InvalidRequestError for arguments that `assemble` rejects."""
     _checked(sections)
     _messages(messages)
 

@@ -1,4 +1,4 @@
-"""The windows that were kept: what an agent saw at each step, read again as it was then."""
+"""Stored windows: the agent's view at each step, readable later."""
 
 import builtins
 from collections.abc import Iterable, Mapping
@@ -22,14 +22,14 @@ from lance_context_core.window.summaries import Summarising
 from lance_context_core.window.window import Cited, Window
 
 WINDOWS = "windows"
-"""The context that holds them."""
+"""Their context."""
 
 
 @handle
 class AsyncWindows:
-    """The windows that agents were shown, of which arguments and ids are kept, and no texts.
+    """The windows that agents saw, stored as arguments and ids, without texts.
 
-    So what is erased or expires is gone from what is read here, too, and the window says so.
+    So erased and expired records disappear from them, too, and the window lists them.
     """
 
     _records: Records
@@ -37,11 +37,11 @@ class AsyncWindows:
     async def keep(
         self, window: Window, *, run_id: str = "", expires_at: datetime | None = None
     ) -> str:
-        """Keep a window that `assemble` made: a step of a session, or of a run of it; returns its id.
+        """Store a window as a step of a session or run; returns its id.
 
-        What the program gave is kept as it was given: instructions and the texts of pins, too. Of
-        what a user said, in `query` and `messages`, nothing is kept. Raises InvalidRequestError
-        for a window that something else made.
+        The program's own arguments are stored unchanged, including instructions and pinned texts.
+        Of a user's texts, in `query` and `messages`, nothing is stored. Raises InvalidRequestError
+        for a window that `assemble` did not make.
         """
         at = _made(window).at
         fields: dict[str, Any] = {
@@ -59,7 +59,7 @@ class AsyncWindows:
         return made.ids[0]
 
     async def get(self, window_id: str) -> KeptWindow:
-        """What the agent saw: the texts are those of that moment, if its version is still there.
+        """Return a window with the texts of that time, if its version still exists.
 
         Raises NotFoundError for an unknown id.
         """
@@ -74,7 +74,7 @@ class AsyncWindows:
         return await self._shown(found)
 
     async def cite(self, window: Window, answer: str) -> Cited:
-        """What the marks in an answer stand for, as `Window.cite` says, and what of it is gone since.
+        """Resolve the marks in an answer, as `Window.cite`, and find erased records.
 
         The citation of a record that was erased, or has expired, has no text; its mark is among the
         `erased`. Raises InvalidRequestError for a window that `assemble` did not make.
@@ -101,7 +101,7 @@ class AsyncWindows:
         limit: int | None = None,
         offset: int = 0,
     ) -> builtins.list[str]:
-        """The ids of a session's windows, or of a run's, in the order of the steps."""
+        """Return the ids of a session's or run's windows, in the order of the steps."""
         check_span(offset=offset, limit=limit, last=None)
         records = self._own()
         where = records.where(
@@ -121,17 +121,18 @@ class AsyncWindows:
         timeout_seconds: float = 60.0,
         max_input_tokens: int = MAX_INPUT_TOKENS,
     ) -> AsyncJobs:
-        """The jobs of the store, of which this summariser does those of a `SummarySection(later=True)`.
+        """Return the store's jobs, with a summariser for those of `SummarySection(later=True)`.
 
-        - `summariser`: a function of a transcript; it gets the last summary, and what was said since.
-        - `timeout_seconds`: after so long a call of it is not waited for.
-        - `max_input_tokens`: what one call is given of a conversation at most, four characters a
-          token; of a longer one it is told in several, each with the summary of what came before.
+        - `summariser`: a function of a transcript; it receives the last summary and the messages
+          since.
+        - `timeout_seconds`: timeout of one call.
+        - `max_input_tokens`: maximum length of a conversation per call, four characters a token; a
+          longer one is split into several calls, each with the summary of the messages before.
 
-        Nothing runs by itself: a program, a thread or cron calls `run_due`, or has a `worker`. One
-        that fails says why, in the windows too, and is due again later, up to five times; a window
-        whose history was cut anew since submits another. Raises InvalidRequestError for what is no
-        function.
+        Nothing runs automatically: a program, a thread or cron calls `run_due`, or has a `worker`.
+        A failed job has its error, which the windows show too, and is retried later, up to five
+        times; a window whose history was cut again since submits another. Raises
+        InvalidRequestError if it is no function.
         """
         maker = SummaryMaker(summariser, timeout_seconds, max_input_tokens)
         return AsyncJobs(Summarising(self._records, maker).queue)
@@ -161,7 +162,7 @@ class AsyncWindows:
     async def _texts(
         self, asked: Mapping[str, Any], entries: Iterable[Entry], at: datetime
     ) -> tuple[dict[tuple[str | None, str], str], bool]:
-        """What the records said then, by session and id; and whether that could be told."""
+        """Return the texts of that time by place, and whether they were readable."""
         ids = {id for one in entries for id in one.ids}
         now = await _read(self._records, asked, ids)
         try:
@@ -169,13 +170,13 @@ class AsyncWindows:
         except NotFoundError:
             return now, False
         then = await _read(replace(self._records, resources=resources), asked, ids)
-        # What was said in that moment itself may have been kept right after it. What is gone today
-        # is shown by no version that is read here.
+        # Messages of the same moment may have been stored right after it. Records that are gone now
+        # are in none of the versions read here.
         return {place: then.get(place, text) for place, text in now.items()}, True
 
 
 def _made(window: Window) -> Window:
-    """A window of which it is known how it was made. Raises InvalidRequestError for another."""
+    """Return a window with its arguments. Raises InvalidRequestError for another."""
     if not isinstance(window, Window):
         raise InvalidRequestError(f"window={shown(window)}: give what assemble returned")
     if window.at is None or not window.asked:
@@ -227,5 +228,5 @@ def _seen(
 def _place(
     texts: Mapping[tuple[str | None, str], str], session_id: str | None, id: str
 ) -> tuple[str | None, str] | None:
-    """Under which place a record is found: ids of memories and documents are in no session."""
+    """Return the key of a record: ids of memories and documents belong to no session."""
     return next((one for one in ((session_id, id), (None, id)) if one in texts), None)

@@ -1,1 +1,1 @@
-"""Records: what history, memory and the record API share, and the record API itself."""
+"""Records: the record API, and the common base of history and memory."""

@@ -1,10 +1,10 @@
-"""The records of archived sessions, in a table of their own: searches and reads go over so much less.
+"""The cold table: records of archived sessions, which searches and reads skip.
 
-A record is moved by two commits: it is added to the one table, and then taken out of the other. In
-between both have it, and that among the others counts: whoever is killed there has lost and doubled
-nothing, and the next who moves it completes that. What is brought back has another revision from then
-on, so that nobody who began to move it away before takes it out. Whoever moves, erases or clears holds
-both tables: nothing passes an erasure by.
+A record is moved by two commits: it is added to one table, and then removed from the other. In
+between both contain it, and the one outside the cold table counts: a process killed there loses and
+duplicates nothing, and the next move of the record completes it. A record that is brought back gets
+another revision, so that an earlier move does not remove it. Moves, erasure and clearing lock both
+tables: an erasure misses nothing.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,12 +34,12 @@ Row = Mapping[str, Any]
 
 
 def held(records: Records) -> AbstractAsyncContextManager[None]:
-    """Nobody else moves or erases them meanwhile; waits for whoever does, up to a minute."""
+    """Lock the tables against moves and erasures; waits for another holder up to a minute."""
     return records.resources.upkeep.hold([records.table, apart(records).table])
 
 
 def apart(records: Records) -> Records:
-    """What of these records is of archived sessions."""
+    """Return the cold records of these."""
     return replace(records, is_cold=True)
 
 
@@ -49,13 +49,13 @@ async def are_any(records: Records) -> bool:
 
 
 async def put_away(records: Records, *conditions: sql.Clause) -> int:
-    """Take the matching records out of the way of all reads but those here; returns how many."""
+    """Move the matching records to the cold table; returns their number."""
     where, n_moved = records.own(*conditions), 0
     found = await records.table.select(where, columns=[KEY])
     if not found.num_rows:
         return 0
     async with held(records):
-        # It is there before anything is read that shall go into it: see `delete`.
+        # It must exist before rows to be moved are read: see `delete`.
         await apart(records).table.access.ready()
         for keys in _pieces(found[KEY].to_pylist()):
             n_moved += await _put_away(records, sql.all_of([where, sql.in_list(KEY, keys)]), keys)
@@ -73,7 +73,7 @@ async def _put_away(records: Records, where: sql.Clause, keys: Sequence[str]) ->
             return 0
         await _make_room(here, there)
         seen = {row[KEY]: row["revision"] for row in rows}
-        # What was left there of an earlier state; that one never comes back.
+        # Rows of an earlier state, which never returns.
         stale = {key: one for key, one in before.items() if seen.get(key, one) != one}
         if stale:
             await there.write(WriteBatch(where=with_revisions(stale.items())))
@@ -85,15 +85,15 @@ async def _put_away(records: Records, where: sql.Clause, keys: Sequence[str]) ->
 
 
 async def bring_back(records: Records, *conditions: sql.Clause) -> int:
-    """Have the matching records among the others again, as they were; returns how many there were.
+    """Move the matching records back from the cold table; returns their number.
 
-    They stand behind all others, in their order.
+    They follow all other records, in their order.
     """
     return await _bring_back(records, records.own(*conditions))
 
 
 async def put_last(records: Records, where: sql.Clause) -> None:
-    """Let what came while others were away stand behind these, which came back."""
+    """Move records added meanwhile behind these, which came back."""
     if rows := await _whole(records.table, where):
         again = [row | {"revision": next_revision(row["revision"])} for row in rows]
         seen = {row[KEY]: row["revision"] for row in rows}
@@ -101,7 +101,7 @@ async def put_last(records: Records, where: sql.Clause) -> None:
 
 
 async def bring_all_back(records: Records) -> None:
-    """Have all that the scope has among the others again, on all branches; hidden as it was."""
+    """Move all cold records of the scope back, on all branches; hidden ones stay hidden."""
     if not await are_any(records):
         return
     resources = records.resources
@@ -131,7 +131,7 @@ async def _move_back(here: Table, there: Table, where: sql.Clause, found: Sequen
         if not rows:
             continue
         await _make_room(there, here)
-        # One that is among the others already counts, and stays as it is.
+        # A record outside the cold table counts, and stays unchanged.
         again = [row | {"revision": next_revision(row["revision"])} for row in rows]
         await here.write(WriteBatch(again, Mode.UPSERT))
         moved = with_revisions((row[KEY], row["revision"]) for row in rows)
@@ -141,7 +141,7 @@ async def _move_back(here: Table, there: Table, where: sql.Clause, found: Sequen
 async def read(
     records: Records, *conditions: sql.Clause, columns: Sequence[str]
 ) -> list[ContextRecord]:
-    """The matching records that are not among the others, hidden as they are."""
+    """Return the matching cold records, hidden ones too."""
     if not await are_any(records):
         return []
     where = records.own(*conditions)
@@ -156,14 +156,14 @@ async def read(
 async def delete(
     records: Records, where: sql.Clause, *, within: Mapping[str, str | None] | None = None
 ) -> int:
-    """Delete the matching records wherever they are; returns how many there were.
+    """Delete the matching records from both tables; returns their number.
 
     `within` as in `Records.observed`.
     """
     records.resources.writable()
     observed = await records.observed(where, within=within, columns=[KEY])
     n_deleted = (await records.table.write(WriteBatch(where=where, observed=observed))).n_removed
-    if await are_any(records):  # Else nobody has read them in order to move them.
+    if await are_any(records):  # Otherwise no process has read them in order to move them.
         async with held(records):
             n_deleted += (await records.table.write(WriteBatch(where=where))).n_removed
             n_deleted += await forget(records, where)
@@ -171,7 +171,7 @@ async def delete(
 
 
 async def forget(records: Records, where: sql.Clause) -> int:
-    """Delete the matching records that are kept apart; returns how many there were."""
+    """Delete the matching cold records; returns their number."""
     if not await are_any(records):
         return 0
     return (await apart(records).table.write(WriteBatch(where=where))).n_removed
@@ -186,7 +186,7 @@ async def _whole(table: Table, where: sql.Clause) -> list[dict[str, Any]]:
 
 
 async def _make_room(source: Table, target: Table) -> None:
-    """Let one table take the vectors of another."""
+    """Give one table the vector column of another."""
     schema = await source.schema()
     if VECTOR in schema.names:
         field = schema.field(VECTOR)

@@ -1,4 +1,4 @@
-"""Records that change: each is read, changed, and written if nobody has changed it meanwhile."""
+"""Changes of records: each is read, changed, and written if unchanged meanwhile."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -15,21 +15,24 @@ from lance_context_core.storage.write_batch import Mode, Observed, WriteBatch
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.types import ContextRecord
 
-# What a record supersedes is marked with its id, in the commit that writes the record.
+# A superseded record is marked with the id of the newer one, in the commit that writes that.
 #
-# The mark is a field of the older record, so a read asks for it as for any other. It stays when the
-# newer record is changed, expires or is forgotten: nothing outdated comes back by itself.
+# The mark is a field of the older record, which reads filter like any other. It stays if the newer
+# record is changed, expires or is deleted: nothing outdated comes back automatically.
 
 
 def superseded_by(record: ContextRecord, newer: Iterable[ContextRecord]) -> str | None:
-    """The id of the first of `newer` that supersedes it; None if none does, or one did before."""
+    """Return the id of the first of `newer` that supersedes it; else None.
+
+    None also if it is marked already.
+    """
     if record.superseded_by_id is not None:
         return None
     return next((one.id for one in newer if _supersedes(one, record)), None)
 
 
 async def marks(records: Records, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The rows of what `rows`, which are about to be written, supersede: with the mark."""
+    """Return the rows that `rows`, which are about to be written, supersede, with their marks."""
     newer = [from_row(row) for row in rows if row["supersedes_id"] is not None]
     return await _missing(records, newer, but={row[KEY] for row in rows})
 
@@ -37,9 +40,9 @@ async def marks(records: Records, rows: Sequence[Mapping[str, Any]]) -> list[dic
 async def write(
     records: Records, rows: Sequence[Mapping[str, Any]], marks: Sequence[Mapping[str, Any]]
 ) -> tuple[int, int]:
-    """Write new rows and marks in one commit; how many of the rows are new, and the version then.
+    """Write rows and marks in one commit; returns the new rows' number, and version.
 
-    Only where another writer changes a marked record at the same moment it takes a second commit.
+    Only if another writer changes a marked record at the same moment it takes a second commit.
     """
     done = await records.table.write(WriteBatch([*rows, *marks], Mode.UPSERT))
     there = [row for row in rows if row[KEY] not in done.lost]
@@ -50,7 +53,7 @@ async def write(
 
 
 async def mark(records: Records, newer: Sequence[ContextRecord]) -> None:
-    """Mark what records that are written supersede, in a commit of its own; none if it is marked."""
+    """Mark the records superseded by written ones, in a separate commit if necessary."""
     attempts = Attempts("a superseded record kept being changed by others")
     while True:
         attempts.begin()
@@ -64,7 +67,7 @@ async def mark(records: Records, newer: Sequence[ContextRecord]) -> None:
 async def _missing(
     records: Records, newer: Sequence[ContextRecord], *, but: Collection[str] = ()
 ) -> list[dict[str, Any]]:
-    """The rows that lack the mark, with it."""
+    """Return the rows that lack the mark, with it."""
     newer = [record for record in newer if record.supersedes_id not in {None, record.id}]
     if not newer:
         return []
@@ -84,13 +87,13 @@ async def _missing(
 
 
 def _supersedes(newer: ContextRecord, record: ContextRecord) -> bool:
-    """Whether it does: what belongs to one tenant supersedes nothing of another's."""
+    """Whether it does; a record supersedes nothing of another tenant."""
     is_one_tenant = None in {record.tenant, newer.tenant} or record.tenant == newer.tenant
     return newer.supersedes_id == record.id != newer.id and is_one_tenant
 
 
 Change = Callable[[ContextRecord], ContextRecord]
-"""What a record becomes; what it puts there is in plain types."""
+"""Returns the changed record, with values in plain types."""
 
 
 async def patch(
@@ -100,9 +103,10 @@ async def patch(
     *,
     within: Mapping[str, str | None] | None = None,
 ) -> ContextRecord | None:
-    """Change the first matching record and return it as it is then; None if none matches.
+    """Change the first matching record and return it; None if none matches.
 
-    `within` as in `Records.observed`. Concurrent changes of one record are applied one after the other, none is lost.
+    `within` as in `Records.observed`. Concurrent changes of one record are applied one after the
+    other, none is lost.
     """
     records.resources.writable()
     attempts = Attempts("the same record kept being changed by others")
@@ -119,7 +123,7 @@ async def patch(
         new = [row := records.replacing(rows[0], after)]
         if after.supersedes_id != before.supersedes_id:
             new += await marks(records, new)
-        # What another record's mark is put upon was not observed.
+        # The record that gets another record's mark was not observed.
         seen = Observed(rows, view) if len(new) == 1 else None
         done = await records.table.write(WriteBatch(new, Mode.REPLACE, observed=seen))
         if done.is_done:
@@ -136,9 +140,9 @@ async def expire_all(
     *,
     within: Mapping[str, str | None] | None = None,
 ) -> int:
-    """Let all matching records expire at another moment, or never; returns how many, as `patch_all`.
+    """Set the expiry of all matching records, None for never; returns their number, as `patch_all`.
 
-    They say the same as before: their authors, and the times of their updates, stay.
+    Their contents, authors, and update times stay.
     """
 
     def expire(record: ContextRecord) -> ContextRecord:
@@ -155,14 +159,14 @@ async def patch_all(
     is_said: bool = True,
     within: Mapping[str, str | None] | None = None,
 ) -> list[ContextRecord]:
-    """Change all matching records, in one commit, and return them in order as they are then.
+    """Change all matching records, in one commit, and return them in order.
 
     `within` as in `Records.observed`.
 
-    Unless it `is_said` by who writes here, now, their authors and the times of their updates stay.
+    Unless it `is_said` by the current writer, their authors and update times stay.
 
-    Only where another writer changes one of them at the same moment it takes a second commit, on
-    top of the other's.
+    Only if another writer changes one of them at the same moment it takes a second commit, on top
+    of the other's.
     """
     records.resources.writable()
     done: dict[str, ContextRecord] = {}
@@ -191,7 +195,7 @@ async def patch_all(
 
 
 async def _embedded(records: Records, record: ContextRecord) -> ContextRecord:
-    """The record with its vector, if it is given or can be made."""
+    """Return the record with its vector, if given or computable."""
     (vector,) = await embedded(
         records.table,
         records.resources,

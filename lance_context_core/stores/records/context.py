@@ -1,4 +1,4 @@
-"""The record API: everything that an agent produced or was told, as plain mappings."""
+"""The record API: all records of an agent as plain mappings."""
 
 import builtins
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
@@ -39,11 +39,11 @@ from lance_context_core.stores.records.scoped import WITHOUT_BLOB, Records
 from lance_context_core.stores.records.writes import Draft, Upserted
 from lance_context_core.types import ContextRecord, Progress, WriteResult
 
-# Reading any number of records of one moment without holding them all.
+# Reads of any number of records of one version without holding all of them.
 
 
 def check_batch_size(batch_size: object) -> int:
-    """`batch_size`, if so many records can be read at a time; else raises InvalidRequestError."""
+    """Return `batch_size` if it is valid; else raises InvalidRequestError."""
     if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
         raise InvalidRequestError(f"batch_size={batch_size!r}: give a whole number, 1 or more")
     return batch_size
@@ -52,9 +52,9 @@ def check_batch_size(batch_size: object) -> int:
 async def scan(
     records: Records, where: sql.Clause, *, batch_size: int
 ) -> AsyncIterator[RecordDict]:
-    """The matching records in order, as they are when the first one is asked for.
+    """Yield the matching records in order, as of the first request.
 
-    Beside `batch_size` records, memory holds eight bytes for each match.
+    Besides `batch_size` records, memory holds eight bytes for each match.
     """
     label = f"read {records.table.label}"
     async with _snapshot(records) as handle:
@@ -72,7 +72,7 @@ async def scan(
 
 @asynccontextmanager
 async def _snapshot(records: Records) -> AsyncIterator[Any | None]:
-    """A handle that nobody moves to a newer version; None if the table is absent."""
+    """Return a handle of a fixed version; None if the table is absent."""
     access = records.table.access
     handle = await access.complete_reader()
     is_pinned = isinstance(records.resources.database, PinnedDatabase)
@@ -84,11 +84,11 @@ async def _snapshot(records: Records) -> AsyncIterator[Any | None]:
 
 
 class AsyncContext(ContextHandle):
-    """The records of a store under one name, as the record API gives them.
+    """The records of a store under one name, in the format of the record API.
 
-    Every method that takes `id` or `external_id` takes exactly one of them. Reads leave out what is
-    expired or retired unless they are asked for it. Records come in the order in which they were
-    written, as mappings; `record_dict` says which keys they have.
+    Each method with `id` and `external_id` requires exactly one of them. Reads leave out expired
+    and retired records by default. Records are mappings in the order of writing; `record_dict`
+    lists their keys.
     """
 
     # Writing
@@ -102,19 +102,19 @@ class AsyncContext(ContextHandle):
         embedding: Sequence[float] | None = None,
         **fields: Unpack[RecordFields],
     ) -> WriteResult:
-        """Add one record; returns its id and the version that holds it.
+        """Add a record; returns its id and the version that contains it.
 
         `content` is a text, bytes, an image of Pillow, an Arrow table, JSON, or a `Message`;
-        `content_type` (or `data_type`) declares its media type where that does not show.
-        Without an `embedding` the store's embedder makes one from a text.
+        `content_type` (or `data_type`) declares its media type if it cannot be detected. Without an
+        `embedding` the store's embedder computes one from a text.
 
-        A `tenant` and `tags` that stand in `metadata` count as the record's own where these are
-        absent. A record of a chat role in a session is a message of that session's history. The id
-        of a `Message` is the record's, unless you choose another `id` or an `external_id`.
+        A `tenant` and `tags` in `metadata` are used if the record's own are absent. A record of a
+        chat role in a session is a message of that session's history. The id of a `Message` is the
+        record's, unless you pass another `id` or an `external_id`.
 
         Adding the same content under the same `external_id` or `id` again changes nothing. Raises
-        AlreadyExistsError if another content has it, and InvalidRequestError, before anything is
-        written, for what cannot be kept faithfully.
+        AlreadyExistsError if other content has it, and InvalidRequestError, before anything is
+        written, for content that cannot be stored faithfully.
         """
         given = {"content_type": content_type, "data_type": data_type, "embedding": embedding}
         record = {"role": role, "content": content, **given, **fields}
@@ -126,10 +126,10 @@ class AsyncContext(ContextHandle):
         *,
         progress: Callable[[Progress], object] | None = None,
     ) -> WriteResult:
-        """Add records in one commit, all or none; each a mapping of the parameters of `add`.
+        """Add records in one commit, all or none; each maps the parameters of `add`.
 
         `progress` is called as texts are embedded, up to 1,000 at a time, and once all is written;
-        what it raises before that, as cancelling does, ends the call, and nothing is written.
+        if it raises before that, for example to cancel, the call ends, and nothing is written.
         """
         check_progress(progress)
         given = listed(records, "records")
@@ -148,7 +148,7 @@ class AsyncContext(ContextHandle):
         key: Literal["external_id", "id"] = "external_id",
         **fields: Unpack[RecordFields],
     ) -> dict[str, Any]:
-        """Add a record, or replace the one that has its `external_id`.
+        """Add a record, or replace the one with its `external_id`.
 
         A replaced record keeps its id, its `created_at` and its place. Returns `inserted`,
         `replaced_id`, `version` and the `record` as it is now.
@@ -165,9 +165,9 @@ class AsyncContext(ContextHandle):
         key: Literal["external_id", "id"] = "external_id",
         progress: Callable[[Progress], object] | None = None,
     ) -> builtins.list[dict[str, Any]]:
-        """Add or replace records in one commit; returns what became of each, as `upsert` does.
+        """Add or replace records in one commit; returns a result for each, as `upsert`.
 
-        `progress` is called as for `add_many`.
+        `progress` as in `add_many`.
         """
         check_progress(progress)
         drafts = await steps.each(
@@ -189,18 +189,17 @@ class AsyncContext(ContextHandle):
         include_retired: bool = False,
         **changes: Unpack[RecordChanges],
     ) -> dict[str, Any]:
-        """Change fields of one record; what is not named, or None, stays.
+        """Change fields of one record; omitted fields, and None, leave it unchanged.
 
-        `clear` names the fields that become absent. A hidden record is
-        changed if it is included: so it may be brought back, as with `include_retired=True,
-        lifecycle_status="active", clear=["retired_at"]`. An `embedding` that was deferred is
-        attached here; one that is cleared is made anew by the store's embedder, if it has one and
-        does not defer.
+        `clear` names the fields to remove. A hidden record is changed only if it is included: so it
+        may be shown again, as with `include_retired=True, lifecycle_status="active",
+        clear=["retired_at"]`. A deferred `embedding` is set here; a cleared one is computed again
+        by the store's embedder, if it has one and does not defer.
 
-        `metadata` is replaced as a whole: tags that came from it follow it, a tenant that the
-        record has stays, and one outside the handle's scope is refused. The record keeps its id, its `created_at` and its place. Returns
-        `updated` (False if there is no such record), `version` and the `record` as it is now, or
-        None.
+        `metadata` is replaced as a whole: tags from it follow it, an existing tenant stays, and one
+        outside the handle's scope is refused. The record keeps its id, its `created_at` and its
+        place. Returns `updated` (False if the record does not exist), `version` and the `record` as
+        it is now, or None.
         """
         records = self._writable()
         where = records.where(
@@ -222,9 +221,9 @@ class AsyncContext(ContextHandle):
         }
 
     async def delete(self, *, id: str | None = None, external_id: str | None = None) -> bool:
-        """Forget a record: no read shows it any more; returns False if it is absent already.
+        """Delete a record: no read returns it any more; returns False if it is absent.
 
-        This is logical forgetting: older versions still hold the record, and so does the disk.
+        This is logical deletion: older versions still contain the record, and so does the disk.
         """
         records = self._writable()
         where = records.where(
@@ -246,7 +245,7 @@ class AsyncContext(ContextHandle):
         limit: int | None = None,
         progress: Callable[[Progress], object] | None = None,
     ) -> int:
-        """Embed the context's records that have no vector, oldest first; returns how many that were.
+        """Embed the context's records without a vector, oldest first; returns their number.
 
         `progress` is called after each commit. Raises InvalidRequestError without an embedder.
         """
@@ -258,15 +257,15 @@ class AsyncContext(ContextHandle):
     async def get(
         self, *, id: str | None = None, external_id: str | None = None
     ) -> RecordDict | None:
-        """The visible record with that id; None if there is none.
+        """Return the visible record with that id; None if absent.
 
-        Give one of `id` and `external_id`, else InvalidRequestError is raised.
+        Requires one of `id` and `external_id`, else raises InvalidRequestError.
         """
         found = await self._records.visible(_identity(id, external_id))
         return None if found is None else record_dict(found)
 
     async def get_blob(self, id: str) -> bytes | None:
-        """The bytes of the visible record with that id; None if there is none, or it has none."""
+        """Return the bytes of the visible record with that id; None if absent."""
         found = await self._records.visible(_identity(id, None))
         return None if found is None else found.blob
 
@@ -282,10 +281,10 @@ class AsyncContext(ContextHandle):
         include_embedding: bool = True,
         newest_first: bool = False,
     ) -> builtins.list[RecordDict]:
-        """Records that match `filters`, in the order in which they were written.
+        """Return the records that match `filters`, in the order of writing.
 
-        With `newest_first` both the order and the meaning of `offset` are turned around. Payloads
-        that are not included come as None and are not read from the disk.
+        `newest_first` reverses both the order and the meaning of `offset`. Excluded payloads are
+        None and are not read from the disk.
         """
         where = self._records.where(
             filter=filters, include_expired=include_expired, include_retired=include_retired
@@ -309,10 +308,10 @@ class AsyncContext(ContextHandle):
         include_retired: bool = False,
         newest_first: bool = False,
     ) -> builtins.list[ContextRecord]:
-        """What `list` returns as values, which have the parts of messages, too.
+        """Return the records of `list` as values, including the parts of messages.
 
-        So the messages of a session are read whichever agents wrote them. Bytes that are no part of
-        a message are not read, nor are vectors.
+        So a session's messages are read for all agents. Bytes outside messages, and vectors, are
+        not read.
         """
         where = self._records.where(
             filter=filters, include_expired=include_expired, include_retired=include_retired
@@ -329,10 +328,10 @@ class AsyncContext(ContextHandle):
         include_expired: bool = False,
         include_retired: bool = False,
     ) -> AsyncIterator[RecordDict]:
-        """The records that `list` would return, one by one, whatever their number.
+        """Yield any number of records of `list`, one by one.
 
         `batch_size` of them are in memory at a time. All are read from the version that is current
-        when the first one is asked for: what is written meanwhile neither shows nor shifts them.
+        at the first request: later writes neither appear nor shift them.
         """
         where = self._records.where(
             filter=filters, include_expired=include_expired, include_retired=include_retired
@@ -340,7 +339,7 @@ class AsyncContext(ContextHandle):
         return scan(self._records, where, batch_size=check_batch_size(batch_size))
 
     async def entries(self) -> int:
-        """How many records `list` would return."""
+        """Return the number of records of `list`."""
         return await self._records.table.count(self._records.where())
 
     @takes(HitArguments, DEFAULTS)
@@ -353,13 +352,13 @@ class AsyncContext(ContextHandle):
         mode: SearchMode | None = None,
         **arguments: Unpack[HitArguments],
     ) -> builtins.list[RecordDict]:
-        """The records nearest to `query`, best first: by vector, unless `mode` says otherwise.
+        """Return the records nearest to `query`, best first: by vector, or as in `mode`.
 
         A text is embedded by the store's embedder; without one it is searched by words. Records
-        without a vector are found by words only. Each hit has, beside the record's keys, `score`
+        without a vector are found by words only. Each hit has, besides the record's keys, `score`
         in [0, 1], `distance` (cosine, in [0, 2]), `text_score` (BM25) and `matched_channels`, of
-        "vector" and "text" in this order. There are at most `limit` of them, 10 if that is None.
-        Nothing is added by boosts here, unless `options` say so; in `retrieve` it is.
+        "vector" and "text" in this order. At most `limit` are returned, 10 if it is None. Boosts
+        apply only if in `options`; in `retrieve` by default.
         """
         if mode is None:
             by_words = isinstance(query, str) and self._records.resources.embeddings is None
@@ -385,10 +384,10 @@ class AsyncContext(ContextHandle):
         fusion: Literal["convex", "rrf"] | Fusion = "convex",
         **arguments: Unpack[HitArguments],
     ) -> builtins.list[RecordDict]:
-        """The records that answer best by words and by meaning at once, best first.
+        """Search by words and vectors together (hybrid search); returns hits, best first.
 
-        With a `text` alone its vector is made by the store's embedder, if there is one. Hits have
-        the same keys as those of `search`. `options` goes before `fusion`.
+        With a `text` alone its vector is computed by the store's embedder, if any. Hits have the
+        same keys as those of `search`. `options` overrides `fusion`.
         """
         named: dict[str, Fusion] = {"convex": DEFAULT_FUSION, "rrf": ReciprocalRank()}
         if isinstance(fusion, str) and fusion not in named:
@@ -409,9 +408,9 @@ class AsyncContext(ContextHandle):
         include_expired: bool = False,
         include_retired: bool = False,
     ) -> builtins.list[RecordDict]:
-        """The records with a relationship to `target_id`, of that `relation` or of any.
+        """Return the records with a relationship to `target_id`, of that `relation` or any.
 
-        In the order in which they were written: the first `limit`, or all.
+        In the order of writing: the first `limit`, or all.
         """
         if relation is not None:
             relation = check_name(relation, "relation")

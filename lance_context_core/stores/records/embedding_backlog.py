@@ -1,4 +1,4 @@
-"""Embedding later: vectors for what was stored without one, or was embedded by another model."""
+"""Deferred embedding: vectors for rows without one, or with another model's."""
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import UTC
@@ -38,21 +38,21 @@ _BATCH = 1000
 
 
 Texts = Callable[[Mapping[str, Any]], str | None]
-"""What the embedder is given of a row."""
+"""Returns the text of a row to embed."""
 
 
 @frozen
 class _Part:
-    """The rows of one table that are to have a vector, if they have a text and none yet."""
+    """The rows of one table to embed, if they have a text and no vector."""
 
     table: Table
     where: sql.Clause
     text_of: Texts
     is_anothers: bool = False
-    """Whether it is passed by where its vectors are of another length or model."""
+    """Whether it is skipped if its vectors have another length or model."""
 
     async def pending(self) -> list[str]:
-        """The conditions of what has a text, and no vector."""
+        """Return the conditions of rows with a text and without a vector."""
         has_text = sql.any_of([sql.is_present("text"), sql.is_present(SEARCH_TEXT)])
         found: list[str] = [self.where, has_text]
         if VECTOR in (await self.table.schema()).names:
@@ -60,7 +60,7 @@ class _Part:
         return found
 
     async def count(self, embeddings: EmbeddingService) -> int:
-        """How many rows there are to embed; none of what is passed by."""
+        """Return the number of rows to embed; 0 if skipped."""
         try:
             await self.table.vectors.require_room(
                 dimension=embeddings.dimension, model=embeddings.model
@@ -77,7 +77,7 @@ async def embed_all(
     limit: int | None,
     progress: Callable[[Progress], object] | None = None,
 ) -> int:
-    """Embed the matching records that have no vector, then such documents; returns how many."""
+    """Embed matching records without a vector, then such documents; returns their number."""
     resources = records.resources
     _check(resources, limit)
     parts = [_of_records(resources, records.everything(), filter)]
@@ -93,7 +93,7 @@ async def embed_records(
     limit: int | None = None,
     progress: Callable[[Progress], object] | None = None,
 ) -> int:
-    """Embed the matching records that have no vector, oldest first; returns how many there were."""
+    """Embed matching records without a vector, oldest first; returns their number."""
     _check(resources, limit)
     return await _embed_parts([_of_records(resources, where, filter)], resources, limit, progress)
 
@@ -109,7 +109,7 @@ def _of_records(resources: Resources, where: sql.Clause, filter: FilterLike | No
 async def _of_documents(
     resources: Resources, where: sql.Clause, filter: FilterLike | None
 ) -> list[_Part]:
-    """The matching documents of all collections, and the chunks of files."""
+    """Return the matching documents of all collections, and the chunks of files."""
 
     def text_of(row: Mapping[str, Any]) -> str | None:
         created_at = row["created_at"].replace(tzinfo=UTC)
@@ -121,7 +121,7 @@ async def _of_documents(
 
     where = sql.all_of([where, sql.filtered(filter, columns=DOCUMENT_FIELDS)])
     database = resources.database
-    # Of both, a filter can name the id, the text and the metadata.
+    # A filter on both can name the id, the text and the metadata.
     chunks = sql.all_of([where, sql.equals("kind", sources.CHUNK)])
     parts: list[_Part] = []
     for name in await database.table_names():
@@ -137,10 +137,10 @@ async def _of_documents(
 async def change_model(
     whole: Whole, *, progress: Callable[[Progress], object] | None = None
 ) -> None:
-    """Empty the vectors of the records that another model than the embedder's made.
+    """Clear the vectors of the records that another model than the embedder's made.
 
-    The same for those of archived sessions, the chunks of files, and each collection, that the records' model made; these come first, so that after a
-    crash the records still tell which it was.
+    Also those of archived sessions, chunks of files, and collections by the records' model; these
+    come first, so that after a crash the records still show which one it was.
     """
     check_progress(progress)
     whole.require("change the model of")
@@ -184,7 +184,7 @@ async def _embed_parts(
     limit: int | None,
     progress: Callable[[Progress], object] | None,
 ) -> int:
-    """Embed what is pending in each of the parts, one after the other; returns how many there were."""
+    """Embed the pending rows of each part in turn; returns their number."""
     check_progress(progress)
     n_total = None if progress is None else await _count(parts, resources, limit)
     done = n_seen = 0
@@ -192,7 +192,8 @@ async def _embed_parts(
         async for n_rows, n_embedded in _embed(part, resources, limit, done):
             done, n_seen = done + n_embedded, n_seen + n_rows
             if n_total is not None:
-                # Others may have brought more; and who has no direction counts for no limit.
+                # Others may have added rows; and a row without a direction does not count towards
+                # the limit.
                 n_total = max(n_total, n_seen)
             now = Progress(n_done=n_seen, n_total=n_total, what="texts", name=part.table.name)
             await tell(progress, now)
@@ -208,9 +209,9 @@ async def _count(parts: Sequence[_Part], resources: Resources, limit: int | None
 async def _embed(
     part: _Part, resources: Resources, limit: int | None, done: int
 ) -> AsyncIterator[tuple[int, int]]:
-    """Yields after each commit how many rows were looked at, and how many have a vector now.
+    """Yield after each commit the numbers of rows read, and of embedded ones.
 
-    Of `limit` so many are `done` before.
+    `done` of `limit` were embedded before.
     """
     table, first = part.table, 0
     while limit is None or done < limit:
@@ -221,7 +222,7 @@ async def _embed(
         rows = found.to_pylist()
         if not rows:
             break
-        # What the embedder finds no direction in stays without a vector: it is not asked for again.
+        # Rows for which the embedder finds no direction get no vector: they are not embedded again.
         first = rows[-1]["_rowid"] + 1
         try:
             n_embedded = await _give_vectors(part, resources, rows)
@@ -236,7 +237,7 @@ async def _embed(
 async def _give_vectors(
     part: _Part, resources: Resources, rows: Sequence[Mapping[str, Any]]
 ) -> int:
-    """Embed the rows in one commit; returns how many have a vector now."""
+    """Embed the rows in one commit; returns the number with a vector now."""
     vectors = await embedded(
         part.table,
         resources,

@@ -1,4 +1,4 @@
-"""A context as a whole: the store that it opens and ends, the moment that it looks at, its files."""
+"""The context handle: opens and closes its store, selects a version, compacts its files."""
 
 import builtins
 from dataclasses import replace
@@ -21,7 +21,7 @@ from lance_context_core.versioning.locations import Whole, diff
 
 
 class ContextHandle(Opened):
-    """What a context is beside its records; `AsyncContext` adds the verbs of these."""
+    """The base of `AsyncContext` without the methods for records."""
 
     def __init__(self, records: Records, *, is_owner: bool = False) -> None:
         """Use `create`, `open`, or `AsyncContextStore.context`."""
@@ -31,10 +31,10 @@ class ContextHandle(Opened):
 
     @classmethod
     async def create(cls, uri: str | Path, **options: Unpack[ContextOptions]) -> Self:
-        """The context `name` of the store at `uri`, which is made when it is first written to.
+        """Create the context `name` in the store at `uri`; the first write creates it.
 
-        The store belongs to this handle and ends with its `close`. `ContextOptions` says what the
-        options mean; raises InvalidRequestError, before anything is made, for what is none.
+        The handle owns the store, which its `close` closes. See `ContextOptions`; raises
+        InvalidRequestError, before anything is created, for invalid options.
         """
         chosen = opening(options)
         name = check_name(chosen.name, "name")
@@ -54,7 +54,7 @@ class ContextHandle(Opened):
 
     @classmethod
     async def open(cls, uri: str | Path, **options: Unpack[ContextOptions]) -> Self:
-        """As `create`, for a store that must exist: raises NotFoundError where there is none."""
+        """As `create`, for an existing store: raises NotFoundError if it does not exist."""
         context = await cls.create(uri, **options)
         try:
             exists = await context.version() > 0
@@ -67,7 +67,7 @@ class ContextHandle(Opened):
         return context
 
     async def close(self) -> None:
-        """End the store that `create` or `open` opened; a store's own context closes nothing."""
+        """Close the store of `create` or `open`; a store's own context closes nothing."""
         if self._is_owner:
             await self._live.resources.close()
 
@@ -84,62 +84,62 @@ class ContextHandle(Opened):
         return self._live.resources.database.uri
 
     def branch(self) -> str:
-        """The branch of the store that is read and written: "main", unless the store is on one."""
+        """The branch of the store: "main", unless another is open."""
         return self._live.resources.database.branch
 
     # Versions
 
     async def version(self) -> int:
-        """The number of the version that is read; 0 before anything was written."""
+        """Return the number of the current version; 0 before the first write."""
         await self._records.resources.settle()
         return await self._records.table.version()
 
     async def versions(
         self, *, limit: int | None = None, before: int | None = None
     ) -> builtins.list[Version]:
-        """The versions that are kept, oldest first. See `AsyncContextStore.versions`."""
+        """Return the existing versions, oldest first. See `AsyncContextStore.versions`."""
         await self._live.resources.settle()
         return await versions.versions(self._live.table, limit=limit, before=before)
 
     async def checkout(self, version: Ref) -> Self:
-        """Turn this handle to an earlier moment: a version, a tag, or an aware datetime.
+        """Check out an earlier version, tag, or aware datetime in this handle.
 
-        It then reads what was, and refuses writes with ReadOnlyError, until `checkout_latest`.
-        Other handles of the store are not touched. Raises NotFoundError if there was no such moment.
+        It then reads that version, and refuses writes with ReadOnlyError, until `checkout_latest`.
+        Other handles of the store are not affected. Raises NotFoundError if it does not exist.
         """
         self._records = await self._at(version)
         return self
 
     async def checkout_latest(self) -> Self:
-        """Turn this handle back to the present, for reading and writing."""
+        """Return this handle to the latest version, for reading and writing."""
         self._records = self._live
         return self
 
     async def tag(self, name: str, *, version: Ref | None = None) -> int:
-        """Name the store's current version, or another one. See `AsyncContextStore.tag`."""
+        """Tag the store's current version, or another one. See `AsyncContextStore.tag`."""
         number = None if version is None else await self._ref(version)
         return await self._whole().tag(name, version=number)
 
     async def tags(self) -> dict[str, int]:
-        """The version that each tag of the store names."""
+        """Return the version of each tag of the store."""
         return await self._whole().tags()
 
     async def delete_tag(self, name: str) -> bool:
-        """Forget a tag of the store, not the version that it names; returns whether it existed."""
+        """Delete a tag of the store, not its version; returns whether it existed."""
         return await self._whole().delete_tag(name)
 
     async def restore(self, version: Ref) -> int:
-        """Make the whole store what it was, as a new version, which is returned.
+        """Restore the whole store to a version, as a new version, which is returned.
 
-        That concerns its other contexts, its history and its collections too. See
+        This includes its other contexts, its history and its collections. See
         `AsyncContextStore.restore`.
         """
         return await self._whole().restore(await self._ref(version))
 
     async def diff(self, before: Ref, after: Ref | None = None) -> Diff:
-        """What changed in this context from one version to another, or to what is read now.
+        """Return the changes of this context between two versions, or up to the current one.
 
-        Expired and retired records are compared too: they are there, if hidden.
+        Expired and retired records are compared too: they exist, though hidden.
         """
         old = await self._at(before)
         new = self._records if after is None else await self._at(after)
@@ -151,34 +151,34 @@ class ContextHandle(Opened):
     async def compact(
         self, *, target_rows_per_fragment: int | None = None, materialize_deletions: bool = True
     ) -> CompactionMetrics:
-        """Merge small fragments into large ones, now; reads get faster, nothing changes for them.
+        """Merge small fragments into large ones now; reads get faster and return the same.
 
         Returns `fragments_removed`, `fragments_added`, `files_removed` and `files_added`. The two
-        parameters are accepted for compatibility: the engine chooses both by itself.
+        parameters are accepted for compatibility: the engine sets both automatically.
         """
         del target_rows_per_fragment, materialize_deletions
         self._writable()
         return await self._live.resources.compaction.compact()
 
     async def compaction_stats(self) -> CompactionStats:
-        """How fragmented the records are, and what compaction has done so far."""
+        """Return the fragmentation of the records, and the results of compaction so far."""
         return await self._live.resources.compaction.stats()
 
     # Helpers
 
     def _writable(self) -> Records:
-        """The records; raises ReadOnlyError while the handle looks at an earlier moment."""
+        """Return the records; raises ReadOnlyError if an earlier version is checked out."""
         self._records.resources.writable()
         return self._records
 
     async def _ref(self, version: Ref) -> Ref:
-        """`version`, as a number if it is digits that are no tag."""
+        """Return `version`, as a number if it consists of digits and is no tag."""
         if isinstance(version, str) and version.isdecimal() and version not in await self.tags():
             return int(version)
         return version
 
     async def _at(self, version: Ref) -> Records:
-        """The records as they were at that moment."""
+        """Return the records of that version."""
         resources = await self._live.resources.shown_at(await self._ref(version))
         return replace(self._live, resources=resources)
 

@@ -1,4 +1,4 @@
-"""What both searches of the record API share: what they take, and what they answer with."""
+"""The arguments and results of both searches of the record API."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict, cast
@@ -19,24 +19,24 @@ from lance_context_core.stores.records.mappings import RecordDict, hit_dict
 from lance_context_core.stores.records.scoped import WITHOUT_BLOB, Records
 
 _MOST_HITS = 10
-"""How many hits who names no limit gets."""
+"""The default number of hits."""
 
 
 class HitArguments(TypedDict, total=False):
-    """Which records are found, what is read of them, and how they are ranked."""
+    """Selects the records to find, the columns to read, and the ranking."""
 
     include_expired: bool
-    """Records whose `expires_at` is past, too."""
+    """Includes records whose `expires_at` is past."""
     include_retired: bool
-    """Records that are retired or superseded, too."""
+    """Includes retired and superseded records."""
     include_relationships: bool
-    """The `relationships` of each hit; else it has none."""
+    """Includes the `relationships` of each hit; else it has none."""
     include_binary: bool
-    """The bytes of each hit; else they are None, and not read."""
+    """Includes the bytes of each hit; else they are None, and not read."""
     include_embedding: bool
-    """The vector of each hit; else it is None, and not read."""
+    """Includes the vector of each hit; else it is None, and not read."""
     options: SearchOptions | None
-    """How the search ranks."""
+    """The ranking options."""
 
 
 async def found(
@@ -55,7 +55,7 @@ async def found(
     include_embedding: bool = True,
     options: SearchOptions | None = None,
 ) -> list[RecordDict]:
-    """The hits as mappings; payloads that are not included are not read."""
+    """Return the hits as mappings; excluded payloads are not read."""
     hits = await records.search(
         query,
         vector=vector,
@@ -75,47 +75,49 @@ DEFAULTS = defaults_of(found)
 
 
 def columns_of(*, binary: bool, embedding: bool) -> list[str]:
-    """What is read of a record of which so much is wanted."""
+    """Return the columns to read for these payloads."""
     return [*(COLUMNS if binary else WITHOUT_BLOB), *([VECTOR] if embedding else [])]
 
 
-# What a context is opened with: in this store's words, and in those of `lance-context`.
+# The options of a context, including those of `lance-context`.
 
 
 class OwnOptions(OpenOptions, total=False):
-    """The options of `Context.create`: those of a store, and what only a context has."""
+    """The options of `Context.create`: those of a store, and its own."""
 
     name: str
-    """Of the context, in its store; "default" if not given."""
+    """The name of the context in its store; "default" if absent."""
     embedding_dim: int | None
-    """Fixes the length of the vectors; without it the first vector does."""
+    """Fixes the length of the vectors; by default that of the first vector."""
     enable_background_compaction: bool
-    """Count the fragments from time to time, and merge them when there are many."""
+    """Counts the fragments periodically, and merges them if there are many."""
     compaction_interval_secs: float
-    """How often they are counted: every 300 seconds if not given."""
+    """The interval of the counts: 300 seconds by default."""
     compaction_min_fragments: int
-    """From how many on they are merged: 5 if not given."""
+    """The minimum number to merge: 5 by default."""
     quiet_hours: Iterable[tuple[int, int]] | None
-    """When not: pairs of hours of the machine's local day, such as (22, 6); without `maintenance`,
-    nor does the store maintain itself then."""
+    """Excluded times: pairs of hours of the machine's local day, such as (22, 6).
+
+    Without `maintenance`, the store's own maintenance also pauses then.
+    """
 
 
 class ContextOptions(OwnOptions, total=False):
-    """The options of `Context.create`: those of a store, and what only a context has.
+    """The options of `Context.create`: those of a store, and its own.
 
-    Among these is what `lance-context` calls otherwise, or has beside them.
+    Includes the aliases and additional options of `lance-context`.
     """
 
     embedding_provider: Any
-    """Another name of `embedder`."""
+    """An alias of `embedder`."""
     distance_metric: str | None
-    """Only "cosine": it is the distance of every store."""
+    """Only "cosine", the distance of every store."""
     id_index_type: str | None
-    """ "btree" or "zonemap", without effect: ids are indexed as soon as that pays."""
+    """"btree" or "zonemap", without effect: ids are indexed automatically."""
     compaction_target_rows: int
-    """Without effect: how large fragments become is the store's choice."""
+    """Without effect: the store chooses the size of fragments."""
     aws_access_key_id: str | None
-    """Into `storage_options`, as are those that follow."""
+    """Added to `storage_options`, as are the following ones."""
     aws_secret_access_key: str | None
     aws_session_token: str | None
     region: str | None
@@ -131,15 +133,15 @@ _STORAGE = {
     "endpoint_url": "aws_endpoint_url",
     "allow_http": "aws_allow_http",
 }
-"""What an option of its own is called among the `storage_options`."""
+"""The key of each such option in `storage_options`."""
 
 
 @frozen_by_name
 class Opening:
-    """What a context is opened with, checked."""
+    """The checked options of a context."""
 
     store: OpenOptions
-    """What its store is opened with."""
+    """The options of its store."""
     name: str = "default"
     embedding_dim: int | None = None
     schedule: CompactionSchedule
@@ -147,7 +149,7 @@ class Opening:
 
 
 def opening(options: Mapping[str, Any]) -> Opening:
-    """What `ContextOptions` say. Raises InvalidRequestError for what a store cannot do."""
+    """Check `ContextOptions`. Raises InvalidRequestError for unsupported ones."""
     check_options(options, ContextOptions.__annotations__, "a context")
     given = dict(options)
     _check_metric(given.pop("distance_metric", None))
@@ -220,14 +222,14 @@ def _embedder(embedder: object, provider: object) -> object:
 def _storage(
     options: Mapping[str, str] | None, named: Mapping[str, object]
 ) -> Mapping[str, str] | None:
-    """The `storage_options` with those that were named one by one."""
+    """Return the `storage_options` with the separate ones added."""
     more = {}
     for name, value in named.items():
         if value is None or value is False:
             continue
         key, text = _STORAGE[name], "true" if value is True else value
         if not isinstance(text, str) or (value is True and name != "allow_http"):
-            # Not what it is: it may be a secret.
+            # Not the value: it may be a secret.
             raise InvalidRequestError(f"{name} is a {type(value).__name__}: give a text")
         if isinstance(options, Mapping) and options.get(key, text) != text:
             raise InvalidRequestError(

@@ -1,4 +1,4 @@
-"""The words of the record API: what `add` and `update` take, and what records look like in it."""
+"""The formats of the record API: parameters of `add` and `update`, and records as mappings."""
 
 import io
 from collections.abc import Iterable, Mapping
@@ -18,7 +18,7 @@ from lance_context_core.stores.history import CHAT_ROLES
 from lance_context_core.stores.records.writes import Draft
 from lance_context_core.types import ContextRecord, Relationship, SearchHit
 
-# What may be added as content: texts, bytes, images, tables, JSON, and messages.
+# Content types: texts, bytes, images, tables, JSON, and messages.
 
 TEXT = "text/plain"
 BYTES = "application/octet-stream"
@@ -26,12 +26,12 @@ JSON = "application/json"
 ARROW_STREAM = "application/vnd.apache.arrow.stream"
 
 _FAITHFUL: dict[str, dict[str, Any]] = {"JPEG": {"quality": "keep"}, "WEBP": {"lossless": True}}
-"""How formats that lose something each time that they are encoded lose the least."""
+"""Options that minimise the loss of lossy formats at each encoding."""
 
 
 @frozen_by_name
 class Content:
-    """A content in the form in which it is kept: as a text, as bytes, or as a message's parts."""
+    """Content as stored: a text, bytes, or a message's parts."""
 
     content_type: str
     text: str | None = None
@@ -40,11 +40,11 @@ class Content:
 
 
 def content_of(value: Any, content_type: str | None) -> Content:
-    """`value` in the form in which it is kept, under the declared type or the one it shows.
+    """Convert `value` to its stored form, with the declared or detected type.
 
-    Texts stay texts. Bytes, images of Pillow (as PNG, or in their own format) and tables (of
-    Arrow, pandas, polars, or anything with `to_arrow`; as an Arrow stream) become bytes. Lists and
-    mappings become JSON text. Everything else raises InvalidRequestError.
+    Texts stay texts. Bytes, images of Pillow (as PNG, or in their own format) and tables (of Arrow,
+    pandas, polars, or any object with `to_arrow`; as an Arrow stream) become bytes. Lists and
+    mappings become JSON text. Any other type raises InvalidRequestError.
     """
     if isinstance(value, str):
         return Content(content_type=content_type or TEXT, text=check_text(value, "content"))
@@ -68,8 +68,8 @@ def content_of(value: Any, content_type: str | None) -> Content:
 
 
 def _image(value: Any) -> tuple[bytes, str] | None:
-    """The bytes and the media type of a Pillow image; None for anything else."""
-    # Looked up by name: somebody who has no Pillow has no image of its either.
+    """Return the bytes and the media type of a Pillow image; None for other values."""
+    # Compared by name: without Pillow no value is a Pillow image.
     if not any(c.__module__ == "PIL.Image" and c.__name__ == "Image" for c in type(value).__mro__):
         return None
     name = value.format or "PNG"
@@ -87,7 +87,7 @@ def _image(value: Any) -> tuple[bytes, str] | None:
 
 
 def _table(value: Any) -> pa.Table | None:
-    """The Arrow table of anything tabular; None for anything else."""
+    """Return the Arrow table of a tabular value; None for other values."""
     if hasattr(value, "to_arrow"):
         value = value.to_arrow()
     elif type(value).__module__.partition(".")[0] == "pandas":
@@ -106,19 +106,19 @@ def _stream(table: pa.Table) -> bytes:
 
 
 RecordDict = dict[str, Any]
-"""A record by the names of the record API.
+"""A record with the keys of the record API.
 
-The keys are the fields of `ContextRecord`, with `bot_id` beside `agent_id`, `binary` for its bytes,
-`content` for whichever of text and bytes there is, and `relationships` as mappings.
+The keys are the fields of `ContextRecord`, plus `bot_id` (as `agent_id`), `binary` for its bytes,
+`content` for its text or bytes, and `relationships` as mappings.
 """
 
 
 class RecordChanges(TypedDict, total=False):
-    """The fields of a record that do not make its content."""
+    """The fields of a record apart from its content."""
 
     agent_id: str | None
     bot_id: str | None
-    """Another name of `agent_id`."""
+    """An alias of `agent_id`."""
     user_id: str | None
     session_id: str | None
     run_id: str | None
@@ -130,7 +130,7 @@ class RecordChanges(TypedDict, total=False):
     tags: Iterable[str] | None
     source_ids: Iterable[str] | None
     expires_at: datetime | str | None
-    """An aware datetime, or ISO 8601, as are all times here."""
+    """An aware datetime, or ISO 8601, as for all times here."""
     retention_policy: str | None
     lifecycle_status: str | None
     retired_at: datetime | str | None
@@ -143,7 +143,7 @@ class RecordChanges(TypedDict, total=False):
 
 
 class RecordFields(RecordChanges, total=False):
-    """The fields of a new record, beside its role and content."""
+    """The fields of a new record, besides its role and content."""
 
     id: str | None
     external_id: str | None
@@ -167,10 +167,10 @@ _DEFAULTS: dict[str, Any] = {
 
 
 def record_dict(record: ContextRecord) -> RecordDict:
-    """A record as the record API shows it.
+    """Convert a record to the format of the record API.
 
-    The keys are the names of `ContextRecord`, with `bot_id` beside `agent_id`, `binary` for the
-    bytes, `content` for whichever of text and bytes there is, and `relationships` as mappings.
+    The keys are the fields of `ContextRecord`, plus `bot_id` (as `agent_id`), `binary` for the
+    bytes, `content` for its text or bytes, and `relationships` as mappings.
     """
     shown = {
         field.name: getattr(record, field.name)
@@ -192,9 +192,9 @@ def record_dict(record: ContextRecord) -> RecordDict:
 
 
 def hit_dict(hit: SearchHit[ContextRecord], *, relationships: bool) -> RecordDict:
-    """A hit as the record API shows it: the record's keys, and why it was found.
+    """Convert a hit to the record API's format: the record's keys, and scores.
 
-    Without `relationships` it has none, whatever the record has.
+    Without `relationships` it has none, even if the record does.
     """
     vector, text = hit.channels.get("vector"), hit.channels.get("text")
     distance = None if vector is None else 1.0 - vector.raw
@@ -211,7 +211,7 @@ def hit_dict(hit: SearchHit[ContextRecord], *, relationships: bool) -> RecordDic
 
 
 def draft_of(given: Mapping[str, Any], *, where: str, now: datetime) -> Draft:
-    """A record from the parameters of `add`; `where` it stands in its batch, "" if it is alone."""
+    """Return a record from the parameters of `add`; `where` is its batch place, or ""."""
     what, prefix = where or "the record", f"{where}." if where else ""
     if not isinstance(given, Mapping):
         raise InvalidRequestError(f"{what} is a {type(given).__name__}: pass a mapping")
@@ -235,7 +235,7 @@ def draft_of(given: Mapping[str, Any], *, where: str, now: datetime) -> Draft:
     values = {**said, **checked({**promoted, **values}, prefix)}
     is_turn = role in CHAT_ROLES and given.get("session_id") is not None
     if values.get("external_id"):
-        # It is the caller's name for the record: the message's own would be a second one.
+        # The caller's name replaces the message's own id.
         values.pop("id", None)
     record = ContextRecord(
         **{
@@ -256,10 +256,9 @@ def draft_of(given: Mapping[str, Any], *, where: str, now: datetime) -> Draft:
 
 
 def patch_of(changes: Mapping[str, Any], clear: Iterable[str]) -> dict[str, Any]:
-    """The fields of a record that are to be changed, and what to.
+    """Return the changed fields of a record with their new values.
 
-    A cleared field becomes what it is in a record that was added without it. Raises
-    InvalidRequestError if nothing is to be changed.
+    A cleared field gets its default. Raises InvalidRequestError without changes.
     """
     if unknown := set(changes) - _CHANGEABLE:
         raise InvalidRequestError(
@@ -279,11 +278,11 @@ def patch_of(changes: Mapping[str, Any], clear: Iterable[str]) -> dict[str, Any]
 
 
 def patched(record: ContextRecord, patch: Mapping[str, Any], *, scope: Scope) -> ContextRecord:
-    """`record` with the changes of `patch_of`.
+    """Return `record` with the changes of `patch_of`.
 
-    Tags that it has from its metadata follow the metadata. A tenant in the metadata counts for a
-    record that has none; it moves no other. In a tenant's scope it counts always, so that one
-    outside the scope is refused. What is cleared falls back to the scope.
+    Tags from its metadata follow the metadata. A tenant in the metadata is used for a record
+    without one; it changes no other. In a tenant's scope it is always used, so that one outside the
+    scope is refused. Cleared fields fall back to the scope.
     """
     changes = dict(patch)
     if "metadata" in changes:
@@ -299,7 +298,7 @@ def patched(record: ContextRecord, patch: Mapping[str, Any], *, scope: Scope) ->
 
 
 def one_agent(agent_id: str | None, bot_id: str | None) -> str | None:
-    """The agent that goes by two names. Raises InvalidRequestError if they are not one."""
+    """Return the agent of two aliases. Raises InvalidRequestError if they differ."""
     if agent_id is not None and bot_id is not None and agent_id != bot_id:
         raise InvalidRequestError(
             f"bot_id={shown(bot_id)} and agent_id={shown(agent_id)} are two names of one thing"
@@ -308,7 +307,7 @@ def one_agent(agent_id: str | None, bot_id: str | None) -> str | None:
 
 
 def _said_by(content: Any) -> dict[str, Any]:
-    """What a message brings along beside its content."""
+    """Return the fields of a message besides its content."""
     if not isinstance(content, Message):
         return {}
     names = ("id", "name", "created_at", "metadata", "native")
@@ -317,7 +316,7 @@ def _said_by(content: Any) -> dict[str, Any]:
 
 
 def _values(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields of a record by their own names, those that are given, each in the form it is kept in."""
+    """Return the given fields of a record by their own names, in stored form."""
     left_out = {"role", "content", "content_type", "data_type"}
     values = {k: v for k, v in given.items() if v is not None and k not in left_out}
     agent = one_agent(values.get("agent_id"), values.pop("bot_id", None))
@@ -334,7 +333,7 @@ def _values(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _promoted(metadata: Any) -> dict[str, Any]:
-    """The tenant and the tags that stand in a record's metadata, those that do."""
+    """Return the tenant and the tags in a record's metadata, if any."""
     if not isinstance(metadata, Mapping):
         return {}
     promoted: dict[str, Any] = {}
@@ -347,7 +346,7 @@ def _promoted(metadata: Any) -> dict[str, Any]:
 
 
 def _cleared(clear: Iterable[str]) -> set[str]:
-    """The fields to clear, by the record's own names."""
+    """Return the fields to clear, by the record's own names."""
     if isinstance(clear, str) or not isinstance(clear, Iterable):
         raise InvalidRequestError(f"clear={shown(clear)} is no list: pass the names of fields")
     names = [*clear]

@@ -1,6 +1,6 @@
-"""The records that one handle sees: which rows they are, what is read of them, what stamps them.
+"""The records of one handle: their selection, their columns, and their stamps.
 
-History, memory and `Context` are made over these; `writing` and `changing` are their other verbs.
+History, memory and `Context` use these; `writing` and `changing` have their other methods.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -49,33 +49,33 @@ WITHOUT_BLOB = [name for name in COLUMNS if name != "blob"]
 _SEEN_IN_TWO = values_of, records.seen_from_values
 
 _LOOKS = 3
-"""How often records are looked for in memory, while others write at the same moment."""
+"""Number of lookups in memory during concurrent writes."""
 
 SUCCEEDED = [*(KEY, "id", "external_id", "created_at", "expires_at", "revision", LINK, OWES)]
-"""What is read of a row that another one is about to replace."""
+"""The columns to read of a row that is about to be replaced."""
 
 
 @frozen
 class Records:
-    """The records of one scope and one context: what lies outside can be neither read nor written."""
+    """The records of one scope and one context: no others can be read or written."""
 
     resources: Resources
     scope: Scope
     context: str = "default"
     is_cold: bool = False
-    """Whether they are those of archived sessions, which stand apart."""
+    """Whether they are those of archived sessions, in the cold table."""
 
     @property
     def table(self) -> Table:
-        """The table that they are in."""
+        """Their table."""
         if self.is_cold:
             return self.resources.database.table(COLD_TABLE, COLD)
         return self.resources.database.records
 
-    # Which
+    # Conditions
 
     def own(self, *conditions: sql.Clause) -> sql.Clause:
-        """The condition that a row is one of these, hidden or not, and satisfies what is given."""
+        """Return the condition that a row is one of these, hidden or not, and matches."""
         return sql.all_of([_mine(self.scope, self.context), *conditions])
 
     def where(
@@ -85,7 +85,7 @@ class Records:
         include_expired: bool = False,
         include_retired: bool = False,
     ) -> sql.Clause:
-        """The condition that a row is one of these, is visible, and satisfies all that is given."""
+        """Return the condition that a row is one of these, visible, and matches."""
         shown = records.conditions(
             self.now(), include_expired=include_expired, include_retired=include_retired
         )
@@ -97,21 +97,21 @@ class Records:
         return sql.all_equal(self.scope.parts())
 
     def everything(self) -> sql.Clause:
-        """The condition that a row is in the scope, hidden or not, in whatever context."""
+        """The condition that a row is in the scope, hidden or not, in any context."""
         return sql.all_of([self.inside(), sql.differs("context", NO_CONTEXT)])
 
     def inside_of(self, within: Mapping[str, str | None]) -> sql.Clause:
-        """That columns of a row are `within`, as far as that does not go without saying; may be empty."""
+        """Return the condition on columns in `within`, unless implied; may be empty."""
         return _inside(self.scope, within)
 
     def whose(self, part: str, value: str) -> str | None:
-        """The agent or user that a call is about, inside the scope; None for an empty name."""
+        """Return a call's agent or user, inside the scope; None for an empty name."""
         return self.scope.resolve(part, check_name(value, part) if value else None)
 
     def stamped(self, record: ContextRecord, *, is_said: bool = False) -> ContextRecord:
-        """`record` as one of these. Raises InvalidRequestError if it is another tenant's, or alike.
+        """Return `record` as one of these. Raises InvalidRequestError if of another owner.
 
-        If it `is_said` here, it is written by who writes through this handle.
+        If it `is_said` here, its author is the writer of this handle.
         """
         record = self.scope.stamp(record)
         changes: dict[str, Any] = {}
@@ -136,7 +136,10 @@ class Records:
         last: int | None = None,
         columns: Sequence[str] = COLUMNS,
     ) -> list[ContextRecord]:
-        """Matching records in order; with `last`, the last ones, and `offset` counts from the end."""
+        """Return matching records in order.
+
+        With `last`, the last ones, and `offset` counts from the end.
+        """
         check_span(offset=offset, limit=limit, last=last)
         rows = await self.table.slice(where, columns=columns, offset=offset, limit=limit, last=last)
         return await steps.each_row(from_row, rows)
@@ -148,10 +151,10 @@ class Records:
         columns: Sequence[str],
         such: Callable[[Mapping[str, Any]], bool] | None = None,
     ) -> list[dict[str, Any]]:
-        """The rows that meet a condition, hidden ones too, from memory if searches have them there.
+        """Return the rows that meet a condition, hidden ones too, from the cache if possible.
 
-        For a condition that is asked again and again: of each row it is asked once. Of the rows only
-        those are returned that are `such`.
+        For a repeated condition: it is evaluated once per row. Returns only the rows that are
+        `such`.
         """
         where = self.own(condition)
         if (table := await self._in_memory(Condition.of(where), columns)) is not None:
@@ -162,9 +165,9 @@ class Records:
         return [row for row in rows if such(row)] if such else rows
 
     async def seen(self, keys: Sequence[str]) -> dict[str, ContextRecord]:
-        """The records with these keys, hidden ones too, from memory if searches have them there.
+        """Return the records with these keys, hidden ones too, from the cache if possible.
 
-        They are to be looked at: see `codecs.records.apart`.
+        For reading only: see `codecs.records.apart`.
         """
         if not keys:
             return {}
@@ -183,9 +186,9 @@ class Records:
         return await hot.of(self.table, mine, asked, asked, columns=columns, is_whole=False)
 
     async def visible(self, condition: sql.Clause) -> ContextRecord | None:
-        """The first record that matches and is visible, with all that it has.
+        """Return the first record that matches and is visible, with all columns.
 
-        For conditions that few records match: all of them are read, and `is_visible` is asked
+        For conditions that few records match: all of them are read, and `is_visible` is evaluated
         here, because conditions on further columns would cost more than the records.
         """
         rows = await self.table.find(self.own(condition), columns=[*COLUMNS, VECTOR])
@@ -204,10 +207,10 @@ class Records:
         are_seen: bool = False,
         **arguments: Unpack[SearchArguments],
     ) -> list[SearchHit[ContextRecord]]:
-        """The records that meet the conditions and answer `query` best, best first.
+        """Return the records that meet the conditions and match `query`, best first.
 
-        `within` is what further columns of theirs are. If they `are_seen` alone, they are not to be
-        handed on: see `codecs.records.apart`.
+        `within` has the values of further columns. If they `are_seen`, they are for reading only:
+        see `codecs.records.apart`.
         """
         searched = self._searched(
             *conditions,
@@ -228,7 +231,7 @@ class Records:
         limit: int,
         options: SearchOptions | None = None,
     ) -> list[Around[ContextRecord]]:
-        """As `search`, each hit with the turns beside it that meet the conditions, too."""
+        """As `search`, each hit with its neighbours that meet the conditions."""
         searched = self._searched(*conditions, columns=WITHOUT_BLOB)
         return await searching.search_around(searched, query, limit=limit, options=options)
 
@@ -271,7 +274,7 @@ class Records:
         limit: int | None = None,
         last: int | None = None,
     ) -> pa.Table | list[dict[str, Any]]:
-        """The rows of part of the records that meet both conditions, as `Table.page`; see `few`."""
+        """Return a page of rows that meet both conditions, as `Table.page`; see `few`."""
         span: dict[str, Any] = {"offset": offset, "limit": limit, "last": last}
         is_whole = not offset and limit is None and last is None
         given: dict[str, Any] = {"within": within, "columns": columns, "at_once": is_whole, **span}
@@ -287,7 +290,7 @@ class Records:
         within: Mapping[str, str | None],
         filter: FilterLike | None = None,
     ) -> int:
-        """How many records meet both conditions; see `few`."""
+        """Return the number of records that meet both conditions; see `few`."""
         if (rows := await self.few(where, filter, within=within, columns=())) is not None:
             return len(rows)
         both = sql.all_of([where, sql.filtered(filter, columns=RECORD_FIELDS)])
@@ -306,10 +309,10 @@ class Records:
         limit: int | None = None,
         last: int | None = None,
     ) -> list[dict[str, Any]] | None:
-        """As `HotTable.read`, where the records are among few that are in memory; else None.
+        """As `HotTable.read`, if the records are in a small hot scope; else None.
 
-        Those that meet `where` are, in these columns, what `within` says. Unless it is to be `at_once`,
-        a scope is read into memory when it is asked for a second time.
+        The records that meet `where` have the column values of `within`. Unless `at_once`, a scope
+        is cached at the second request.
         """
         span: dict[str, Any] = {"by": by, "offset": offset, "limit": limit, "last": last}
         given: dict[str, Any] = {"within": within, "columns": columns, "at_once": at_once}
@@ -326,7 +329,7 @@ class Records:
         at_once: bool,
         span: Mapping[str, Any],
     ) -> tuple[list[dict[str, Any]], Position] | None:
-        """As `few`, and at which moment the table was so."""
+        """As `few`, with the position of the table."""
         more = sql.filtered(filter, columns=RECORD_FIELDS)
         if (hot := self.resources.hot) is None:
             return None
@@ -339,7 +342,7 @@ class Records:
                 rows = await table.read(more, columns=kept, **span)
                 if "blob" not in columns:
                     return rows, table.state
-                # What has a text, or parts, has no bytes; of all else only the table knows.
+                # A row with a text or parts has no bytes; for others only the table knows.
                 if all(row["text"] is not None or row["parts"] for row in rows):
                     return [{**row, "blob": None} for row in rows], table.state
             return None
@@ -353,9 +356,9 @@ class Records:
         columns: Sequence[str],
         last: int | None = None,
     ) -> Observed:
-        """As `changes.observed`, of records that are about to be changed or removed.
+        """As `changes.observed`, for records that are about to be changed or deleted.
 
-        Where these are among few that are in memory, as `within` says, nothing else is read.
+        If they are in a small hot scope, according to `within`, nothing else is read.
         """
         span = {"last": last}
         for _ in range(_LOOKS if within is not None else 0):
@@ -371,7 +374,7 @@ class Records:
     async def observed_whole(
         self, where: sql.Clause, *, within: Mapping[str, str | None] | None
     ) -> Observed:
-        """As `observed`, with all that is read of a row that another is about to replace."""
+        """As `observed`, with all columns for a replacement."""
         found = await self.observed(where, within=within, columns=[KEY])
         keys = [row[KEY] for row in found.rows]
         if found.view is None or not keys:
@@ -383,7 +386,7 @@ class Records:
         return Observed(sorted(whole.rows, key=lambda row: place[row[KEY]]), whole.view)
 
     def _scopes(self, within: Mapping[str, str | None]) -> list[sql.Clause]:
-        """Whose records may be in memory, all of them: the user's first, in whose scope all is asked."""
+        """Return the scopes that may be in memory, the user's first, for all queries."""
         mine = _mine(self.scope, self.context)
         inside = self.inside_of(within)
         if not inside:
@@ -394,39 +397,39 @@ class Records:
     async def cleared(
         self, within: Mapping[str, str | None], *, ids: Sequence[str] | None = None
     ) -> None:
-        """Have what was made of these forget those that are gone by now.
+        """Update the knowledge of these records after some of them were removed.
 
-        `within` are columns of theirs, and `ids` what they are called, where that is known.
+        `within` has values of their columns, and `ids` their ids, if known.
         """
         if (told := self.resources.on_cleared) is not None:
             await told(self, within, ids)
 
-    # Rows that are about to be replaced
+    # Replacement of rows
 
     async def whole_rows(self, where: sql.Clause) -> list[dict[str, Any]]:
-        """The matching rows, with all that is read of one that another is about to replace."""
+        """Return the matching rows, with all columns for a replacement."""
         found = await self.table.find(where, columns=[*SUCCEEDED, *COLUMNS, VECTOR])
         return await steps.each_row(dict, found)
 
     def changed(
         self, record: ContextRecord, change: Callable[[ContextRecord], ContextRecord]
     ) -> ContextRecord:
-        """The record once it is changed, now."""
+        """Return the changed record, with the current time."""
         return self.stamped(replace(change(record), updated_at=self.now()), is_said=True)
 
     def replacing(self, row: Mapping[str, Any], record: ContextRecord) -> dict[str, Any]:
-        """The row of `record` that replaces `row`, if nobody has changed it meanwhile."""
+        """Return the row of `record` that replaces `row`, if `row` is unchanged meanwhile."""
         words = self.resources.composer.index_text(record)
         return to_row(record, key=row[KEY], search_text=words) | self.succession(row)
 
     async def written(self, rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
-        """The keys of those of the rows, given by key, that are in the table; in their order."""
+        """Return the keys of those rows that the table contains, in their order."""
         where = sql.in_list(KEY, list(rows))
         found = (await self.table.select(where, columns=[KEY, "revision"])).to_pylist()
         return [row[KEY] for row in found if row["revision"] == rows[row[KEY]]["revision"]]
 
     def succession(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        """What the row that replaces `row` takes over."""
+        """Return the values that a replacement of `row` inherits."""
         return {
             LINK: row[LINK] if self.context in OF_ALL else None,
             "revision": next_revision(row["revision"]),
@@ -435,12 +438,12 @@ class Records:
 
 
 class _Which(NamedTuple):
-    """Which records are searched."""
+    """Selects the records to search."""
 
     scope: sql.Clause
-    """What may be kept: all that the conditions can be about, in whatever state it is."""
+    """The condition of rows to cache: all that later conditions can select, in any state."""
     standing: sql.Clause
-    """What is asked of them, at whatever time."""
+    """The condition on them, independent of the time."""
 
 
 def _which(
@@ -457,7 +460,7 @@ def _which(
 
 _usual_which = remembered(2 * 1024 * 1024)(_which)
 _SHORT = 1_000
-"""Conditions of more letters are not remembered."""
+"""Longer conditions, in characters, are not cached."""
 
 
 def _inside(scope: Scope, within: Mapping[str, str | None]) -> sql.Clause:
@@ -467,5 +470,5 @@ def _inside(scope: Scope, within: Mapping[str, str | None]) -> sql.Clause:
 
 @remembered(512 * 1024)
 def _mine(scope: Scope, context: str) -> sql.Clause:
-    """That a row is one of a scope and a context: the same for each call of a handle."""
+    """Return the condition on scope and context, cached for each handle."""
     return sql.all_equal({**scope.parts(), "context": context})

@@ -1,4 +1,4 @@
-"""New records: drafts become rows in one pass over them, and the rows of a call one commit."""
+"""New records: drafts become rows in one pass, written in one commit per call."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
@@ -30,14 +30,14 @@ from lance_context_core.stores.records import changes
 from lance_context_core.stores.records.scoped import SUCCEEDED, Records
 from lance_context_core.types import ContextRecord, Progress, WriteResult
 
-# What is there already, and what tells a write that is repeated from another one under the same id.
+# Existing rows, and the distinction of a repeated write from another one under the same id.
 
 Identity = tuple[Literal["id", "external_id"], str]
 
 CONTENT = (
     "session_id", "role", "name", "content_type", "text", "parts", "blob", "payload_uri",
 )  # fmt: skip
-"""What is read of a row to tell what it says. Its data, such as metadata, may change meanwhile."""
+"""The columns of a row's content, unlike metadata, which may change meanwhile."""
 
 
 async def existing_of(
@@ -47,15 +47,15 @@ async def existing_of(
     *,
     columns: Sequence[str] = (KEY, "id", "external_id", "expires_at", *CONTENT),
 ) -> tuple[dict[Any, dict[str, Any]], list[str]]:
-    """The rows that are there already, by identity; and the keys of expired ones.
+    """Return the existing rows by identity, and the keys of expired ones.
 
-    An expired record makes way: it is to be cleared away before one of its identity is written.
-    With `keys` it is by these that they are looked up.
+    An expired record must be removed before one of its identity is written. With `keys` they are
+    looked up by these.
     """
     if not identities:
         return {}, []
     if keys is not None:
-        # Not what narrower handles call so: that is something else, with a key of its own.
+        # Not the same name in narrower scopes: that is another record with its own key.
         named = sql.in_list(KEY, keys)
     else:
         by_column: dict[str, list[str]] = {}
@@ -78,7 +78,7 @@ async def existing_of(
 
 
 async def clear_away(records: Records, expired: Sequence[str]) -> None:
-    """Remove the records with these keys, as far as they are still expired."""
+    """Delete the records with these keys that are still expired."""
     gone = sql.at_or_before("expires_at", records.now())
     await records.table.write(WriteBatch(where=sql.all_of([sql.in_list(KEY, expired), gone])))
 
@@ -86,7 +86,7 @@ async def clear_away(records: Records, expired: Sequence[str]) -> None:
 def refuse_other_content(
     new: Mapping[str, Any], there: Mapping[str, Any], identity: tuple[str, str] | None
 ) -> None:
-    """Raise AlreadyExistsError unless the row that is there, under one identity, says the same."""
+    """Raise AlreadyExistsError unless the existing row of one identity has the same content."""
     if identity and _content(new) != _content(there):
         column, value = identity
         raise AlreadyExistsError(
@@ -98,7 +98,7 @@ def refuse_other_content(
 def _content(row: Mapping[str, Any]) -> list[Any]:
     values = {name: row[name] for name in CONTENT}
     if values["parts"] is None and values["text"] is not None:
-        # One message, whether it came in by its text or by its parts.
+        # The same message, given by its text or by its parts.
         values["parts"] = parts_to_json([TextPart(text=values["text"])])
     return list(values.values())
 
@@ -110,19 +110,19 @@ Within = Mapping[str, str | None]
 
 @frozen_by_name
 class Draft:
-    """A record that is about to be written, in plain types."""
+    """A record to be written, in plain types."""
 
     record: ContextRecord
     identity: Identity | None = None
-    """What the caller chose to know it by; absent for an id that was generated for this write."""
+    """The identity chosen by the caller; None for a generated id."""
     owes: str | None = None
-    """The job that it is to be about: see `jobs.implied`."""
+    """The job that it owes: see `jobs.implied`."""
 
     @classmethod
     def said(
         cls, message: Message, *, now: datetime, owes: str | None = None, **more: Any
     ) -> "Draft":
-        """What a message says, with these fields of a record in addition, or instead."""
+        """Return the draft of a message, with these fields of a record added or replaced."""
         values = {
             "id": more.get("id") or message.id or new_id(),
             "content_type": "text/plain",
@@ -142,14 +142,14 @@ class Draft:
 
 @frozen_by_name
 class Upserted:
-    """What became of one record of an upsert."""
+    """The result of one record of an upsert."""
 
     record: ContextRecord
     was_inserted: bool
 
 
 def message_scope(agent_id: str | None, session_id: str) -> dict[str, str | None]:
-    """Within what the id of a message counts."""
+    """The scope within which the id of a message is unique."""
     return {"kind": "message", "agent_id": agent_id, "session_id": session_id}
 
 
@@ -162,7 +162,7 @@ async def insert_said(
     keep_existing: bool,
     progress: Callable[[Progress], object] | None,
 ) -> list[str]:
-    """The ids of what was said, which is added by `insert` if it is anything; `progress` is told at last."""
+    """Insert messages, if any, and return their ids; calls `progress` at the end."""
     if not given:
         return []
     result = await insert(
@@ -182,14 +182,14 @@ async def insert(
     beside: Callable[[Sequence[str]], Sequence[dict[str, Any]]] | None = None,
     progress: Callable[[Progress], object] | None = None,
 ) -> WriteResult:
-    """Add what `draft` makes of each thing given and its place, in one commit: all or none.
+    """Add the draft of each given thing, in one commit: all or none.
 
-    A record that is there already, by the identity that the caller chose, is left as it is: a
-    repeated write changes nothing. Unless `keep_existing`, one with another content raises
-    AlreadyExistsError before anything is written; only if another writer takes the identity at the
-    same moment, the rest of the call may be written. Identities hold `within` the columns named
-    there, such as one session. New rows that `beside` makes of the new ids go into the same commit,
-    where all ids are generated; else it is not asked.
+    An existing record, by the identity that the caller chose, is left unchanged: a repeated write
+    changes nothing. Unless `keep_existing`, one with other content raises AlreadyExistsError before
+    anything is written; only if another writer takes the identity at the same moment, the rest of
+    the call may be written. Identities are unique `within` the columns named there, such as one
+    session. New rows that `beside` makes of the new ids are added to the same commit if all ids are
+    generated; else it is not called.
     """
     records.resources.writable()
     table = records.table
@@ -200,8 +200,8 @@ async def insert(
         written = await table.write(WriteBatch([*(one.row for one in new), *beside(made)]))
         return WriteResult(ids=made, version=written.version)
     if keep_existing or (within is not None and len(new) == 1):
-        # Most are new. Only where one is not, it is worth asking what is there; but of several
-        # the others would be written by then.
+        # Most are new: existing rows are looked up only after a failure. Of several, the others
+        # would be written by then.
         n_added, version = await _write(records, table, new, progress=progress)
         if n_added == len(new):
             return WriteResult(ids=tuple(one.record.id for one in new), version=version)
@@ -213,7 +213,7 @@ async def insert(
     else:
         n_added, version = 0, await table.version()
     if n_added < len(absent):
-        # Another writer took some of the identities meanwhile: what it wrote is there.
+        # Another writer took some of the identities meanwhile: its rows exist.
         existing, _ = await _find_repeated(records, pending, within, keep_existing=keep_existing)
     ids = tuple(
         existing[one.identity]["id"] if one.identity in existing else one.record.id for one in new
@@ -233,11 +233,11 @@ async def upsert(
     *,
     progress: Callable[[Progress], object] | None = None,
 ) -> tuple[list[Upserted], int]:
-    """Add records or replace those that are there already, in one commit.
+    """Add records or replace existing ones, in one commit.
 
-    Only where another writer changes one of them at the same moment it takes a second commit, on
-    top of the other's. A replaced record keeps its id, its `created_at` and its place in the order.
-    Returns what became of each, and the version that is current afterwards.
+    Only if another writer changes one of them at the same moment it takes a second commit, on top
+    of the other's. A replaced record keeps its id, its `created_at` and its place in the order.
+    Returns the result of each, and the current version afterwards.
     """
     records.resources.writable()
     refuse_duplicates(_identities(drafts))
@@ -261,8 +261,8 @@ async def upsert(
         done = await records.table.write(WriteBatch([*rows, *marks], Mode.UPSERT))
         written = {row[KEY] for row in rows} - done.lost
         if not done.is_done:
-            # What stands there stays: to write it again would take it from whoever else is trying,
-            # for ever.
+            # These rows stay: another write would take them from another writer that retries, for
+            # ever.
             await changes.mark(records, [from_row(row) for row in rows if row[KEY] in written])
         for index, row, old in zip(todo, rows, replaced, strict=True):
             if row[KEY] in written:
@@ -281,12 +281,12 @@ async def exchange(
     inside: Within,
     keep_existing: bool = False,
 ) -> list[str]:
-    """Add records, at the end, in the place of the matching ones; returns the new ones' ids.
+    """Replace the matching records by new ones at the end; returns the new ids.
 
-    Identities hold `within` the columns named there; all that matches is `inside` these.
-    One commit, of all that match then; without a log, only what others have added meanwhile, and
-    matches, goes in a second one. What is there already by the identity of a draft, and does
-    not match, is left as it is, and refused as by `insert`.
+    Identities are unique `within` the columns named there; all matching rows are `inside` these.
+    One commit for all rows that match then; without a log, rows that others have added meanwhile
+    are removed in a second one. An existing record with the identity of a draft that does not match
+    is left unchanged, and refused as by `insert`.
     """
     records.resources.writable()
     table = records.table
@@ -320,13 +320,13 @@ async def exchange(
 
 
 class Prepared(NamedTuple):
-    """A record and its row, which lacks a vector that must be made."""
+    """A record and its row, which may lack a vector to compute."""
 
     record: ContextRecord
     identity: Identity | None
     row: dict[str, Any]
     text: str | None
-    """What is embedded; None also where nobody would embed it, or there is a vector."""
+    """The text to embed; None if there is no embedder, or a vector exists."""
 
 
 async def prepare(
@@ -336,7 +336,7 @@ async def prepare(
     given: Sequence[T],
     within: Within | None,
 ) -> list[Prepared]:
-    """All that can be made of each thing by itself; each identity is given once."""
+    """Prepare each given thing separately; identities are unique."""
     is_embedded = await needs_texts(table, records.resources)
 
     def made(one: tuple[int, T]) -> Prepared:
@@ -356,7 +356,7 @@ def _new(
     within: Within | None = None,
     is_embedded: bool = True,
 ) -> Prepared:
-    """A draft as one of the records, in the place of the row `old`, if there is one."""
+    """Return a draft as one of the records, replacing the row `old`, if any."""
     record = records.stamped(draft.record, is_said=True)
     if old is not None:
         record = replace(record, id=old["id"], created_at=old["created_at"])
@@ -377,13 +377,13 @@ def _key(
 ) -> str:
     column, value = identity or ("id", record.id)
     if within is None and column == "id" and record.kind == "message" and record.session_id:
-        # One message, by whichever method it is written.
+        # One message, by any method.
         within = message_scope(record.agent_id, record.session_id)
     return key_of(records.scope, records.context, *_inside(within or {}), column, value)
 
 
 def keys_of_message(owner: Scope, context: str, session_id: str, id: str) -> list[str]:
-    """The keys of which one is that of a message of an owner: one for each scope it may be written in."""
+    """Return the possible keys of an owner's message, one per scope."""
     inside = _inside(message_scope(owner.agent_id, session_id))
     parts = [{None, getattr(owner, part)} for part in SCOPE_PARTS]
     scopes = (Scope(**dict(zip(SCOPE_PARTS, some, strict=True))) for some in product(*parts))
@@ -402,7 +402,7 @@ async def _write(
     *,
     progress: Callable[[Progress], object] | None = None,
 ) -> tuple[int, int]:
-    """Write what is believed to be new; returns how many were, and the current version."""
+    """Write rows assumed to be new; returns their actual number, and the version."""
     await complete(records, table, new, progress)
     rows = [one.row for one in new]
     if expired:
@@ -426,7 +426,7 @@ async def complete(
     new: Sequence[Prepared],
     progress: Callable[[Progress], object] | None = None,
 ) -> None:
-    """Give the rows what the others have a part in: marks and vectors."""
+    """Add the marks and vectors of the rows."""
     if newer := [one.record for one in new if one.record.supersedes_id is not None]:
         for one in new:
             if by := changes.superseded_by(one.record, newer):
@@ -444,7 +444,7 @@ async def complete(
 async def _find_repeated(
     records: Records, new: Sequence[Prepared], within: Within | None, *, keep_existing: bool
 ) -> tuple[dict[Any, dict[str, Any]], list[str]]:
-    """As `existing_of`; raises for one with another content, unless that is to be kept."""
+    """As `existing_of`; raises for one with other content, unless it is to be kept."""
     existing, expired = await existing_of(records, _identities(new), _keys(new, within))
     for one in [] if keep_existing else new:
         if one.identity in existing:
@@ -457,5 +457,5 @@ def _identities(new: Sequence[Prepared] | Sequence[Draft]) -> list[Identity]:
 
 
 def _keys(new: Sequence[Prepared], within: Within | None) -> list[str] | None:
-    """By what those with an identity are looked up that hold `within` something."""
+    """Return the keys of those with an identity that is unique `within` columns."""
     return None if within is None else [one.row[KEY] for one in new if one.identity]

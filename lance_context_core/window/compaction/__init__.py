@@ -1,1 +1,1 @@
-"""Strategies that make a conversation shorter: each turns a plan into another, and rewrites no history."""
+"""Compaction strategies: each turns a plan into a shorter one, without rewriting history."""

@@ -1,4 +1,4 @@
-"""The context of one agent: its history, what is shown of it, and how long a run of it is kept."""
+"""The context of one agent: its history, its pipeline, and its retention."""
 
 import asyncio
 import uuid
@@ -29,28 +29,28 @@ _INSTRUCTIONS = {"role": {"$in": ["system", "developer"]}}
 
 
 class HistoryRetention(StrEnum):
-    """How long what is said in a run is kept."""
+    """How long messages of a run are stored."""
 
     NONE = "none"
-    """Not at all: nothing is written."""
+    """Nothing is written."""
     RUN = "run"
-    """Until the run ends, however it ends."""
+    """Until the run ends, in any way."""
     PERMANENT = "permanent"
-    """For good."""
+    """Permanently."""
 
 
 @frozen
 class ContextConfig:
-    """What an agent's context is made of."""
+    """The configuration of an agent's context."""
 
     history: HistoryProvider
     pipeline: CompactionStrategy | None = None
-    """What is shown of the history; absent, its last hundred messages."""
+    """Selects the shown part of the history; absent, its last hundred messages."""
     retention: HistoryRetention = field(default=HistoryRetention.PERMANENT, kw_only=True)
 
 
 class AgentContext:
-    """What an agent says and is told, and what of it a model is shown."""
+    """The messages of an agent, and the part that a model receives."""
 
     def __init__(
         self,
@@ -69,45 +69,45 @@ class AgentContext:
 
     @classmethod
     def of(cls, agent_id: str, config: ContextConfig) -> "AgentContext":
-        """The context of an agent that is configured so."""
+        """Return the context of an agent with this configuration."""
         return cls(agent_id, config.history, config.pipeline, retention=config.retention)
 
     @property
     def agent_id(self) -> str:
-        """Whose it is."""
+        """The agent."""
         return self._agent_id
 
     async def get_prompt_window(
         self, session_id: str, *, pinned: Sequence[str] = ()
     ) -> list[Message]:
-        """What of a session a model is shown; nothing is written back.
+        """Return the messages of a session for a model; writes nothing.
 
-        Of a long session its end alone is read, and its instructions, where the pipeline begins with a
+        Of a long session only the end and the instructions are read, if the pipeline begins with a
         `SlidingWindowCompaction` of messages and `history` is a store's.
         """
         messages = await self._in_reach(session_id, pinned)
         return (await self._pipeline.plan(Plan.of(messages, pinned=pinned))).messages
 
     async def plan(self, session_id: str, *, pinned: Sequence[str] = ()) -> Plan:
-        """As `get_prompt_window`, with what became of every message, and why."""
+        """As `get_prompt_window`, with the outcome of every message, and the reason."""
         messages = await self._history.get_messages(self._agent_id, session_id=session_id)
         return await self._pipeline.plan(Plan.of(messages, pinned=pinned))
 
     async def _in_reach(
         self, session_id: str, pinned: Sequence[str], said: Sequence[Message] = ()
     ) -> list[Message]:
-        """What the pipeline may show of a session, and of what is `said` in a run of it."""
+        """Return the messages that the pipeline may show, with those `said` in the run."""
         ids = {*check_names(pinned, "pinned")}
         history = self._history
         get = partial(history.get_messages, self._agent_id, session_id=session_id)
         reach = getattr(self._pipeline, "reach", None)
         if isinstance(reach, int) and isinstance(history, AsyncHistory):
-            # The first of the window may be in one group with messages before it.
+            # The first message of the window may be in one group with earlier ones.
             last = await get(last=2 * reach)
             there = [*last, *said]
             if len(last) < 2 * reach:
                 return there
-            # What is protected besides may stand anywhere.
+            # Other protected messages may be anywhere.
             known = {one.id for one in there}
             if ids <= known and any(one.role == "user" for one in there):
                 told = await history.get_messages(
@@ -118,13 +118,13 @@ class AgentContext:
 
     @asynccontextmanager
     async def run(self, session_id: str, *, run_id: str | None = None) -> AsyncIterator["AgentRun"]:
-        """A run: what is said in it is kept as the retention says, also if it fails or is cancelled."""
+        """Start a run, whose retention also applies if it fails or is cancelled."""
         run = AgentRun(self, session_id, run_id or uuid.uuid4().hex)
         try:
             yield run
         finally:
             if self._retention is HistoryRetention.RUN:
-                # A cancelled run is cleared to the end, too.
+                # A cancelled run is cleared completely, too.
                 await asyncio.shield(
                     self._history.clear_run(
                         self._agent_id, session_id=session_id, run_id=run.run_id
@@ -143,7 +143,7 @@ class AgentRun:
         self.run_id = run_id
 
     async def append(self, *messages: Message) -> None:
-        """Say something; it is written, unless the retention is none."""
+        """Add messages; they are written, unless the retention is none."""
         context = self._context
         if context._retention is HistoryRetention.NONE:  # noqa: SLF001 - a part of it
             self._said += messages
@@ -153,14 +153,14 @@ class AgentRun:
         )
 
     async def get_prompt_window(self, *, pinned: Sequence[str] = ()) -> list[Message]:
-        """What of the session a model is shown, with what this run has said."""
+        """Return the messages of the session for a model, including this run's."""
         context = self._context
         messages = await context._in_reach(self._session_id, pinned, self._said)  # noqa: SLF001
         plan = Plan.of(messages, pinned=pinned)
         return (await context._pipeline.plan(plan)).messages  # noqa: SLF001
 
 
-# Pipelines that suit most: by what a model takes, and by how much of it a conversation may fill.
+# Default pipelines by a model's context size and the share that a conversation may fill.
 
 
 def for_context_window(
@@ -171,10 +171,10 @@ def for_context_window(
     target: float = 0.6,
     summariser: Summariser | None = None,
 ) -> TokenBudgetComposedStrategy:
-    """Old results are cut, old calls dropped, the rest summarised if there is a summariser.
+    """Cut old results, drop old calls, then summarise the rest, with a summariser.
 
-    It acts once a conversation exceeds `trigger` of what the model takes beside its answer, and goes on
-    down to `target` of that. Raises InvalidRequestError for numbers that leave no room.
+    It acts if a conversation exceeds `trigger` of the model's context without the answer, and
+    continues down to `target` of it. Raises InvalidRequestError for numbers that leave no room.
     """
     room = whole(context_window, "context_window", least=1) - whole(
         reserve_output, "reserve_output"

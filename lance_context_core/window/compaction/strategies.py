@@ -1,7 +1,7 @@
-"""Six ways to make a conversation shorter, by the names that ravi gave them, and a pipeline of several.
+"""Six compaction strategies, with ravi's names, and a pipeline of several.
 
-All work on groups, so that no call loses its results. What is protected stays: instructions, pins, the
-newest turn of the user, and calls that wait for results.
+All work on groups, so that no call loses its results. Protected groups stay: instructions, pins,
+the newest turn of the user, and calls that wait for results.
 """
 
 from collections.abc import Sequence
@@ -25,9 +25,9 @@ from lance_context_core.window.compaction.plans import (
 )
 from lance_context_core.window.groups import Group, replaced
 
-# How many tokens the models of the large providers take: what they have published, by family.
+# Published context sizes of the large providers' models, by family.
 #
-# Such a list goes stale: whoever knows better says `context_window=`.
+# The list becomes outdated: pass `context_window=` if you know better.
 
 _TOKENS = {
     "claude": 200_000,
@@ -45,10 +45,11 @@ _TOKENS = {
 
 
 def context_window_of(model: str) -> int:
-    """The tokens that a model takes, question and answer together.
+    """Return the context size of a model, question and answer together.
 
-    A provider's name before it, and a date or a size after it, do not matter: `openai/gpt-4o-2024-11-20`
-    is a `gpt-4o`. Raises InvalidRequestError for a model that is not known, rather than guess.
+    A provider's name before it, and a date or a size after it, are ignored:
+    `openai/gpt-4o-2024-11-20` is a `gpt-4o`. Raises InvalidRequestError for an unknown model,
+    rather than guess.
     """
     name = check_name(model, "model").lower().replace(":", "/").rpartition("/")[2]
     known = [one for one in _TOKENS if name == one or name.startswith((f"{one}-", f"{one}."))]
@@ -60,12 +61,12 @@ def context_window_of(model: str) -> int:
 
 
 class SlidingWindowCompaction(Strategy):
-    """Keeps the last groups: as many as hold `max_messages`, or `keep_last_groups` of them."""
+    """Keeps the last groups: up to `max_messages`, or `keep_last_groups` of them."""
 
     def __init__(
         self, max_messages: int | None = 100, *, keep_last_groups: int | None = None
     ) -> None:
-        """Say how much is kept; what is protected is kept beside it."""
+        """Set the size; protected groups are kept in addition."""
         given = keep_last_groups if keep_last_groups is not None else max_messages
         name = "max_messages" if keep_last_groups is None else "keep_last_groups"
         self._n = whole(given, name, least=1)
@@ -73,11 +74,11 @@ class SlidingWindowCompaction(Strategy):
 
     @property
     def reach(self) -> int | None:
-        """Of how many last messages it shows more than what is protected; None if that is not known."""
+        """Number of last messages to read besides protected ones; None if unknown."""
         return None if self._counts_groups else self._n
 
     async def plan(self, plan: Plan) -> Plan:
-        """Drop what comes before the last groups."""
+        """Drop the groups before the last ones."""
         room, drops = self._n, []
         for index in reversed(plan.there()):
             room -= 1 if self._counts_groups else len(plan.entries[index].messages)
@@ -88,15 +89,15 @@ class SlidingWindowCompaction(Strategy):
 
 
 class ToolResultCompactionStrategy(Strategy):
-    """Cuts long texts of old tool results, and says how much is missing; the newest stay whole."""
+    """Truncates long texts of old tool results, noting the omission; the newest stay whole."""
 
     def __init__(self, max_chars: int = 500, *, keep_last: int = 1) -> None:
-        """Say how long a result may be, and how many of the last groups with calls stay whole."""
+        """Set the maximum length, and the number of last groups with calls that stay whole."""
         self._max_chars = whole(max_chars, "max_chars")
         self._keep_last = whole(keep_last, "keep_last")
 
     async def plan(self, plan: Plan) -> Plan:
-        """Shorten the results of the groups before the last ones."""
+        """Truncate the results of the groups before the last ones."""
         made = [i for i in plan.there() if plan.entries[i].group.kind == "call"]
         entries = {}
         for index in made[: max(0, len(made) - self._keep_last)]:
@@ -120,7 +121,7 @@ class ToolResultCompactionStrategy(Strategy):
         return message if parts == message.parts else replaced(message, parts=parts)
 
     def _cut(self, result: ToolResultPart, id: str | None) -> ToolResultPart:
-        """The result with its texts cut; errors and what is no text stay."""
+        """Return the result with truncated texts; errors and other parts stay."""
         if result.is_error or (length := len(result.text)) <= self._max_chars:
             return result
         where = f", id {id}" if id else ""
@@ -134,10 +135,10 @@ class ToolResultCompactionStrategy(Strategy):
 
 
 class SelectiveToolCallCompactionStrategy(Strategy):
-    """Keeps the last groups with tool calls, and drops the older ones whole."""
+    """Keeps the last groups with tool calls, and drops the older ones as a whole."""
 
     def __init__(self, keep_recent_groups: int = 5) -> None:
-        """Say how many are kept."""
+        """Set the number to keep."""
         self._keep = whole(keep_recent_groups, "keep_recent_groups")
 
     async def plan(self, plan: Plan) -> Plan:
@@ -147,17 +148,17 @@ class SelectiveToolCallCompactionStrategy(Strategy):
 
 
 class TruncationStrategy(Strategy):
-    """Keeps the end of a conversation, up to a number of messages, of characters, or of both."""
+    """Keeps the end of a conversation, up to a number of messages or characters."""
 
     def __init__(self, max_messages: int | None = None, max_chars: int | None = None) -> None:
-        """Say how much is kept; at least one of them."""
+        """Set at least one of the limits, or both."""
         if max_messages is None and max_chars is None:
             raise InvalidRequestError("max_messages and max_chars are both None: give one of them")
         self._max_messages = None if max_messages is None else whole(max_messages, "max_messages")
         self._max_chars = None if max_chars is None else whole(max_chars, "max_chars")
 
     async def plan(self, plan: Plan) -> Plan:
-        """Drop from the first group on, from the end, that does not fit."""
+        """Drop the first group from the end that does not fit, and all before it."""
         drops: list[int] = []
         n_messages = n_chars = 0
         for index in reversed(plan.there()):
@@ -172,10 +173,11 @@ class TruncationStrategy(Strategy):
 
 
 class SummarizationCompaction(Strategy):
-    """Puts a summary in the place of what comes before the last tokens of a conversation.
+    """Replaces everything before the last tokens of a conversation by a summary.
 
-    The summary is quoted as data, in a message of the user's. If the summariser raises, takes too long,
-    or answers nothing, tool calls, or more than it was given, the plan stays as it is and says so.
+    The summary is quoted as data, in a user message. If the summariser raises, exceeds its timeout,
+    or its answer is empty, has tool calls, or is longer than its input, the plan stays unchanged,
+    with a note.
     """
 
     def __init__(
@@ -187,17 +189,17 @@ class SummarizationCompaction(Strategy):
         timeout_seconds: float = 60.0,
         max_input_tokens: int = MAX_INPUT_TOKENS,
     ) -> None:
-        """Say who makes summaries, how much stays as it is, and how much is worth a summary.
+        """Set the summariser, the part to keep, and the minimum to summarise.
 
-        A call that takes longer than `timeout_seconds` is not waited for; what is more than
-        `max_input_tokens`, four characters a token, is told in several.
+        A call that takes longer than `timeout_seconds` is not awaited; an input of more than
+        `max_input_tokens`, four characters a token, is split into several calls.
         """
         self._maker = SummaryMaker(summariser, timeout_seconds, max_input_tokens)
         self._recent = whole(recent_token_budget, "recent_token_budget")
         self._least = whole(min_old_tokens, "min_old_tokens")
 
     async def plan(self, plan: Plan) -> Plan:
-        """Summarise what is old, if there is enough of it."""
+        """Summarise old groups, if they are long enough."""
         old: list[int] = []
         n_recent = 0
         for index in reversed(plan.there()):
@@ -232,31 +234,32 @@ class SummarizationCompaction(Strategy):
 
 
 class CompactionPipeline(Strategy):
-    """Several strategies, one after the other."""
+    """Applies several strategies, one after the other."""
 
     def __init__(self, strategies: Sequence[CompactionStrategy] = ()) -> None:
-        """Say which; none of them keeps all."""
+        """Set the strategies; none keeps everything."""
         self._strategies = checked(strategies)
 
     @property
     def reach(self) -> int | None:
-        """That of the first strategy: the others are given what it leaves."""
+        """That of the first strategy: the others receive its result."""
         first = self._strategies[0] if self._strategies else None
         reach: int | None = getattr(first, "reach", None)
         return reach
 
     async def plan(self, plan: Plan) -> Plan:
-        """What they make of it in turn."""
+        """Apply them in turn."""
         for strategy in self._strategies:
             plan = await strategy.plan(plan)
         return plan
 
 
 class TokenBudgetComposedStrategy(Strategy):
-    """Several strategies, of which as many act as are needed, once a budget is exceeded.
+    """Applies as many strategies as necessary, once a budget is exceeded.
 
-    It acts above `token_budget`, and goes on until `target_ratio` of it is reached, so that it does not
-    act again with the next turn. If all have acted and it is still above, the oldest groups go.
+    It acts above `token_budget`, and continues until `target_ratio` of it is reached, so that it
+    does not act again at the next turn. If it is still above after all, the oldest groups are
+    dropped.
     """
 
     def __init__(
@@ -266,7 +269,7 @@ class TokenBudgetComposedStrategy(Strategy):
         *,
         target_ratio: float = 0.75,
     ) -> None:
-        """Say which strategies, from the mildest on, and the budget."""
+        """Set the strategies, mildest first, and the budget."""
         self._strategies = checked(strategies)
         if not self._strategies:
             raise InvalidRequestError("strategies is empty: give at least one")
@@ -284,11 +287,11 @@ class TokenBudgetComposedStrategy(Strategy):
         target_ratio: float = 0.75,
         context_window: int | None = None,
     ) -> Self:
-        """With `trigger_ratio`, above 0 and up to 1, of what a model takes as the budget.
+        """Use `trigger_ratio` (above 0, up to 1) of a model's context as the budget.
 
-        What the families of the large providers take is known here, and may have changed:
-        `context_window` goes before it, in tokens. Raises InvalidRequestError for a model that is
-        not known, unless that is given.
+        The context sizes of the large providers' families are built in, and may have changed:
+        `context_window`, in tokens, overrides them. Raises InvalidRequestError for an unknown model
+        without it.
         """
         if context_window is None:
             context_window = context_window_of(model)
@@ -297,7 +300,7 @@ class TokenBudgetComposedStrategy(Strategy):
         return cls(strategies, max(1, int(window * trigger_ratio)), target_ratio=target_ratio)
 
     async def plan(self, plan: Plan) -> Plan:
-        """The plan, within the target if what is protected lets it."""
+        """Return the plan, within the target if protected groups permit."""
         if plan.tokens <= self._budget:
             return plan
         for strategy in self._strategies:
@@ -319,7 +322,7 @@ class TokenBudgetComposedStrategy(Strategy):
 
 
 def checked(strategies: object) -> list[CompactionStrategy]:
-    """The strategies as a list. Raises InvalidRequestError for what is none."""
+    """Return the strategies as a list. Raises InvalidRequestError for an invalid one."""
     found = listed(strategies, "strategies")
     for index, one in enumerate(found):
         if not isinstance(one, CompactionStrategy) or isinstance(one, type):

@@ -1,4 +1,4 @@
-"""How a provider wants to be sent messages, and what it refuses: `DIALECTS`, by name."""
+"""The dialects: message formats and rules of providers, by name in `DIALECTS`."""
 
 from typing import Literal
 
@@ -19,7 +19,7 @@ DIALECTS: dict[str, Dialect] = {
 
 
 def dialect(name: str) -> Dialect:
-    """The dialect of that name. Raises InvalidRequestError if there is none."""
+    """Return the dialect of that name. Raises InvalidRequestError if unknown."""
     if isinstance(name, str) and name in DIALECTS:
         return DIALECTS[name]
     raise InvalidRequestError(f"dialect={shown(name)}: there are {', '.join(DIALECTS)}")

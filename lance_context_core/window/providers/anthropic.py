@@ -1,4 +1,4 @@
-"""Anthropic's Messages: users and the assistant by turns, results at the head of the user's."""
+"""Anthropic's Messages API: alternating roles, tool results first in the user's turn."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -35,7 +35,7 @@ MAX_BREAKPOINTS = 4
 
 
 class Anthropic(Named):
-    """The system beside the messages, which begin with a user's; the same roles are merged."""
+    """The system prompt is separate; the user begins, and equal roles are merged."""
 
     name = "anthropic"
     provider = "anthropic"
@@ -43,7 +43,7 @@ class Anthropic(Named):
     def render(
         self, messages: Sequence[Message], *, breakpoints: Iterable[int] = ()
     ) -> dict[str, Any]:
-        """The `system` and the `messages`; a breakpoint marks the last block of its message."""
+        """Return the `system` and the `messages`; breakpoints mark their messages' last blocks."""
         marked = set(sorted(breakpoints)[-MAX_BREAKPOINTS:])
         system: list[dict[str, Any]] = []
         turns: list[dict[str, Any]] = []
@@ -52,7 +52,7 @@ class Anthropic(Named):
             if role == "system":
                 text = texts(spoken(message))
                 blocks = [{"type": "text", "text": text}] if text else []
-                # In between it would be the system's for all turns: it is the user's side there.
+                # In between it would apply to all turns: there it belongs to the user's side.
                 into = _turn(turns, "user") if turns else system
             else:
                 turn: Place = "assistant" if role == "assistant" else "user"
@@ -103,7 +103,7 @@ class Anthropic(Named):
             return [block]
         text = words(part) or ""
         if place == "assistant":
-            text = text.rstrip()  # What the model goes on from must not end in spaces.
+            text = text.rstrip()  # The text that the model continues must not end in spaces.
         return [{"type": "text", "text": text}] if text.strip() else []
 
     def _sent(self, part: MediaPart, place: Place) -> dict[str, Any] | None:
@@ -120,7 +120,7 @@ class Anthropic(Named):
         return None
 
     def validate(self, request: Mapping[str, Any]) -> list[Violation]:
-        """A user's turn first, roles by turns, results of all calls at the head of the next turn."""
+        """Check that a user begins, roles alternate, and results follow their calls."""
         sent = request.get("messages") or []
         broken: list[Violation] = [] if sent else [Violation(rule="no_messages", index=-1)]
         if sent and sent[0].get("role") != "user":
@@ -154,7 +154,7 @@ class Anthropic(Named):
                     )
                 )
                 if index == len(sent) - 1 and set(kinds) <= {"tool_result"} and answers:
-                    broken.pop()  # The rest of the results is still to come.
+                    broken.pop()  # More results follow.
             made = [str(block.get("id")) for block in blocks if block.get("type") == "tool_use"]
             if len(set(made)) < len(made) or seen & set(made):
                 broken.append(Violation(rule="duplicate_call_id", index=index))
@@ -175,7 +175,7 @@ _UNMARKED = ("thinking", "redacted_thinking")
 def _source(
     from_: Source, types: Sequence[str], *, at: Sequence[str | None]
 ) -> dict[str, Any] | None:
-    """Bytes of one of these types, a URL of one of the types `at`, or a file that was uploaded."""
+    """Return bytes of these types, a URL of the types `at`, or an uploaded file."""
     if from_.data and from_.media_type in types:
         return {"type": "base64", "media_type": from_.media_type, "data": from_.base64}
     if from_.is_at("https") and from_.media_type in at:
@@ -184,7 +184,7 @@ def _source(
 
 
 def _text_source(from_: Source) -> dict[str, Any] | None:
-    """A file that is plain text, as that."""
+    """Return a plain text file as text."""
     if from_.media_type != "text/plain":
         return None
     text = (from_.data or b"").decode("utf-8", "replace")
@@ -196,7 +196,7 @@ def _results(blocks: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def _turn(turns: list[dict[str, Any]], role: str) -> list[dict[str, Any]]:
-    """The content of the turn that `role` is at."""
+    """Return the content of the current turn of `role`."""
     if not turns or turns[-1]["role"] != role:
         turns.append({"role": role, "content": []})
     content: list[dict[str, Any]] = turns[-1]["content"]
@@ -204,7 +204,7 @@ def _turn(turns: list[dict[str, Any]], role: str) -> list[dict[str, Any]]:
 
 
 def _merged(turns: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The turns, of which two of one role that an empty one had stood between are one."""
+    """Merge turns of one role that only an empty one had separated."""
     merged: list[dict[str, Any]] = []
     for turn in turns:
         if merged and merged[-1]["role"] == turn["role"]:
@@ -215,5 +215,5 @@ def _merged(turns: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _id(id: str | None) -> str:
-    """An id in the letters that are allowed; the same one for a call and its results."""
+    """Return an id in the allowed letters; the same for a call and its results."""
     return escaped(id or "", ANTHROPIC_IDS)

@@ -1,4 +1,4 @@
-"""What the dialects share: what a dialect is, a broken rule, and parts that have no form of their own."""
+"""The base of the dialects, broken rules, and parts without a form of their own."""
 
 import hashlib
 import json
@@ -24,26 +24,26 @@ from lance_context_core.messages.parts import iter_parts
 from lance_context_core.window.providers.media import Place, placed
 
 ANSWERED = "[done]"
-"""What an empty result is sent as: some providers refuse nothing at all."""
+"""Replaces an empty result, which some providers refuse."""
 
 BEGINNING = "[The conversation begins here.]"
-"""What a user says first where nobody else does: some providers want one to begin."""
+"""The first user message if there is none: some providers require one."""
 
 
 @frozen_by_name
 class Violation:
-    """A rule of a provider that a request breaks: the provider would answer with an error 400."""
+    """A broken rule of a provider, which would answer with an error 400."""
 
     rule: str
     """Its name, such as `result_without_call`."""
     index: int
-    """Of the message, item or content that breaks it; -1 for the request as a whole."""
+    """The index of the message, item or content; -1 for the whole request."""
     detail: str = ""
-    """What exactly, for people."""
+    """The details, for people."""
 
 
 class Dialect(Protocol):
-    """How one provider's API is sent messages."""
+    """The message format of one provider's API."""
 
     @property
     def name(self) -> str:
@@ -51,29 +51,29 @@ class Dialect(Protocol):
 
     @property
     def provider(self) -> str | None:
-        """Whose opaque items it takes; None if it takes none."""
+        """The provider whose opaque items it accepts; None without any."""
 
     def render(
         self, messages: Sequence[Message], *, breakpoints: Iterable[int] = ()
     ) -> dict[str, Any]:
-        """The part of the request that holds the messages, in JSON; `breakpoints` as in `Window`."""
+        """Return the messages part of a request, in JSON; `breakpoints` as in `Window`."""
 
     def validate(self, request: Mapping[str, Any]) -> list[Violation]:
-        """The rules that such a request breaks; a call that waits for results may stand at its end."""
+        """Return the rules that a request breaks; its last call may still wait for results."""
 
     def tool_name(self, name: str) -> str:
-        """The name under which a tool is sent: the same one, unless the provider refuses it.
+        """Return the sent name of a tool: the same, unless the provider refuses it.
 
-        Two tools never have one name. Name your tools so in the request, and find them by it in the
-        answer.
+        Different tools have different names. Use it for your tools in the request, and to find them
+        in the answer.
         """
 
     def named_only(self, message: Message) -> tuple[MediaPart, ...]:
-        """The pictures, sounds, films and files of a message that are sent as words, not as themselves."""
+        """Return the media of a message that are sent as text instead of themselves."""
 
 
 def speaker(message: Message) -> str:
-    """`system`, `assistant`, `tool` or `user`: whatever else there is has said something to the model."""
+    """Return `system`, `assistant`, `tool` or `user`; any other role counts as a user."""
     if message.role in ("system", "developer"):
         return "system"
     if message.role in ("assistant", "ai", "model"):
@@ -83,18 +83,18 @@ def speaker(message: Message) -> str:
     return "user"
 
 
-# Who speaks. Where a provider has no field for a name, or refuses this one, it stands before the text.
+# Speakers. If a provider has no field for a name, or refuses this one, it precedes the text.
 
 _ROLES = {
     "system": ("system", "developer"),
     "assistant": ("assistant", "ai", "model"),
     "user": ("user", "human"),
 }
-"""What says no more than whose side it is."""
+"""Roles that name only a side."""
 
 
 def speaker_name(message: Message) -> str | None:
-    """Who says a message, where the role does not tell; a role of no provider's is a name, too."""
+    """Return the speaker's name, unless the role is sufficient; unknown roles are names."""
     if (side := speaker(message)) == "tool":
         return None
     name = " ".join((message.name or message.role).split())
@@ -102,7 +102,7 @@ def speaker_name(message: Message) -> str | None:
 
 
 def spoken(message: Message) -> tuple[Part, ...]:
-    """The parts of a message, of which the first that says something begins with who says it."""
+    """Return the parts of a message, with the speaker's name before the first content."""
     name = speaker_name(message)
     if name is None:
         return message.parts
@@ -117,19 +117,19 @@ def spoken(message: Message) -> tuple[Part, ...]:
     return message.parts
 
 
-# The names of tools and the ids of calls, in the letters that a provider takes. Nothing is remembered:
-# what a name is sent as depends on the name alone, so that a cached prefix stays the same.
+# Names of tools and ids of calls, in the letters that a provider accepts. No state: the sent name
+# depends on the name alone, so that a cached prefix stays the same.
 
 NAMES = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-"""What OpenAI and Anthropic take as the name of a tool."""
+"""Valid tool names of OpenAI and Anthropic."""
 
 _ESCAPED = re.compile(r"_x[0-9a-f]{10}$")
 _LIMIT = 40
-"""Of what is escaped: no provider takes less."""
+"""Maximum length of an escaped name: every provider accepts it."""
 
 
 def escaped(text: str, fine: re.Pattern[str]) -> str:
-    """The text where it is `fine`; else its letters, and a digest by which it differs from all others."""
+    """Return the text if it is `fine`; else its letters and a unique digest."""
     if fine.fullmatch(text) and not _ESCAPED.search(text):
         return text
     digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=5).hexdigest()
@@ -140,7 +140,7 @@ def escaped(text: str, fine: re.Pattern[str]) -> str:
 
 
 class Named(ABC):
-    """What all dialects share: the names of tools, and which media are sent as words."""
+    """The base of all dialects: tool names, and media that are sent as text."""
 
     def tool_name(self, name: str) -> str:
         """See `Dialect.tool_name`."""
@@ -158,31 +158,31 @@ class Named(ABC):
 
     @abstractmethod
     def _sent(self, part: MediaPart, place: Place) -> dict[str, Any] | None:
-        """What a picture, sound, film or file is sent as at a place; None if it can only be named."""
+        """Return the sent form of a medium at a place; None if only named."""
 
 
 def _head(part: MediaPart) -> MediaPart:
-    """The part with no more of its bytes than tell of what type they are."""
+    """Return the part with only the bytes that determine the type."""
     return part if part.data is None else replace(part, data=part.data[:64])
 
 
 class Uncached(Named):
-    """A dialect without marks of what is to be cached: the provider finds that by itself."""
+    """A dialect without cache marks: the provider caches automatically."""
 
     def render(
         self, messages: Sequence[Message], *, breakpoints: Iterable[int] = ()
     ) -> dict[str, Any]:
-        """The request; the `breakpoints` say nothing to this provider."""
+        """Return the request; the `breakpoints` are ignored."""
         del breakpoints
         return self._rendered(messages)
 
     @abstractmethod
     def _rendered(self, messages: Sequence[Message]) -> dict[str, Any]:
-        """What the provider is sent."""
+        """Return the provider's request."""
 
 
 def words(part: Part) -> str | None:
-    """What stands for a part as text; None for what is no content: calls, results, reasoning."""
+    """Return the text form of a part; None for calls, results and reasoning."""
     match part:
         case TextPart():
             return part.text
@@ -191,7 +191,7 @@ def words(part: Part) -> str | None:
         case MediaPart():
             caption = getattr(part, "caption", None)
             told = [caption or part.name or "", part.media_type or "", part.url or ""]
-            # The bytes of a data: URL are no words.
+            # The bytes of a data: URL are no text.
             told = [one for one in told if one and not one.startswith("data:")]
             return f"[{part.type}{': ' if told else ''}{', '.join(told)}]"
         case UnknownPart():
@@ -200,13 +200,13 @@ def words(part: Part) -> str | None:
 
 
 def told_of(part: MediaPart) -> str:
-    """A picture, sound, film or file in a few words, for a report."""
+    """Return a short description of a medium, for a report."""
     called = part.name or getattr(part, "caption", None) or part.media_type or ""
     return f"{part.type} {called[:60]}".strip()
 
 
 def texts(parts: Iterable[Part]) -> str:
-    """All content of parts as text, those in results too, a line each."""
+    """Return all content of parts as text, including results, one line each."""
     found: list[str] = []
     for part in parts:
         if isinstance(part, ToolResultPart):
@@ -217,7 +217,7 @@ def texts(parts: Iterable[Part]) -> str:
 
 
 def is_opaque(part: Part) -> bool:
-    """Whether it is a part of no known kind that only the provider who made it can read."""
+    """Whether it is an unknown part that only its provider can read."""
     return isinstance(part, UnknownPart) and part.type in (
         "compaction",
         "thinking",
@@ -227,26 +227,26 @@ def is_opaque(part: Part) -> bool:
 
 
 def calls(message: Message) -> list[ToolCallPart]:
-    """The tool calls of a message."""
+    """Return the tool calls of a message."""
     return [part for part in message.parts if isinstance(part, ToolCallPart)]
 
 
 def results(message: Message) -> list[ToolResultPart]:
-    """The tool results of a message."""
+    """Return the tool results of a message."""
     return [part for part in message.parts if isinstance(part, ToolResultPart)]
 
 
 def answers(message: Message) -> list[tuple[str | None, str]]:
-    """The results of a message as texts, none of them empty, each with the id of its call."""
+    """Return the results of a message as nonempty texts, with their calls' ids."""
     return [(one.call_id, texts(one.content) or ANSWERED) for one in results(message)]
 
 
 def content(
     parts: Sequence[Part], *, text: str, media: Callable[[MediaPart], dict[str, Any] | None]
 ) -> str | list[dict[str, Any]]:
-    """What is said as a text; where there are media that are sent, as a list.
+    """Return the content as a text; with sent media, as a list.
 
-    In it are what `media` makes of these, and texts under the type `text`.
+    The list has the results of `media`, and texts under the type `text`.
     """
     told = [part for part in iter_parts(parts) if not isinstance(part, ToolResultPart)]
     sent = [media(part) if isinstance(part, MediaPart) else None for part in told]
@@ -262,17 +262,17 @@ def content(
 
 
 def begun(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """What is sent of messages of which nothing is left that the provider takes."""
+    """Return the request for messages without acceptable content."""
     return [{"role": "user", "content": BEGINNING}] if messages else []
 
 
 def arguments_text(call: ToolCallPart) -> str:
-    """The arguments as the text of a JSON object."""
+    """Return the arguments as the text of a JSON object."""
     return dumps(arguments(call))
 
 
 def arguments(call: ToolCallPart) -> dict[str, Any]:
-    """The arguments by name; raw text that is no JSON object stands under `input`."""
+    """Return the arguments by name; raw text that is no JSON object is under `input`."""
     if not isinstance(call.arguments, str):
         return dict(call.arguments)
     if not call.arguments.strip():
@@ -282,7 +282,7 @@ def arguments(call: ToolCallPart) -> dict[str, Any]:
 
 
 def as_object(text: object) -> dict[str, Any] | None:
-    """The JSON object that a text is; None if it is none."""
+    """Parse a text as a JSON object; None if it is none."""
     try:
         found = json.loads(str(text), parse_constant=_no_json)
     except (ValueError, RecursionError):
@@ -294,17 +294,17 @@ def _no_json(name: str) -> None:
     raise ValueError(name)
 
 
-# A role and a text a message, for whatever takes no more: calls and results are told in words.
+# A role and a text per message, for minimal APIs: calls and results are described in text.
 
 
 class Plain(Uncached):
-    """Roles and texts alone."""
+    """Roles and texts only."""
 
     name = "plain"
     provider = None
 
     def _rendered(self, messages: Sequence[Message]) -> dict[str, Any]:
-        """The messages: `{"role": …, "content": …}`."""
+        """Return the messages: `{"role": …, "content": …}`."""
         rendered = []
         for message in messages:
             lines = [
@@ -323,14 +323,14 @@ class Plain(Uncached):
         return {"messages": rendered or begun(messages)}
 
     def tool_name(self, name: str) -> str:
-        """The name itself: in words any will do."""
+        """Return the name itself: text allows any."""
         return name
 
     def _sent(self, part: MediaPart, place: Place) -> None:
         del part, place
 
     def validate(self, request: Mapping[str, Any]) -> list[Violation]:
-        """No message is empty, and there is one."""
+        """Check that there is a message, and none is empty."""
         sent = request.get("messages") or []
         broken = [
             Violation(rule="empty_content", index=index)

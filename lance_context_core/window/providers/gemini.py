@@ -1,4 +1,4 @@
-"""Google's Gemini: contents of users and the model by turns, responses right after their calls."""
+"""Google's Gemini API: alternating contents, with responses right after their calls."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,20 +17,20 @@ from lance_context_core.window.providers.media import Place, source_of
 from lance_context_core.window.providers.rules import GEMINI_MEDIA, GEMINI_NAMES
 
 UNSIGNED = "skip_thought_signature_validator"
-"""What stands for the signature of a call that another model made: the API knows it."""
+"""Replaces the signature of another model's call: the API accepts it."""
 
 _FILES = "https://generativelanguage.googleapis.com/v1beta/"
-"""Before the name of an uploaded file it makes its address."""
+"""The URL prefix of an uploaded file's name."""
 
 
 class Gemini(Uncached):
-    """The system beside the contents; a signature stays with the call that it signs."""
+    """The system instruction is separate; a signature stays with its call."""
 
     name = "gemini"
     provider = "gemini"
 
     def _rendered(self, messages: Sequence[Message]) -> dict[str, Any]:
-        """The `contents`, and the `systemInstruction`."""
+        """Return the `contents`, and the `systemInstruction`."""
         system: list[dict[str, Any]] = []
         contents: list[dict[str, Any]] = []
         for message in messages:
@@ -45,7 +45,7 @@ class Gemini(Uncached):
                 continue
             turn: Place = "assistant" if role == "assistant" else "user"
             if parts := [one for part in common.spoken(message) for one in self._parts(part, turn)]:
-                # A call of one message and a call of the next are two steps, not parallel ones.
+                # Calls of two messages are two steps, not parallel ones.
                 _of(contents, "model" if role == "assistant" else "user").extend(parts)
         if (contents and contents[0]["role"] != "user") or (messages and not contents):
             contents.insert(0, {"role": "user", "parts": [{"text": common.BEGINNING}]})
@@ -96,7 +96,7 @@ class Gemini(Uncached):
         return {"fileData": {"mimeType": source.media_type, "fileUri": uri}}
 
     def validate(self, request: Mapping[str, Any]) -> list[Violation]:
-        """A user first, roles by turns, as many responses as calls right after them, signatures."""
+        """Check that a user begins, roles alternate, calls have responses, and signatures exist."""
         contents = request.get("contents") or []
         broken: list[Violation] = [] if contents else [Violation(rule="no_messages", index=-1)]
         if contents and contents[0].get("role") != "user":
@@ -138,13 +138,13 @@ def _of(contents: list[dict[str, Any]], role: str) -> list[dict[str, Any]]:
 
 
 def _is_user(content: Mapping[str, Any]) -> bool:
-    """Whether a user says something in it."""
+    """Whether it contains a user's message."""
     is_said = any("functionResponse" not in part for part in content.get("parts") or ())
     return content.get("role") == "user" and is_said
 
 
 def _sign(contents: list[dict[str, Any]]) -> None:
-    """Give the first call of each step of the current turn what stands for a signature, if it has none."""
+    """Add the placeholder signature to the first call of each step, if it has none."""
     for content in contents:
         made = [part for part in content["parts"] if "functionCall" in part]
         if made and not made[0].get("thoughtSignature"):

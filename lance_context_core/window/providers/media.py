@@ -1,4 +1,4 @@
-"""Pictures, sounds, films and files: of what type they are, and where their bytes are found."""
+"""Pictures, sounds, films and files: their types, and the location of their bytes."""
 
 import base64
 from collections.abc import Iterator
@@ -10,12 +10,12 @@ from lance_context_core.messages import FilePart, MediaPart, Message, Part, Tool
 from lance_context_core.messages.parts import iter_parts
 
 Place = Literal["system", "user", "assistant", "result", "failed"]
-"""Where a part stands: in a turn, in the result of a tool, or in one that says that it failed."""
+"""The place of a part: a turn, a tool result, or a failed one."""
 
 PDF = "application/pdf"
 
 PICTURES = ("image/jpeg", "image/png", "image/gif", "image/webp")
-"""What OpenAI and Anthropic look at."""
+"""Picture types that OpenAI and Anthropic accept."""
 
 _BEGINNINGS = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
@@ -42,7 +42,7 @@ _SAME = {
     "audio/vnd.wave": "audio/wav",
     "application/x-pdf": PDF,
 }
-"""Other names of these types."""
+"""Aliases of these types."""
 
 _ENDINGS = {
     "png": "image/png",
@@ -57,15 +57,15 @@ _ENDINGS = {
     "webm": "video/webm",
     "txt": "text/plain",
 }
-"""By the last letters of a name or a URL; a table of the system's would differ between machines."""
+"""By file extension; a table of the system would differ between machines."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a part's bytes are: exactly one of `data`, `url` and `file_id` is set."""
+    """The location of a part's bytes: exactly one of `data`, `url` and `file_id` is set."""
 
     media_type: str | None
-    """In lower case and without parameters; what the bytes say goes before what was said of them."""
+    """In lower case without parameters; detected from the bytes, else as declared."""
     data: bytes | None = None
     url: str | None = None
     file_id: str | None = None
@@ -81,19 +81,19 @@ class Source:
         return f"data:{self.media_type};base64,{self.base64}"
 
     def is_at(self, *schemes: str) -> bool:
-        """Whether it is at a URL of one of these schemes, such as `https`."""
+        """Whether it has a URL of one of these schemes, such as `https`."""
         url = self.url or ""
         scheme, colon, rest = url.partition("://")
         is_whole = bool(colon and rest.strip("/")) and not any(one.isspace() for one in url)
         return is_whole and scheme.lower() in schemes
 
     def is_file_of(self, *beginnings: str) -> bool:
-        """Whether it is a file that was uploaded to a provider whose ids begin so."""
+        """Whether it is an uploaded file of a provider, by the prefix of its id."""
         return (self.file_id or "").startswith(beginnings)
 
 
 def source_of(part: MediaPart) -> Source:
-    """Where the bytes of a part are; those of a `data:` URL are in it."""
+    """Return the location of a part's bytes; a `data:` URL is decoded."""
     data, url = part.data, part.url
     declared = part.media_type
     if url is not None and url[:5].lower() == "data:":
@@ -120,7 +120,7 @@ def _type(data: bytes | None, declared: str | None, name: str | None) -> str | N
 
 
 def placed(message: Message, turn: Place) -> Iterator[tuple[Part, Place]]:
-    """The parts of a message of such a turn, those in its results too, each with where it stands."""
+    """Yield the parts of a message, including those in results, with their places."""
     for part in message.parts:
         if isinstance(part, ToolResultPart):
             place: Place = "failed" if part.is_error else "result"

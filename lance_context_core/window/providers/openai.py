@@ -1,4 +1,4 @@
-"""OpenAI's Chat Completions and Responses, and the many APIs that are made after them."""
+"""OpenAI's Chat Completions and Responses APIs, and compatible ones."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -38,7 +38,7 @@ from lance_context_core.window.providers.rules import OPENAI_IDS, SOUNDS, SPEAKE
 
 
 class OpenAIChat(Uncached):
-    """Calls in the assistant's message, and a `tool` message for each result right after it."""
+    """Calls in the assistant's message, each followed by a `tool` message per result."""
 
     name = "openai_chat"
     provider = None
@@ -51,7 +51,7 @@ class OpenAIChat(Uncached):
         return {"messages": rendered or begun(messages)}
 
     def _said(self, message: Message) -> list[dict[str, Any]]:
-        """What somebody says or calls, as one message; as none where that is nothing."""
+        """Return a message or call as one message; as none if it is empty."""
         one: dict[str, Any] = {"role": speaker(message)}
         name, parts = speaker_name(message), message.parts
         if name and SPEAKERS.fullmatch(name):
@@ -93,7 +93,7 @@ class OpenAIChat(Uncached):
         return None
 
     def validate(self, request: Mapping[str, Any]) -> list[Violation]:
-        """Every call answered by the `tool` messages right after it, no result without its call."""
+        """Check that `tool` messages follow each call, and each result has a call."""
         sent = request.get("messages") or []
         broken: list[Violation] = [] if sent else [Violation(rule="no_messages", index=-1)]
         waiting: list[str] = []
@@ -126,7 +126,7 @@ def _answers(message: Message) -> list[dict[str, Any]]:
 
 
 def _picture_url(source: Source) -> str | None:
-    """Where a picture of a type that is taken is, or its bytes as a URL."""
+    """Return an accepted picture's URL, or its bytes as a URL."""
     if source.media_type not in (PICTURES if source.data else (None, *PICTURES)):
         return None
     if source.data:
@@ -135,7 +135,7 @@ def _picture_url(source: Source) -> str | None:
 
 
 def _file(part: MediaPart, source: Source) -> dict[str, Any] | None:
-    """A PDF with its bytes, or a file that was uploaded."""
+    """Return a PDF with its bytes, or an uploaded file."""
     if source.data and source.media_type == PDF:
         return {"filename": part.name or "document.pdf", "file_data": source.data_url}
     return {"file_id": source.file_id} if source.is_file_of("file-") else None
@@ -145,11 +145,11 @@ def _id(id: str | None) -> str:
     return escaped(id or "", OPENAI_IDS)
 
 
-# OpenAI's Responses: one list of items, in which calls and results are found by their ids.
+# OpenAI's Responses: one list of items, in which ids link calls and results.
 
 
 class OpenAIResponses(Uncached):
-    """Items; reasoning goes back encrypted, before the item that it led to."""
+    """Items; reasoning is sent back encrypted, before its item."""
 
     name = "openai_responses"
     provider = "openai"
@@ -196,7 +196,7 @@ class OpenAIResponses(Uncached):
         return None
 
     def validate(self, request: Mapping[str, Any]) -> list[Violation]:
-        """Calls and outputs in pairs; reasoning before the model's item that it belongs to."""
+        """Check that calls and outputs are paired, and reasoning precedes its item."""
         items = request.get("input") or []
         broken: list[Violation] = [] if items else [Violation(rule="no_messages", index=-1)]
         made: dict[str, int] = {}
@@ -228,7 +228,7 @@ class OpenAIResponses(Uncached):
 
 
 def _said_item(message: Message) -> list[dict[str, Any]]:
-    """The items of what the model said, in order."""
+    """Return the items of a model's message, in order."""
     items: list[dict[str, Any]] = []
     for part in spoken(message):
         if isinstance(part, ReasoningPart):
@@ -258,7 +258,7 @@ def _said_item(message: Message) -> list[dict[str, Any]]:
 
 
 def _followed(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The items without reasoning that no item of the model follows."""
+    """Return the items without reasoning that no item of the model follows."""
     kept: list[dict[str, Any]] = []
     for item in reversed(items):
         if item.get("type") != "reasoning" or _is_models(kept[-1:]):

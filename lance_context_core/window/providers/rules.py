@@ -1,4 +1,4 @@
-"""What providers refuse in one block of a request: names, ids, arguments, pictures, and where these stand."""
+"""Rules of providers for one block: names, ids, arguments, pictures, and their places."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,13 +10,13 @@ from lance_context_core.window.providers.media import PDF, PICTURES
 Json = Mapping[str, Any]
 
 SPEAKERS = re.compile(r"[^\s<|\\/>]{1,64}")
-"""What OpenAI takes as the name of who speaks."""
+"""Valid speaker names of OpenAI."""
 OPENAI_IDS = re.compile(r"[!-~]{1,40}")
-"""What OpenAI takes as the id of a call; some servers have a form of their own, with dots and colons."""
+"""Valid call ids of OpenAI; some servers have their own form, with dots and colons."""
 ANTHROPIC_IDS = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 GEMINI_NAMES = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}")
 SOUNDS = {"audio/wav": "wav", "audio/mpeg": "mp3"}
-"""What OpenAI listens to, and what it calls it."""
+"""Sound types that OpenAI accepts, with its names."""
 GEMINI_MEDIA = frozenset(
     [
         *(f"image/{one}" for one in ("png", "jpeg", "webp", "heic", "heif")),
@@ -31,7 +31,7 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 
 
 def openai_chat(request: Json) -> list[Violation]:
-    """Names, ids and arguments of calls; pictures, sounds and files in the turns of users alone."""
+    """Check names, ids and arguments of calls; media only in users' turns."""
     broken: list[Violation] = []
     for index, message in enumerate(request.get("messages") or ()):
         found = [
@@ -51,7 +51,7 @@ def openai_chat(request: Json) -> list[Violation]:
 
 
 def openai_responses(request: Json) -> list[Violation]:
-    """Names, ids and arguments of calls; pictures and files in what users and tools say."""
+    """Check names, ids and arguments of calls; media only of users and tools."""
     broken: list[Violation] = []
     for index, item in enumerate(request.get("input") or ()):
         found: list[tuple[str, str]] = []
@@ -71,7 +71,7 @@ def openai_responses(request: Json) -> list[Violation]:
 
 
 def anthropic(request: Json) -> list[Violation]:
-    """Names, ids and inputs of calls; pictures and documents where they may stand."""
+    """Check names, ids and inputs of calls; pictures and documents at allowed places."""
     broken: list[Violation] = []
     for index, message in enumerate(request.get("messages") or ()):
         found: list[tuple[str, str]] = []
@@ -100,7 +100,7 @@ def anthropic(request: Json) -> list[Violation]:
 
 
 def gemini(request: Json) -> list[Violation]:
-    """Names and arguments of calls; media of types and at addresses that are read."""
+    """Check names and arguments of calls; media of accepted types and addresses."""
     broken: list[Violation] = []
     for index, content in enumerate(request.get("contents") or ()):
         found: list[tuple[str, str]] = []
@@ -119,7 +119,7 @@ def gemini(request: Json) -> list[Violation]:
 
 
 Found = Iterator[tuple[str, str]]
-"""Rules that are broken, each with what breaks it."""
+"""Broken rules, each with its cause."""
 
 
 def _list(content: object) -> Sequence[Json]:
@@ -140,7 +140,7 @@ def _calls(made: Any) -> Found:
 
 
 def _openai_block(block: Json, prefix: str, *, is_user: bool) -> Found:
-    """`prefix` is what the types of the Responses begin with."""
+    """`prefix` begins the types of the Responses API."""
     kind = str(block.get("type"))
     picture = "input_image" if prefix else "image_url"
     if kind in ("text", "input_text", "output_text"):
@@ -201,6 +201,6 @@ def _is_web(url: object, *schemes: str) -> bool:
 
 
 def _type_of(url: object) -> str | None:
-    """The type of the bytes in a `data:` URL; None for what is none."""
+    """Return the type of the bytes in a `data:` URL; None for other values."""
     found = _DATA.fullmatch(str(url))
     return found[1] if found else None
