@@ -344,7 +344,7 @@ class AsyncAnswers(AsyncMoments):
 
     @property
     def audit(self) -> AsyncAudit:
-        """The audit log: writes, changes, merges, erasures and reads with their author; opt-in, store-wide."""
+        """The audit log of writes, changes, merges, erasures and reads; of the whole store, opt-in."""
         return AsyncAudit(self._whole(), self._found_at)
 
     # The window

@@ -148,7 +148,7 @@ class Context(Named[AsyncContext]):
         return self
 
     def checkout_latest(self) -> Self:
-        """Turns this handle back to the newest version, and returns it. See `AsyncContext.checkout_latest`."""
+        """Turns this handle back to the newest version; returns it. See `AsyncContext.checkout_latest`."""
         block_on(self._aio.checkout_latest)
         return self
 
