@@ -20,9 +20,9 @@ async def remember_once(
 ) -> Remembered:
     """Stores a memory, unless the scope has one of the same text; two processes at once store one.
 
-    This is `store.memory.add`, which returns whether the memory is new. An existing memory expires at
-    `expires_at` from then on, never without it, and gets `metadata`, or keeps its own if that is None.
-    With a `session_id` only that session's memories count.
+    This is `store.memory.add`, which returns whether the memory is new. An existing memory expires
+    at `expires_at` from then on, never without it, and gets `metadata`, or keeps its own if that is
+    None. With a `session_id` only that session's memories count.
     """
     (kept,) = await store.memory._remember(  # noqa: SLF001 - what `add` is made of
         [text], session_id=session_id, metadata=metadata, expires_at=expires_at

@@ -42,13 +42,13 @@ class TypeCodec(Generic[T]):
 class JsonCodec:
     """Encodes values as JSON and decodes them, equal and of the same type.
 
-    Besides JSON's types: any integer and float, tuples, sets, mappings with keys of any type, bytes,
-    times, decimals, UUIDs, paths, and the types of `types`. Values of JSON's types stay unchanged; any
-    other becomes a stand-in, an object with the name of its type. Subclasses decode as their base,
-    NumPy's numbers as Python's, and time zones as their offset.
+    Besides JSON's types: any integer and float, tuples, sets, mappings with keys of any type,
+    bytes, times, decimals, UUIDs, paths, and the types of `types`. Values of JSON's types stay
+    unchanged; any other becomes a stand-in, an object with the name of its type. Subclasses decode
+    as their base, NumPy's numbers as Python's, and time zones as their offset.
 
-    Filters compare encoded numbers, times and UUIDs in metadata as Python does, and treat tuples and
-    sets as lists: see `lance_context_core.filters.Comparison`.
+    Filters compare encoded numbers, times and UUIDs in metadata as Python does, and treat tuples
+    and sets as lists: see `lance_context_core.filters.Comparison`.
     """
 
     def __init__(
@@ -71,8 +71,8 @@ class JsonCodec:
     def encode(self, value: Any, where: str) -> Any:
         """Encodes `value` as JSON that `decode` makes equal to it again.
 
-        Raises InvalidRequestError, which names it `where`, for a value that contains another type, or
-        itself.
+        Raises InvalidRequestError, which names it `where`, for a value that contains another type,
+        or itself.
         """
         try:
             return self._encode(value, where)
@@ -243,8 +243,8 @@ def facts_of(record: ContextRecord) -> dict[str, Any]:
 def plain(value: Any) -> Any:
     """Converts a value of the store to JSON types; returns other values unchanged.
 
-    Dataclasses become objects of their fields, namespaces that are keys become their segments joined
-    by slashes, times ISO 8601, bytes base64.
+    Dataclasses become objects of their fields, namespaces that are keys become their segments
+    joined by slashes, times ISO 8601, bytes base64.
     """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {one.name: plain(getattr(value, one.name)) for one in dataclasses.fields(value)}

@@ -193,9 +193,9 @@ class AsyncAudit:
     async def seal(self) -> AuditHead:
         """Logs all writes since the last call; returns the last entry's number and hash.
 
-        Store these elsewhere, and pass them to `verify`: an attacker with write access could rebuild
-        the chain, but not with the same hash. The first call starts the log; existing rows are
-        logged as added by their last writer, or version by version as far as versions exist.
+        Store these elsewhere, and pass them to `verify`: an attacker with write access could
+        rebuild the chain, but not with the same hash. The first call starts the log; existing rows
+        are logged as added by their last writer, or version by version as far as versions exist.
         """
         self._require("seal the audit")
         resources = self._whole.main().resources
@@ -286,8 +286,9 @@ class AsyncAudit:
     ) -> Recalled:
         """Explains why a search found a record, now or in the past, with the history of its writes.
 
-        `arguments` are those of the original `search`; the moment is a version, tag, branch or time.
-        Searches for the record among the best `limit`. Raises NotFoundError if there was no such moment.
+        `arguments` are those of the original `search`; the moment is a version, tag, branch or
+        time. Searches for the record among the best `limit`. Raises NotFoundError if there was no
+        such moment.
         """
         id = check_name(id, "id")
         hits = await self._ask(query, at, {**(arguments or {}), "limit": limit})

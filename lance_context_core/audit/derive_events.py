@@ -167,7 +167,8 @@ async def seal(
 ) -> AuditHead | None:
     """Logs the changes of all new versions, and then the events; returns the head.
 
-    `gap` is the reason why versions may be missing; `only` restricts it to the tables of these names.
+    `gap` is the reason why versions may be missing; `only` restricts it to the tables of these
+    names.
     """
     log = Log(resources.database)
     await resources.settle()

@@ -265,8 +265,8 @@ class AsyncBlobs:
     ) -> Blob:
         """Stores bytes, and returns their blob; existing ones in the scope are not stored again.
 
-        - `source`: bytes, a `pathlib.Path`, or a file that is open in binary mode; some 8 MiB of it are
-          in memory at a time, beyond that in a temporary file.
+        - `source`: bytes, a `pathlib.Path`, or a file that is open in binary mode; some 8 MiB of it
+          are in memory at a time, beyond that in a temporary file.
         - `ttl`: the lifetime; by default unlimited. An existing blob keeps the longer of both.
         - `pinned`: as by `pin`.
         - `max_bytes`: a larger source is refused, before anything is written.
@@ -333,7 +333,8 @@ class AsyncBlobs:
     async def url(self, ref: BlobRef, *, max_bytes: int = 8 * 1024**2) -> str:
         """Returns a `data:` URL with its bytes, for a page or a model.
 
-        Raises NotFoundError if it does not exist, InvalidRequestError if it has more than `max_bytes`.
+        Raises NotFoundError if it does not exist, InvalidRequestError if it has more than
+        `max_bytes`.
         """
         row = await self._blobs.required(ref, with_data=False)
         if row["size"] > check_count(max_bytes, "max_bytes"):

@@ -92,15 +92,16 @@ class AsyncDocuments:
         - `type`: the file type, such as `markdown`; by default detected from first bytes and name.
         - `reader`: reads the file, in place of the reader of its type.
         - `chunker`: cuts it; by default into passages of 1,500 characters: see `TextChunker`.
-        - `keep`: what is stored besides its text: the `bytes`, to open the file again, and the `uri`
-          of its location; the `uri` alone; or neither, only the `hash`, which is always stored.
+        - `keep`: what is stored besides its text: the `bytes`, to open the file again, and the
+          `uri` of its location; the `uri` alone; or neither, only the `hash`, which is always
+          stored.
         - `max_bytes`: larger files are refused before they are read.
-        - `fetch`: fetches a URL: a function that returns the bytes, or an open file; it is called in a
-          worker thread.
+        - `fetch`: fetches a URL: a function that returns the bytes, or an open file; it is called
+          in a worker thread.
 
         A file that already exists in its scope, by the hash of its bytes, is left unchanged and
-        returned, so the call may be repeated; `metadata` is merged into the existing metadata. A file
-        with an older content in the scope, by its `uri`, is updated: see `update`. Raises
+        returned, so the call may be repeated; `metadata` is merged into the existing metadata. A
+        file with an older content in the scope, by its `uri`, is updated: see `update`. Raises
         UnreadableDocumentError, before anything is written, if no text can be read from it.
 
         `progress` is called as passages are made and embedded, up to 512 at a time, and once the
@@ -134,10 +135,10 @@ class AsyncDocuments:
     ) -> DocumentsAdded:
         """Adds files one after the other, each in a commit of its own; returns the outcomes.
 
-        One file is in memory at a time, and `sources` may be a generator. A file that cannot be read
-        is reported in `failed`, and the next one follows; other errors, such as of the disk, are
-        raised. After a crash the call may be repeated: stored files are not read again. `progress` is
-        called after each file, and the generator runs in worker threads.
+        One file is in memory at a time, and `sources` may be a generator. A file that cannot be
+        read is reported in `failed`, and the next one follows; other errors, such as of the disk,
+        are raised. After a crash the call may be repeated: stored files are not read again.
+        `progress` is called after each file, and the generator runs in worker threads.
         """
         self._documents.resources.writable()
         loading.check_arguments(arguments, self.add_many)
@@ -180,12 +181,13 @@ class AsyncDocuments:
         """Syncs the documents of a folder with its files; returns the changes.
 
         Adds new files, updates changed ones, renames the documents of moved ones, and deletes the
-        documents of removed ones, each in a commit of its own: after a crash the call may be repeated.
-        A file is identified by its path, and its document's `name` is its path below the folder.
+        documents of removed ones, each in a commit of its own: after a crash the call may be
+        repeated. A file is identified by its path, and its document's `name` is its path below the
+        folder.
 
         - `files`: a folder, or a list of files: then only these are added, updated or deleted.
-        - `include`, `ignore`: patterns as in `.gitignore`, such as `*.md` or `docs/**/*.pdf`; files and
-          folders that begin with a dot are ignored by default. Documents of excluded files are
+        - `include`, `ignore`: patterns as in `.gitignore`, such as `*.md` or `docs/**/*.pdf`; files
+          and folders that begin with a dot are ignored by default. Documents of excluded files are
           deleted. Links are not followed.
         - `metadata`: merged into that of each document.
         - `check`: `time` treats a file of the same size and time as unchanged, without reading it;
@@ -194,8 +196,9 @@ class AsyncDocuments:
         - The other arguments as in `add`, but `keep` is `uri` by default, since the folder has the
           bytes; it must not be `hash`.
 
-        A file or folder that cannot be read is reported in `failed`, and its documents stay unchanged.
-        Raises NotFoundError if the folder does not exist. `progress` is called after each file.
+        A file or folder that cannot be read is reported in `failed`, and its documents stay
+        unchanged. Raises NotFoundError if the folder does not exist. `progress` is called after
+        each file.
         """
         self._documents.resources.writable()
         check_progress(progress)
@@ -232,9 +235,9 @@ class AsyncDocuments:
         """Returns the passages that answer `query` best, best first. See `AsyncContextStore.search`.
 
         `scope` searches the documents of that conversation or project, and those for all; several
-        scopes search any of them. Without one, searches all that the handle sees. `type`, `document_id`
-        and `path`, a file or folder as `sync` names them, restrict it further; a `filter`
-        applies to the documents' metadata and to the fields of chunks.
+        scopes search any of them. Without one, searches all that the handle sees. `type`,
+        `document_id` and `path`, a file or folder as `sync` names them, restrict it further; a
+        `filter` applies to the documents' metadata and to the fields of chunks.
 
         `offset` skips the best hits, for the next page of an answer: pages are those of one
         ranking up to the `n_candidates` of the options. `per_document` limits the passages of one
@@ -270,7 +273,8 @@ class AsyncDocuments:
     ) -> builtins.list[DocumentChunk]:
         """Returns a passage with the passages `before` and `after` it in its document.
 
-        They are in the order of the text; fewer at its ends. Empty if the document no longer exists.
+        They are in the order of the text; fewer at its ends. Empty if the document no longer
+        exists.
         """
         chunk = passage.record if isinstance(passage, SearchHit) else passage
         if not isinstance(chunk, DocumentChunk):
@@ -367,10 +371,11 @@ class AsyncDocuments:
     ) -> SourceDocument:
         """Replaces a document's content or metadata, or both, in one commit; its id and scope stay.
 
-        Afterwards the chunks are exactly those of the new content. Only differences are written, and
-        only passages with new text are embedded. Arguments not given stay; without a change nothing is
-        written. Raises NotFoundError if the document does not exist, UnreadableDocumentError, before
-        anything is written, if no text can be read from the file. `progress` is called as by `add`.
+        Afterwards the chunks are exactly those of the new content. Only differences are written,
+        and only passages with new text are embedded. Arguments not given stay; without a change
+        nothing is written. Raises NotFoundError if the document does not exist,
+        UnreadableDocumentError, before anything is written, if no text can be read from the file.
+        `progress` is called as by `add`.
         """
         self._documents.resources.writable()
         reading = loading.check_arguments(arguments, self.update)

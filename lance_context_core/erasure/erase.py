@@ -34,8 +34,8 @@ async def erase(
 ) -> Erasure:
     """Erases all revisions of the target, in every version, on every branch and under every tag.
 
-    Blocks maintenance of the tables meanwhile: an index that is being built may still hold it. Raises
-    ConflictError if others hold the turn, or the rows, for too long.
+    Blocks maintenance of the tables meanwhile: an index that is being built may still hold it.
+    Raises ConflictError if others hold the turn, or the rows, for too long.
     """
     if target.is_nothing:
         return Erasure()

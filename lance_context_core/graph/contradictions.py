@@ -164,8 +164,8 @@ class AsyncStatements:
     ) -> builtins.list[Statement]:
         """Returns the statements about an entity, or about all; superseded ones only on request.
 
-        With `at`, returns those that held then: a superseded statement holds until its successor does.
-        Raises NotFoundError if the entity does not exist.
+        With `at`, returns those that held then: a superseded statement holds until its successor
+        does. Raises NotFoundError if the entity does not exist.
         """
         found, decisions = await self._read(subject_id, predicate, Moment.of(None, known_at))
         moment = Moment.of(at, None).at

@@ -157,12 +157,13 @@ class AsyncWalks:
     ) -> builtins.list[Impact]:
         """Returns the entities that a change of an entity may affect, the most affected first.
 
-        A relation passes on the share of a change given by its weight, at most all; without a weight
-        all. Of all paths to an entity the one with the largest share counts.
+        A relation passes on the share of a change given by its weight, at most all; without a
+        weight all. Of all paths to an entity the one with the largest share counts.
 
         - `passes`: the share that relations of a type pass on, in [0, 1]; all for others.
         - `least`: excludes entities that receive less than this.
-        - `direction`: `in` follows incoming relations, such as from dependents; `out` outgoing ones.
+        - `direction`: `in` follows incoming relations, such as from dependents; `out` outgoing
+          ones.
 
         Raises NotFoundError if the entity does not exist.
         """

@@ -106,9 +106,9 @@ class RuleEntityExtractor:
     """Extracts entities by their spelling, without a model.
 
     Finds dates, amounts, e-mail addresses, URLs, hashtags, code identifiers, quoted titles, people
-    before their honorifics, and names: words with capitals, several in a row, or one within a sentence
-    or several times; in Latin, Cyrillic and Greek letters. Finds no relations and no statements.
-    The time is linear in the length of the text.
+    before their honorifics, and names: words with capitals, several in a row, or one within a
+    sentence or several times; in Latin, Cyrillic and Greek letters. Finds no relations and no
+    statements. The time is linear in the length of the text.
     """
 
     @property

@@ -29,9 +29,9 @@ T = TypeVar("T")
 class AsyncGraph(AsyncWalks):
     """Entities, relations and mentions; satisfies `GraphStore` and `CypherCapable`.
 
-    Each call writes one commit. Reads return all states in time, unless `at` or `known_at` are given:
-    the state that holds at that moment, and the one known then. A store has no graph until a caller
-    adds an entity.
+    Each call writes one commit. Reads return all states in time, unless `at` or `known_at` are
+    given: the state that holds at that moment, and the one known then. A store has no graph until a
+    caller adds an entity.
     """
 
     # Writing
@@ -39,8 +39,8 @@ class AsyncGraph(AsyncWalks):
     async def add_entities(self, entities: Sequence[Entity]) -> builtins.list[Entity]:
         """Adds entities, or replaces those with the same ids; returns their current state.
 
-        An entity keeps its earlier sources. Raises InvalidRequestError, before anything is written, for
-        an invalid entity.
+        An entity keeps its earlier sources. Raises InvalidRequestError, before anything is written,
+        for an invalid entity.
         """
         return await Batch(self._graph).add(entities, Entity, "entities")
 
@@ -91,8 +91,8 @@ class AsyncGraph(AsyncWalks):
     async def forget(self, source_ids: Sequence[str]) -> int:
         """Removes these records, documents or chunks as sources; returns how many rows were deleted.
 
-        Rows without another source are deleted, in one commit, an entity with everything that refers to
-        it. `AsyncContextStore.erase` does the same for erased records, in all versions.
+        Rows without another source are deleted, in one commit, an entity with everything that
+        refers to it. `AsyncContextStore.erase` does the same for erased records, in all versions.
         """
         return await writing.forget(self._graph, source_ids)
 
@@ -193,13 +193,13 @@ class AsyncGraph(AsyncWalks):
         """Runs a read-only Cypher query; returns the rows of `MATCH … RETURN`, by column name.
 
         A label is a type of entities, `Entity` is all; likewise with relations and `Relation`. Both
-        have `id`, `type`, `properties` as JSON, `valid_from`, `valid_to` and `recorded_at`; entities a
-        `name`, relations a `weight`; any other name is one of their properties, null if absent.
-        Finds only the data that this handle sees.
+        have `id`, `type`, `properties` as JSON, `valid_from`, `valid_to` and `recorded_at`;
+        entities a `name`, relations a `weight`; any other name is one of their properties, null if
+        absent. Finds only the data that this handle sees.
 
         - `parameters`: the value of each `$name`.
-        - `max_rows`: the limit of entities and relations read, and of rows that the patterns match on
-          the way.
+        - `max_rows`: the limit of entities and relations read, and of rows that the patterns match
+          on the way.
 
         Raises InvalidRequestError for writes and unsupported clauses, and names them.
         """
@@ -225,8 +225,8 @@ class AsyncGraph(AsyncWalks):
     ) -> Merger:
         """Merges an entity into another one, in one commit; nothing of either is lost.
 
-        References to it, and its id, then lead to the other one. `source_ids` are the evidence that they
-        are one. `unmerge` reverts it. Raises NotFoundError if one does not exist,
+        References to it, and its id, then lead to the other one. `source_ids` are the evidence that
+        they are one. `unmerge` reverts it. Raises NotFoundError if one does not exist,
         InvalidRequestError if they are merged already, or belong to two scopes.
         """
         return await writing.merge(
@@ -236,8 +236,8 @@ class AsyncGraph(AsyncWalks):
     async def unmerge(self, merger_id: str) -> Entity:
         """Reverts a merger, in one commit; returns the restored entity.
 
-        Rows written under its own id in the meantime go with it. Raises NotFoundError if the merger does
-        not exist.
+        Rows written under its own id in the meantime go with it. Raises NotFoundError if the merger
+        does not exist.
         """
         return await writing.unmerge(self._graph, merger_id)
 
@@ -263,8 +263,8 @@ class AsyncGraph(AsyncWalks):
         existing entities keep their own fields. Without an `extractor` rules find entities by their
         spelling. Raises InvalidRequestError unless one of the three is given.
 
-        `progress` is called after each text; an exception from it, as when cancelling, ends the call, and
-        reported texts stay stored.
+        `progress` is called after each text; an exception from it, as when cancelling, ends the
+        call, and reported texts stay stored.
         """
         check_progress(progress)
         given = await extraction.sources(self._graph, texts, session_id, document_id)

@@ -115,9 +115,9 @@ class Batch:
     async def write(self, *, instead_of: Collection[str] = ()) -> None:
         """Adds them, or replaces rows with their ids, in one commit; the sources of both stay.
 
-        Earlier extractions of the sources `instead_of` that are not among these lose that source, and
-        are deleted without another one. Raises NotFoundError, before anything is written, if a named
-        entity does not exist.
+        Earlier extractions of the sources `instead_of` that are not among these lose that source,
+        and are deleted without another one. Raises NotFoundError, before anything is written, if a
+        named entity does not exist.
         """
         graph = self.graph
         table = graph.resources.writable().table(graph.table.name, graph.table.spec)

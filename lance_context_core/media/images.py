@@ -331,7 +331,8 @@ class AsyncImages:
     async def delete(self, image_id: str) -> bool:
         """Deletes a file's record; returns whether it existed. Its bytes go, unless another row names them.
 
-        Older versions of the store still contain it: see `AsyncContextStore.erase`, which takes its id.
+        Older versions of the store still contain it: see `AsyncContextStore.erase`, which takes its
+        id.
         """
         self._records.resources.writable()
         found = await self.get(image_id)

@@ -57,8 +57,8 @@ class AsyncMoments(AsyncStores):
     ) -> list[Version]:
         """Returns the versions that exist, oldest first: all, or the newest `limit`.
 
-        `before` is an exclusive upper bound on the version numbers, for reading backwards page by page. A
-        directory reads only the versions of the page; an object store reads all of them.
+        `before` is an exclusive upper bound on the version numbers, for reading backwards page by
+        page. A directory reads only the versions of the page; an object store reads all of them.
         """
         await self._resources.settle()
         return await versions.versions(self._resources.records, limit=limit, before=before)
@@ -68,8 +68,8 @@ class AsyncMoments(AsyncStores):
 
         A version or a tag names the state of every table. At a datetime, messages, memories and
         other records are read exactly as acknowledged by then, and searched so in scopes that
-        `SearchCache` accepts; searches of larger scopes, and all other tables, are as of the last flush
-        before it: see `JournalPolicy`. Raises NotFoundError if there was no such moment.
+        `SearchCache` accepts; searches of larger scopes, and all other tables, are as of the last
+        flush before it: see `JournalPolicy`. Raises NotFoundError if there was no such moment.
         """
         return self._handle(await self._resources.shown_at(ref))
 
@@ -85,8 +85,8 @@ class AsyncMoments(AsyncStores):
     async def diff(self, before: Ref, after: Ref | None = None) -> Diff:
         """Returns the record changes between two versions, tags, branches or times; `after` defaults to now.
 
-        The cost depends on the changes in between, not on the size of the store. Expired and retired
-        records are compared too: they exist, but are hidden.
+        The cost depends on the changes in between, not on the size of the store. Expired and
+        retired records are compared too: they exist, but are hidden.
         """
         old = await self._resources.at(before)
         new = self._resources if after is None else await self._resources.at(after)
@@ -119,9 +119,9 @@ class AsyncMoments(AsyncStores):
 
         The cost does not depend on the size of the store. The name has 1 to 200 ASCII letters,
         digits, `-`, `_`, and single dots between them. Raises AlreadyExistsError if a branch or a
-        tag has the name, NotFoundError if there was no such moment, InvalidRequestError if there were
-        no records `at` it. May be repeated after a crash, which leaves either the whole branch or
-        nothing visible.
+        tag has the name, NotFoundError if there was no such moment, InvalidRequestError if there
+        were no records `at` it. May be repeated after a crash, which leaves either the whole branch
+        or nothing visible.
         """
         await branches.create(self._whole(), name, at)
         await self._note("branch", name)
@@ -130,7 +130,8 @@ class AsyncMoments(AsyncStores):
     async def branch(self, name: str) -> Self:
         """Returns the store on a branch, to read and write; `main` is the first branch.
 
-        Writes to one branch do not appear on another. Raises NotFoundError if the branch does not exist.
+        Writes to one branch do not appear on another. Raises NotFoundError if the branch does not
+        exist.
         """
         await branches.require(self._whole(), name)
         return self._handle(self._resources.on(self._resources.current().on(name)))
@@ -165,14 +166,14 @@ class AsyncMoments(AsyncStores):
         Changes of one side only are applied; where both sides changed the same row differently,
         `policy` decides: "newest" (the later update; ours at a tie; a change wins over a deletion),
         "ours", "theirs", or a function, also a coroutine function: it receives the `Conflict` and
-        returns the value to store, or None. Merges records, sessions and collections; added rows come
-        after all existing ones. One commit a table. May be repeated after a crash, and later on: it
-        then merges the changes since. With `dry_run` nothing is written. `progress` is called after
-        each table.
+        returns the value to store, or None. Merges records, sessions and collections; added rows
+        come after all existing ones. One commit a table. May be repeated after a crash, and later
+        on: it then merges the changes since. With `dry_run` nothing is written. `progress` is
+        called after each table.
 
         Raises DimensionMismatchError or EmbeddingModelMismatchError, before anything is written, if
-        the branches' vectors do not fit in one table; ConflictError if others keep changing the same
-        rows.
+        the branches' vectors do not fit in one table; ConflictError if others keep changing the
+        same rows.
         """
         report = await merge.merge(
             self._whole(), source, policy=policy, is_dry_run=dry_run, progress=progress
@@ -285,10 +286,10 @@ class AsyncAnswers(AsyncMoments):
         metadata, values and parts are JSON texts, times are UTC.
 
         - `parameters`: the values of `?` or `$1`, in their order, or of `$name` by name;
-        - `at`: the version, tag, branch or aware datetime of all views. One view alone is read in the
-          past by `FROM messages AT (VERSION => 'monday')`, or
-          `(TIMESTAMP => '2026-01-01T00:00Z')`; `diff('monday')` and `diff('monday', 'friday')` are
-          the differences;
+        - `at`: the version, tag, branch or aware datetime of all views. One view alone is read in
+          the past by `FROM messages AT (VERSION => 'monday')`, or `(TIMESTAMP =>
+          '2026-01-01T00:00Z')`; `diff('monday')` and `diff('monday', 'friday')` are the
+          differences;
         - `timeout_seconds`, `max_rows`: the time limit, and the most rows returned.
 
         Raises MissingExtraError without DuckDB, and InvalidRequestError for anything but a single
@@ -319,11 +320,12 @@ class AsyncAnswers(AsyncMoments):
     ) -> Replay:
         """Runs the same questions through two searches of one moment; returns gained and lost hits.
 
-        - `session_id`: the questions are those of the session's users, each as of when it was asked;
+        - `session_id`: the questions are those of the session's users, each as of when it was
+          asked;
         - `at`: the version, tag, branch or time whose records are searched; by default now;
         - `before`, `after`: arguments of `search` (`mode`, `filter`, `options`, …), and `embedder`,
-          whose vectors are computed anew, in memory, for all records that the handle sees; by default
-          the store's vectors and the defaults of `search`;
+          whose vectors are computed anew, in memory, for all records that the handle sees; by
+          default the store's vectors and the defaults of `search`;
         - `progress`: called after each question.
 
         Nothing is written. Raises NotFoundError if there was no such moment or session,

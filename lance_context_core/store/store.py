@@ -45,9 +45,9 @@ class AsyncContextStore(AsyncAnswers, Opened):
     def open(cls, uri: str | Path, **options: Unpack[OpenOptions]) -> Self:
         """Opens the store at `uri`: a directory, `memory://`, or `s3://`, `gs://`, `az://`.
 
-        Nothing is read or written yet, so awaiting is optional, as in
-        `store = await AsyncContextStore.open(uri)`. Raises InvalidRequestError for an unknown option
-        or an invalid value.
+        Nothing is read or written yet, so awaiting is optional, as in `store = await
+        AsyncContextStore.open(uri)`. Raises InvalidRequestError for an unknown option or an invalid
+        value.
         """
         return cls(replace(opened(uri, options), on_cleared=cascade.cleared))
 
@@ -68,20 +68,20 @@ class AsyncContextStore(AsyncAnswers, Opened):
     def transaction(self) -> AsyncTransaction:
         """Starts a transaction, all or nothing: `async with store.transaction() as tx:`.
 
-        `tx.history`, `tx.memory`, `tx.kv()` and the others are the stores of this handle, bound to the
-        transaction. Their writes are checked at once, are written as one entry of the write-ahead log
-        when the block ends, and are visible to others from then on, never in part, also if the process
-        is killed. An exception that leaves the block writes nothing.
+        `tx.history`, `tx.memory`, `tx.kv()` and the others are the stores of this handle, bound to
+        the transaction. Their writes are checked at once, are written as one entry of the
+        write-ahead log when the block ends, and are visible to others from then on, never in part,
+        also if the process is killed. An exception that leaves the block writes nothing.
 
         Reads through `tx` by id, key, session or filter include its own writes; searches return the
-        state before it. Rows that the block reads or expects are not locked: it raises ConflictError
-        at its end, and writes nothing, if a result or an expectation of a call no longer holds.
-        Version numbers that calls return in the block are those of the state before.
+        state before it. Rows that the block reads or expects are not locked: it raises
+        ConflictError at its end, and writes nothing, if a result or an expectation of a call no
+        longer holds. Version numbers that calls return in the block are those of the state before.
 
-        Accepts as many rows and bytes as the log flushes at once, 512 rows by default, for one user of
-        one tenant. Raises InvalidRequestError, and writes nothing, without a write-ahead log, as on an
-        object store; inside another transaction of the store; for a call after the end of the block, by
-        another task or thread; and for a call that cannot take part, such as an erasure.
+        Accepts as many rows and bytes as the log flushes at once, 512 rows by default, for one user
+        of one tenant. Raises InvalidRequestError, and writes nothing, without a write-ahead log, as
+        on an object store; inside another transaction of the store; for a call after the end of the
+        block, by another task or thread; and for a call that cannot take part, such as an erasure.
         """
         return AsyncTransaction(self._resources, self._scope)
 
@@ -105,21 +105,22 @@ class AsyncContextStore(AsyncAnswers, Opened):
         Data outside the handle's scope stays.
 
         - `derived`: also erases records that name an erased one among their `source_ids`,
-          transitively, and descriptions of sessions without records. Without it, the names are removed
-          from these, as from all other relationships of records that stay. "rebuild" erases only
-          records without other support: facts that other turns state too, summaries and jobs become
-          what they were without the erased turns, on every branch, and proposals that saw these are
-          discarded.
-        - `sole_writer`: no other process writes to the store now, so that files of crashed writers are
-          removed too. Never set it with other writers: it removes files that they are about to commit.
+          transitively, and descriptions of sessions without records. Without it, the names are
+          removed from these, as from all other relationships of records that stay. "rebuild" erases
+          only records without other support: facts that other turns state too, summaries and jobs
+          become what they were without the erased turns, on every branch, and proposals that saw
+          these are discarded.
+        - `sole_writer`: no other process writes to the store now, so that files of crashed writers
+          are removed too. Never set it with other writers: it removes files that they are about to
+          commit.
         - `dry_run`: writes nothing, and returns the same counts.
         - `progress`: called after each table; by then no read returns erased rows.
 
         Removes the older versions of all tables concerned; branches and tags stay without the
         erased rows. May run with other writers, and may be repeated after a crash: it completes the
         earlier run. Raises InvalidRequestError for an erasure of the whole store, and for a filter
-        alone that matches every record, such as {}; ConflictError if others block it for ten minutes,
-        or keep changing the same records.
+        alone that matches every record, such as {}; ConflictError if others block it for ten
+        minutes, or keep changing the same records.
         """
         check_progress(progress)
         meant = selector.records(self._scope, ids=ids, filter=filter, derived=derived)
@@ -149,8 +150,8 @@ class AsyncContextStore(AsyncAnswers, Opened):
         - "openai", "langchain": a file with a line for each conversation, in their message format;
           only messages, and only visible ones.
 
-        Versions, branches and tags are not exported. `progress` reports the rows written.
-        Each table is of one moment, and the file gets its name once it is complete. Memory holds a few
+        Versions, branches and tags are not exported. `progress` reports the rows written. Each
+        table is of one moment, and the file gets its name once it is complete. Memory holds a few
         thousand rows and eight bytes for each. Raises AlreadyExistsError if the destination exists.
         """
         return await exporting.export(
@@ -166,10 +167,11 @@ class AsyncContextStore(AsyncAnswers, Opened):
     ) -> Imported:
         """Imports a file or folder of `export`; returns the new rows. Existing rows stay.
 
-        The format is detected, except for "openai" and "langchain": for these, a file with one array
-        of messages is also accepted, as a conversation named after the file. Everything is checked
-        before anything is written, in a folder for temporary files; then each table is one commit, the
-        records last. Cancelling before that writes nothing, afterwards everything; may be repeated.
+        The format is detected, except for "openai" and "langchain": for these, a file with one
+        array of messages is also accepted, as a conversation named after the file. Everything is
+        checked before anything is written, in a folder for temporary files; then each table is one
+        commit, the records last. Cancelling before that writes nothing, afterwards everything; may
+        be repeated.
 
         Raises InvalidRequestError, which names the line, for a file of another format, and for rows
         outside the handle's scope; DimensionMismatchError or EmbeddingModelMismatchError for
@@ -190,12 +192,12 @@ class AsyncContextStore(AsyncAnswers, Opened):
     ) -> Copied:
         """Copies the store to a directory or `s3://…`, with all versions, branches, tags and the audit log.
 
-        The copy is of one moment: meanwhile others may read, and write to the write-ahead log; without
-        one, no process may write. A directory gets its name once it is complete. On S3 an object
-        `copy.unfinished` exists until then; the next copy replaces the remains of a killed process.
-        `storage_options` are those of the destination, where they differ from the store's. `progress`
-        reports the files. Raises InvalidRequestError for other object stores, and in a scope;
-        AlreadyExistsError if the destination exists.
+        The copy is of one moment: meanwhile others may read, and write to the write-ahead log;
+        without one, no process may write. A directory gets its name once it is complete. On S3 an
+        object `copy.unfinished` exists until then; the next copy replaces the remains of a killed
+        process. `storage_options` are those of the destination, where they differ from the store's.
+        `progress` reports the files. Raises InvalidRequestError for other object stores, and in a
+        scope; AlreadyExistsError if the destination exists.
         """
         return await copying.copy(
             self._whole(), destination, storage_options=storage_options, progress=progress
@@ -204,13 +206,13 @@ class AsyncContextStore(AsyncAnswers, Opened):
     async def verify(self, *, progress: Callable[[Progress], object] | None = None) -> Verification:
         """Checks the store's integrity; returns the problems. Writes and repairs nothing.
 
-        Checks that the files of every version, branch and tag exist with their lengths, and the newest
-        acknowledged version of each; that all current rows, on every branch, are readable, consistent
-        where stored twice, and have unique keys; the bytes of blobs, by their hashes; that
-        indexes find the rows; and the write-ahead log, by its checksums. Table files have no
+        Checks that the files of every version, branch and tag exist with their lengths, and the
+        newest acknowledged version of each; that all current rows, on every branch, are readable,
+        consistent where stored twice, and have unique keys; the bytes of blobs, by their hashes;
+        that indexes find the rows; and the write-ahead log, by its checksums. Table files have no
         checksum. Without a write-ahead log a missing table goes unnoticed, and on an object store a
-        missing version. `progress` reports the rows checked. Raises InvalidRequestError in a scope, and
-        ReadOnlyError at an earlier version.
+        missing version. `progress` reports the rows checked. Raises InvalidRequestError in a scope,
+        and ReadOnlyError at an earlier version.
         """
         return await verify.verify(self._whole(), progress=progress)
 
@@ -218,11 +220,11 @@ class AsyncContextStore(AsyncAnswers, Opened):
         """Continues with the rest of a store that lacks acknowledged data; returns the lost parts.
 
         Until then the store refuses to read a table whose newest version is missing or damaged, or
-        anything if its write-ahead log is. Restore the files from a copy if one exists.
-        Each table continues from its newest complete version; a table without one is empty. Missing
-        branches and tags no longer exist. Unusable files keep their content under another name, with
-        `.lost-` in it. Does nothing if nothing is missing. Raises InvalidRequestError in a scope, and
-        ReadOnlyError at an earlier version.
+        anything if its write-ahead log is. Restore the files from a copy if one exists. Each table
+        continues from its newest complete version; a table without one is empty. Missing branches
+        and tags no longer exist. Unusable files keep their content under another name, with
+        `.lost-` in it. Does nothing if nothing is missing. Raises InvalidRequestError in a scope,
+        and ReadOnlyError at an earlier version.
         """
         return await verify.accept_loss(self._whole())
 
@@ -299,8 +301,8 @@ class AsyncContextStore(AsyncAnswers, Opened):
     async def flush(self) -> None:
         """Flushes the write-ahead log into the tables, so that direct readers of the tables see all rows.
 
-        Neither durability nor reads through a store need a flush: this is for programs that open the
-        tables with LanceDB itself. Does nothing without a write-ahead log.
+        Neither durability nor reads through a store need a flush: this is for programs that open
+        the tables with LanceDB itself. Does nothing without a write-ahead log.
         """
         self._resources.database.root.connection.require_writable()
         await self._resources.settle()
@@ -315,8 +317,8 @@ class AsyncContextStore(AsyncAnswers, Opened):
         """Prunes versions that need not be kept, of all tables on all branches.
 
         Defaults to the retention of the store. Versions that tags and branches name stay. With
-        `dry_run` only reports what would be removed. May be repeated after a crash. `progress` is called
-        after each branch, main first.
+        `dry_run` only reports what would be removed. May be repeated after a crash. `progress` is
+        called after each branch, main first.
         """
         check_progress(progress)
         if not dry_run:
@@ -334,8 +336,8 @@ class AsyncContextStore(AsyncAnswers, Opened):
     async def close(self) -> None:
         """Ends background work and closes the connection; closing twice is no error.
 
-        Waits for a running compaction. Only the opened store closes anything: its scopes and earlier
-        versions do not.
+        Waits for a running compaction. Only the opened store closes anything: its scopes and
+        earlier versions do not.
         """
         if self._is_owner:
             await self._resources.close()

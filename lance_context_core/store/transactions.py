@@ -29,8 +29,9 @@ from lance_context_core.stores.vectors import AsyncVectors
 class AsyncTransaction:
     """The stores of one transaction; made by `store.transaction()`, and used inside its block.
 
-    The stores are those of the handle that began it, with its scope, branch and author. Each call checks
-    and embeds its input, and raises as it would outside; nothing is written before the block ends.
+    The stores are those of the handle that began it, with its scope, branch and author. Each call
+    checks and embeds its input, and raises as it would outside; nothing is written before the block
+    ends.
     """
 
     def __init__(

@@ -283,8 +283,8 @@ class AsyncTieredMemory:
     """Entries that are hot, warm or cold, in the one table of records.
 
     A search finds a hot entry by its own words, and a warm or cold one by a summary or a fact that
-    stands in for it, until it is promoted; the original is stored unchanged. It sees the data of the
-    handle's scope. Nothing moves automatically: `maintain` applies the policy.
+    stands in for it, until it is promoted; the original is stored unchanged. It sees the data of
+    the handle's scope. Nothing moves automatically: `maintain` applies the policy.
     """
 
     _records: Records
@@ -346,10 +346,10 @@ class AsyncTieredMemory:
           id changes nothing; a different one replaces it, and is hot.
         - `importance`: in [0, 1].
         - `authority`: an `Authority`. A canonical entry needs a `grant`.
-        - `expires_at`: its expiry, an aware time; by default the policy's `session_ttl` from now, except
-          for canonical entries.
-        - `source_ids`: the records that it was made from, such as a turn: `erase` of these erases it
-          too.
+        - `expires_at`: its expiry, an aware time; by default the policy's `session_ttl` from now,
+          except for canonical entries.
+        - `source_ids`: the records that it was made from, such as a turn: `erase` of these erases
+          it too.
 
         Raises AlreadyExistsError if the existing entry of that id has more authority, and
         InvalidRequestError for an invalid entry.
@@ -446,8 +446,8 @@ class AsyncTieredMemory:
         - `ranking`: see `Ranking`.
 
         Returned entries count as accessed, after the ranking, in one commit for all accesses within
-        the policy's `access_interval`. Excludes hits less similar than the policy's bound for the tier,
-        and ranks records without recent access lower. No model is called.
+        the policy's `access_interval`. Excludes hits less similar than the policy's bound for the
+        tier, and ranks records without recent access lower. No model is called.
         """
         check_ranking(ranking, top_k)
         meant = {tier_of(one) for one in tiers}
@@ -548,10 +548,10 @@ class AsyncTieredMemory:
     async def maintain(self, now: datetime | None = None, *, dry_run: bool = False) -> TierReport:
         """Applies the policy as of `now`: deletes expired entries, and moves due ones colder.
 
-        Expired entries go with their stand-ins. Repeated at the same moment it does
-        nothing; a killed run has moved and deleted whole entries, and the next one
-        continues. With `dry_run` nothing is written. Raises the errors of `summarise` and `state`: their
-        entries stay in their tiers.
+        Expired entries go with their stand-ins. Repeated at the same moment it does nothing; a
+        killed run has moved and deleted whole entries, and the next one continues. With `dry_run`
+        nothing is written. Raises the errors of `summarise` and `state`: their entries stay in
+        their tiers.
         """
         moment = self._records.now() if now is None else check_time(now, "now")
         if not dry_run:

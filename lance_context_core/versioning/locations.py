@@ -153,8 +153,8 @@ class Whole:
     async def places(self, ref: Ref | None) -> dict[Table, At]:
         """Returns each existing table's version at `ref`, or now.
 
-        The records come last: something made in all tables exists once the records have it, and a crash
-        before leaves nothing visible. Raises NotFoundError if there were no records.
+        The records come last: something made in all tables exists once the records have it, and a
+        crash before leaves nothing visible. Raises NotFoundError if there were no records.
         """
         await self.resources.settle()
         records = self.resources.records

@@ -83,7 +83,8 @@ async def thin(
 
     For each kept version of the records, every other table stays readable as of the same moment.
     Raises InvalidRequestError in a scope, and ReadOnlyError at an earlier version. May be repeated
-    after a crash, or after `progress`, which is called after each branch, or a cancellation ended it.
+    after a crash, or after `progress`, which is called after each branch, or a cancellation ended
+    it.
     """
     check_progress(progress)
     whole.require("thin")
