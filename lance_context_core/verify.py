@@ -120,7 +120,7 @@ class Verification(Checked):
 
 
 async def verify(whole: Whole, *, progress: Callable[[Progress], object] | None) -> Verification:
-    """What `ContextStore.verify` returns."""
+    """See `ContextStore.verify`."""
     whole.require("verify")
     check_progress(progress)
     found = await _look(whole, progress)
@@ -128,7 +128,6 @@ async def verify(whole: Whole, *, progress: Callable[[Progress], object] | None)
         return found
     # Others may have removed a version, a branch or a table during the check. A real problem
     # persists once they are done.
-    # is when nobody does.
     async with turn(whole.resources.database.root.connection):
         again = await _look(whole, progress)
     seen = {(one.kind, one.where) for one in found.problems}
@@ -382,7 +381,7 @@ def _read(text: str | None) -> Any:
 
 
 async def accept_loss(whole: Whole) -> tuple[Problem, ...]:
-    """What `ContextStore.accept_loss` returns."""
+    """See `ContextStore.accept_loss`."""
     whole.require("accept a loss")
     database = whole.resources.writable().root
     connection = database.connection

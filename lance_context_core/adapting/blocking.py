@@ -35,7 +35,7 @@ _MAX_INLINE_BYTES = 64 * 1024
 
 
 def in_thread(function: Callable[P, T]) -> Callable[P, Awaitable[T]]:
-    """Wraps a blocking `function` as a coroutine function that calls it in a thread of its own.
+    """Wraps a blocking `function` as a coroutine function that runs it in its own thread.
 
     In that thread it may call blocking methods of a store itself.
     """
@@ -47,7 +47,7 @@ def in_thread(function: Callable[P, T]) -> Callable[P, Awaitable[T]]:
 
 
 async def beside_the_loop(work: Callable[[], T], *, n_bytes: int) -> T:
-    """Returns the result of `work` on about so many bytes; from 64 KiB on in a thread of its own."""
+    """Runs `work` on about so many bytes; from 64 KiB on in its own thread."""
     return await asyncio.to_thread(work) if n_bytes > _MAX_INLINE_BYTES else work()
 
 
@@ -61,7 +61,7 @@ _access = threading.Lock()
 
 @asynccontextmanager
 async def one_at_a_time(*name: Hashable) -> AsyncIterator[None]:
-    """Waits until no other block of this name runs in this process, in the order of the calls.
+    """Waits until no other block of this name runs in this process, first come first served.
 
     Blocks may be in several event loops and threads: an `asyncio.Lock` belongs to one loop. A block
     inside another one of the same name waits forever.

@@ -29,7 +29,7 @@ def check_on_error(on_error: object) -> OnError:
 
 @contextmanager
 def going_on(on_error: OnError, problem: str, log: Logger) -> Iterator[None]:
-    """Logs an error of the store that ends the block, with `problem`, and continues after the block.
+    """Logs an error of the store that ends the block, with `problem`, and continues after it.
 
     With "raise" it raises the error. Errors that persist in later runs are always raised:
     InvalidRequestError, StoreClosedError, ReadOnlyError, MissingExtraError.

@@ -1,4 +1,4 @@
-"""Handles over a store that a caller passes, or over one opened from its URI and closed again."""
+"""Handles over a store that a caller passes, or one opened from its URI."""
 
 import asyncio
 import json
@@ -82,7 +82,7 @@ class Handle:
         return self.aio.clock.now()
 
     def reopened(self) -> Self:
-        """Returns another handle of the same argument; for a URI an open one, even if this one is closed."""
+        """Returns another handle of the same argument; of a URI an open one, even after `close`."""
         return type(self)(self._given, embedder=self._embedder)
 
     def close(self) -> None:
@@ -100,14 +100,14 @@ class Handle:
 
 
 class HandleOwner:
-    """A base of classes that take a store or open one: maintenance, `close`, both kinds of `with`."""
+    """A base of classes that take or open a store: maintenance, `close`, both kinds of `with`."""
 
     _handle: Handle
 
     def maintain(
         self, *, policy: IndexPolicy | None = None, only_due: bool = False
     ) -> list[TableUpkeep]:
-        """Maintains the whole store now, as `ContextStore.maintain`; this also happens automatically.
+        """Maintains the whole store now, as `ContextStore.maintain`; this is also automatic.
 
         Raises InvalidRequestError over a scope or an earlier version.
         """

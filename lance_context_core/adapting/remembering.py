@@ -18,7 +18,7 @@ async def remember_once(
     metadata: Mapping[str, Any] | None = None,
     expires_at: datetime | None = None,
 ) -> Remembered:
-    """Stores a memory, unless the scope has one of the same text; two processes at once store one.
+    """Stores a memory, unless the scope has one of the same text, also between two processes.
 
     This is `store.memory.add`, which returns whether the memory is new. An existing memory expires
     at `expires_at` from then on, never without it, and gets `metadata`, or keeps its own if that is
@@ -31,7 +31,7 @@ async def remember_once(
 
 
 def best_of(found: Sequence[Sequence[T]], limit: int) -> list[T]:
-    """Returns the first `limit` results of several searches: the best of each, then the second of each.
+    """Returns the first `limit` results of several searches: all first ranks, then all second ones.
 
     Their scores have different scales, so only ranks are compared.
     """

@@ -1,4 +1,4 @@
-"""Encodes values that JSON lacks as JSON, and decodes them: results of tools, metadata of frameworks."""
+"""Encodes values that JSON lacks, and decodes them: results of tools, metadata."""
 
 import base64
 import dataclasses
@@ -267,7 +267,7 @@ def _key(name: object) -> str:
 
 
 def encodable(value: Any) -> Any:
-    """Replaces each lone surrogate in the texts of `value` by "?"; returns `value` if it has none.
+    """Replaces each lone surrogate in `value` by "?"; returns `value` itself without one.
 
     A lone surrogate is half of an emoji that was cut in two, which UTF-8, and so the store, cannot
     hold. Searches dicts, lists, tuples and models with a `model_copy`, and copies those with a

@@ -107,7 +107,7 @@ class WindowMaker:
 
 
 def countable_text(parts: Iterable[Part], *, with_reasoning: bool = True) -> str:
-    """Returns the text whose tokens count, so that nothing sent to a model counts as zero.
+    """Returns the text of a message whose tokens count, so that nothing counts as zero.
 
     A line each, in order: texts; the names and arguments of tool calls; the names of tools that
     answered and the contents of their results; data, and unknown parts, as JSON;
@@ -158,7 +158,7 @@ def says_something(parts: Iterable[Part]) -> bool:
 
 
 def arguments_of(given: Mapping[str, Any] | str) -> dict[str, Any] | str:
-    """Returns a tool call's arguments by name, also from JSON text; or the text, if it is no object.
+    """Returns a tool call's arguments, also from JSON text; the text if it is no object.
 
     A model may write anything: unreadable text is returned unchanged, and never an error.
     """
@@ -172,5 +172,5 @@ def arguments_of(given: Mapping[str, Any] | str) -> dict[str, Any] | str:
 
 
 def arguments_text(given: Mapping[str, Any] | str) -> str:
-    """Returns a tool call's arguments as a model writes them: JSON text, without escaped letters."""
+    """Returns a tool call's arguments as a model writes them: JSON with unescaped letters."""
     return given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)

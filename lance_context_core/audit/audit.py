@@ -180,7 +180,7 @@ Ask: TypeAlias = Callable[
 
 @handle
 class AsyncAudit:
-    """The audit log of a whole store, for all processes and handles that write to it.
+    """The audit log of a whole store, for all processes that write to it.
 
     Nothing is logged until the first call of `seal`. From then on merges, erasures, restores, tags,
     branches, imports and pruning are logged at once, and writes are logged by maintenance, before
@@ -207,14 +207,14 @@ class AsyncAudit:
         return head
 
     async def head(self) -> AuditHead | None:
-        """Returns the last entry's number and hash; None before the log is started. Writes nothing."""
+        """Returns the last entry's number and hash; None before the start. Writes nothing."""
         self._require("read the audit")
         return head_of(await Log(self._whole.resources.database).links(with_rows=False))
 
     async def entries(
         self, *, after: int = 0, table: str | None = None, branch: str | None = None
     ) -> list[AuditEntry]:
-        """Returns the entries with a number above `after`, oldest first: of all tables, or of one."""
+        """Returns the entries numbered above `after`, oldest first: of all tables, or of one."""
         self._require("read the audit")
         links = await Log(self._whole.resources.database).links()
         return [
@@ -224,7 +224,7 @@ class AsyncAudit:
         ]
 
     async def of(self, id: str) -> list[AuditEntry]:
-        """Returns the history of the rows with this id, oldest first; each entry with these rows alone.
+        """Returns the history of this id, oldest first; each entry with its rows alone.
 
         Empty if nothing is logged of it, or if it was erased.
         """
@@ -236,7 +236,7 @@ class AsyncAudit:
         ]
 
     async def note_read(self, ids: Sequence[str], *, reader: str) -> AuditHead:
-        """Logs that a reader was shown the records with these ids: one entry, which is one commit."""
+        """Logs that a reader was shown these records: one entry, which is one commit."""
         self._require("note what was read")
         names, reader = check_names(ids, "ids"), check_name(reader, "reader")
         rows = [AuditRow("read", None, one, None, None, None, reader, None) for one in names]
@@ -284,7 +284,7 @@ class AsyncAudit:
         arguments: Mapping[str, Any] | None = None,
         limit: int = 100,
     ) -> Recalled:
-        """Explains why a search found a record, now or in the past, with the history of its writes.
+        """Explains why a search found a record, with the history of the record.
 
         `arguments` are those of the original `search`; the moment is a version, tag, branch or
         time. Searches for the record among the best `limit`. Raises NotFoundError if there was no

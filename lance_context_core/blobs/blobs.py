@@ -302,7 +302,7 @@ class AsyncBlobs:
         return content
 
     async def read(self, ref: BlobRef, *, start: int = 0, length: int | None = None) -> bytes:
-        """Returns `length` bytes from `start` on, or the rest; fewer at the end, none after it.
+        """Returns `length` bytes from `start` on, or the rest; fewer at the end.
 
         Reads only the pieces concerned, of 1 MiB each. Raises NotFoundError as `get`.
         """
@@ -357,7 +357,7 @@ class AsyncBlobs:
         return await steps.each_row(blobrows.from_row, rows)
 
     async def holders(self, ref: BlobRef) -> builtins.list[str]:
-        """Returns the ids of rows in its scope that name it: documents, and records by `payload_uri`."""
+        """Returns the ids of rows that name it: documents, and records by their `payload_uri`."""
         row = await self._blobs.required(ref, with_data=False)
         return await holders(self._blobs.resources, blobrows.scope_of(row), row["hash"])
 

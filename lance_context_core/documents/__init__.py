@@ -1,4 +1,4 @@
-"""Source documents: files that are read, cut into chunks, found with page and citation, and replaced.
+"""Source documents: files that are read, cut into chunks, found and replaced.
 
 This package is for code that adds or configures a reader or a chunker; the files themselves are
 in `ContextStore.documents`.

@@ -77,10 +77,10 @@ class Chunker(Protocol):
 
 @runtime_checkable
 class StreamingChunker(Chunker, Protocol):
-    """A chunker that holds only part of a text in memory: `split_parts` is called, not `split`."""
+    """A chunker that holds only part of a text in memory, by `split_parts`."""
 
     def split_parts(self, parts: Iterable[ReadDocument]) -> Iterator[Passage]:
-        """Returns the passages that `split` returns for the whole document: see `StreamingReader`."""
+        """Returns the passages of `split` for the whole document: see `StreamingReader`."""
 
 
 @frozen_by_name
@@ -105,7 +105,7 @@ class TextChunker:
     """How much of a passage the next one may repeat: whole sentences of its end, on the same page and
     under the same heading."""
     measure: Callable[[str], int] = len
-    """Returns the size of a text, such as its tokens; a part may not measure more than the whole."""
+    """Returns the size of a text, such as its tokens; never smaller than a part's."""
 
     def __post_init__(self) -> None:
         numbers = (self.target, self.most, self.least, self.overlap)
@@ -442,7 +442,7 @@ _NO_PAGE = -1
 
 
 class _Held:
-    """The parts on one page, or on several if they start within a part; with a little text before them."""
+    """The parts on one page, or on several if they start within a part; with some text before."""
 
     def __init__(self, before: str, start: int) -> None:
         self.texts = [before]

@@ -133,7 +133,7 @@ class AsyncDocuments:
         progress: Callable[[DocumentProgress], object] | None = None,
         **arguments: Unpack[ReadingArguments],
     ) -> DocumentsAdded:
-        """Adds files one after the other, each in a commit of its own; returns the outcomes.
+        """Adds files one after the other, each in its own commit; returns the outcomes.
 
         One file is in memory at a time, and `sources` may be a generator. A file that cannot be
         read is reported in `failed`, and the next one follows; other errors, such as of the disk,
@@ -232,7 +232,7 @@ class AsyncDocuments:
         per_document: int | None = None,
         **arguments: Unpack[SearchArguments],
     ) -> builtins.list[SearchHit[DocumentChunk]]:
-        """Returns the passages that answer `query` best, best first. See `AsyncContextStore.search`.
+        """Returns the best passages for `query`, best first. See `AsyncContextStore.search`.
 
         `scope` searches the documents of that conversation or project, and those for all; several
         scopes search any of them. Without one, searches all that the handle sees. `type`,
@@ -369,7 +369,7 @@ class AsyncDocuments:
         uri: str | None = None,
         **arguments: Unpack[ReadingArguments],
     ) -> SourceDocument:
-        """Replaces a document's content or metadata, or both, in one commit; its id and scope stay.
+        """Replaces a document's content or metadata, or both, in one commit; its id stays.
 
         Afterwards the chunks are exactly those of the new content. Only differences are written,
         and only passages with new text are embedded. Arguments not given stay; without a change

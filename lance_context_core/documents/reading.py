@@ -15,7 +15,7 @@ BlockKind = Literal["text", "heading", "whole"]
 
 @frozen_by_name
 class Block:
-    """A part of a text with one topic: running text, a heading, a table, a piece of code."""
+    """A part of a text with one topic: running text, a heading, a table, code."""
 
     start: int
     end: int
@@ -61,7 +61,7 @@ class Reader(Protocol):
     """Reads one type of file. It is called in worker threads, from several at once."""
 
     def read(self, content: bytes, *, name: str) -> ReadDocument:
-        """Returns the text of a file of that name. Raises UnreadableDocumentError if there is none."""
+        """Reads a file of that name. Raises UnreadableDocumentError without any text."""
 
 
 @runtime_checkable
@@ -69,7 +69,7 @@ class StreamingReader(Reader, Protocol):
     """A reader that holds neither file nor text in memory: `read_parts` is called, not `read`."""
 
     def read_parts(self, file: IO[bytes], *, name: str) -> Iterator[ReadDocument]:
-        """Yields the text of an open file part by part, such as page by page, with its blocks.
+        """Yields the text of an open file part by part, such as by page, with blocks.
 
         The document is the concatenation of the parts: the end of one is the start of the next, so
         white space between them is in one of them. For its title, its pages and each of its

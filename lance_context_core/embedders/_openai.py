@@ -24,7 +24,7 @@ _CHARS_AT_ONCE = 400_000
 
 
 class OpenAIEmbedder(Prompted):
-    """Embeds with OpenAI, or a service with the same `/embeddings`, such as vLLM, Ollama, LM Studio.
+    """Embeds with OpenAI, or a compatible `/embeddings` service: vLLM, Ollama, LM Studio, and others.
 
     Without `base_url` the service is that of OPENAI_BASE_URL in the environment, else OpenAI's own;
     without `api_key` the key is that of OPENAI_API_KEY, which only OpenAI's own service requires.

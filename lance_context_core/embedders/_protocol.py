@@ -41,7 +41,7 @@ class Embedder(_Described, Protocol):
 
 @runtime_checkable
 class AsyncEmbedder(_Described, Protocol):
-    """The asynchronous counterpart of `Embedder`; for an object that is both, the coroutines are used.
+    """The asynchronous `Embedder`; for an object that is both, the coroutines are used.
 
     One object is awaited on several event loops, at the same time and one after the other: it must
     not keep a client that belongs to one loop.

@@ -87,7 +87,7 @@ class EmbeddingService:
 
     @property
     def dimension(self) -> int | None:
-        """The length of the vectors; None until the first call, if the embedder does not declare it."""
+        """The length of the vectors; None if unknown before the first call."""
         return self._dimension
 
     async def embed_documents(self, texts: Sequence[str]) -> VectorArray:

@@ -36,7 +36,7 @@ class ColumnType(StrEnum):
 
 @frozen_by_name
 class Columns:
-    """The columns of a table, by their public names; every other name is a metadata key."""
+    """The columns of a table, by public name; other names are metadata keys."""
 
     types: Mapping[str, ColumnType]
     stored_as: Mapping[str, str] = field(default_factory=dict)

@@ -78,7 +78,7 @@ class Field:
         )
 
     def eq(self, value: Any) -> Filter:
-        """Matches if the value equals `value`, see `Comparison`; None matches absent and null values."""
+        """Matches a value equal to `value`, see `Comparison`; None matches absent and null values."""
         return Absent(self) if value is None else Comparison(self, operator="eq", operand=value)
 
     def ne(self, value: Any) -> Filter:
@@ -106,7 +106,7 @@ class Field:
         return Membership(self, _listed(values, field=self, operator="$in"))
 
     def not_in(self, values: Iterable[Any]) -> Filter:
-        """Matches if `is_in` does not: also records without the field, unless `values` contain None."""
+        """Negates `is_in`: also matches records without the field, unless `values` contain None."""
         return Not(Membership(self, _listed(values, field=self, operator="$nin")))
 
     def exists(self) -> Filter:

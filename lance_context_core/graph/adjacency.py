@@ -39,7 +39,7 @@ _ADDED_BYTES = 2_000
 """The approximate bytes of one change."""
 
 _FEW_SCOPES = 32
-"""In up to this many scopes, an id is looked up by its possible nodes; beyond, by the ids themselves."""
+"""In up to this many scopes an id is looked up by its nodes; in more by the ids themselves."""
 
 _NONE = np.iinfo(np.int64).min
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

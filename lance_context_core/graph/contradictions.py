@@ -142,7 +142,7 @@ _POLICIES = ("recorded_later", "most_sources")
 
 @handle
 class AsyncStatements:
-    """Statements of sources about the entities of a graph. All are stored, also contradicting ones."""
+    """Statements of sources about the entities of a graph, also contradicting ones."""
 
     _graph: ScopedGraph
 
@@ -255,7 +255,7 @@ class AsyncStatements:
         return True
 
     async def delete(self, statement_id: str) -> bool:
-        """Deletes a statement; returns whether it existed. The statement that it superseded holds again."""
+        """Deletes a statement; returns whether it existed. Its superseded statement holds again."""
         return await writing.delete(self._graph, statement_id, STATEMENT, "statement_id")
 
     async def outdated_sources(self) -> builtins.list[str]:

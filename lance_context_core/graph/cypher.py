@@ -182,7 +182,7 @@ class AsyncWalks:
         known_at: datetime | None = None,
         limit: int = 1_000,
     ) -> SubGraph:
-        """Returns the entities mentioned in a session or a document, and the relations between them.
+        """Returns the entities mentioned in a session or a document, and their relations.
 
         With neither, of the whole graph. In the order of the first mentions.
         """
@@ -222,7 +222,7 @@ class AsyncWalks:
         known_at: datetime | None = None,
         limit: int = 10,
     ) -> builtins.list[tuple[Entity, ...]]:
-        """Returns the largest groups of two entities or more, the largest first. Reads as `central`.
+        """Returns the largest groups of two or more entities, largest first. Reads as `central`.
 
         `louvain` needs the extra `networkx`, and loads the graph into it.
         """

@@ -67,7 +67,7 @@ def draw(graph: SubGraph, *, width: int = 900, height: int = 600) -> str:
 
 
 def _laid_out(n: int, pairs: list[tuple[int, int]]) -> np.ndarray:
-    """Returns positions in the unit square: related entities attract, others repel (Fruchterman, 1991)."""
+    """Returns positions in the unit square: related entities attract (Fruchterman, 1991)."""
     turn = np.arange(n) * 2.399963  # by the golden angle, so that no two start at one position
     radius = np.sqrt((np.arange(n) + 0.5) / max(n, 1))
     places = np.stack([radius * np.cos(turn), radius * np.sin(turn)], axis=1)

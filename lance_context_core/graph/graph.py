@@ -78,7 +78,7 @@ class AsyncGraph(AsyncWalks):
         await tell_written(progress, len(batch.things), "things")
 
     async def delete_entity(self, entity_id: str) -> bool:
-        """Deletes an entity and all relations, mentions and statements of it; returns whether it existed.
+        """Deletes an entity and everything that refers to it; returns whether it existed.
 
         Older versions of the store still contain it: `AsyncContextStore.erase` erases its sources.
         """
@@ -89,7 +89,7 @@ class AsyncGraph(AsyncWalks):
         return await writing.delete(self._graph, relation_id, RELATION, "relation_id")
 
     async def forget(self, source_ids: Sequence[str]) -> int:
-        """Removes these records, documents or chunks as sources; returns how many rows were deleted.
+        """Removes records, documents or chunks as sources; returns how many rows were deleted.
 
         Rows without another source are deleted, in one commit, an entity with everything that
         refers to it. `AsyncContextStore.erase` does the same for erased records, in all versions.
@@ -99,7 +99,7 @@ class AsyncGraph(AsyncWalks):
     # Reading
 
     async def get(self, entity_id: str) -> Entity | None:
-        """Returns an entity; None if it does not exist. The id of a merged one returns its target."""
+        """Returns an entity, following mergers; None if it does not exist."""
         try:
             nodes = await self._graph.starts(entity_id, "entity_id")
         except NotFoundError:
@@ -113,7 +113,7 @@ class AsyncGraph(AsyncWalks):
         return relation_of(found[0]) if found else None
 
     async def find(self, name: str, *, type: Types | None = None) -> builtins.list[Entity]:
-        """Returns the entities of that name, ignoring case; then those with a mention of that name."""
+        """Returns the entities of that name, ignoring case; then those mentioned by it."""
         named = await self._graph.read(
             sql.equals("name_key", rows.name_key(check_name(name, "name"))),
             sql.in_list("kind", [ENTITY, MENTION]),

@@ -21,7 +21,7 @@ from lance_context_core.types.sources import Stretch
 
 @frozen_by_name
 class SourceText:
-    """A text to extract entities from: a message, a chunk, or one of the caller's own."""
+    """A text to extract entities from: a message, a chunk, or another text."""
 
     id: str
     """The id of the record or chunk."""

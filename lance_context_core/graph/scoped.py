@@ -28,7 +28,7 @@ Row = dict[str, Any]
 
 @frozen
 class Moment:
-    """The selected state of a graph: the time at which rows hold, and the time at which they were known."""
+    """The selected state of a graph: when its rows hold, and when they were known."""
 
     at: datetime | None = None
     known_at: datetime | None = None

@@ -104,7 +104,7 @@ _MEDIA = sql.in_list("kind", KINDS)
 
 @handle
 class AsyncImages:
-    """Images, recordings and films: each is a record, so that the store's one search finds it.
+    """Images, recordings and films: each is a record, found by the store's search.
 
     The record has the kind `image`, `audio` or `video` and the description as its text; its bytes
     are a blob.
@@ -252,7 +252,7 @@ class AsyncImages:
         limit: int | None = None,
         offset: int = 0,
     ) -> builtins.list[ImageRecord]:
-        """Returns all images in the order of adding, or those of a session: `limit` after `offset`."""
+        """Returns all images, or a session's, in the order of adding: `limit` after `offset`."""
         check_span(offset=offset, limit=limit, last=None)
         where = self._records.where(_MEDIA, *_session(session_id), filter=filter)
         found = await self._records.read(where, offset=offset, limit=limit, columns=WITHOUT_BLOB)
@@ -271,7 +271,7 @@ class AsyncImages:
         return await AsyncBlobs(self._blobs(_owner(found))).get(found.hash)
 
     async def thumbnail(self, image_id: str) -> bytes | None:
-        """Returns a thumbnail of at most 256 x 256 pixels, JPEG or PNG; None for audio and video.
+        """Returns a thumbnail of at most 256 x 256 pixels, JPEG or PNG; None for other media.
 
         Raises NotFoundError if the id does not exist.
         """
@@ -329,7 +329,7 @@ class AsyncImages:
         return await self._required(image_id)
 
     async def delete(self, image_id: str) -> bool:
-        """Deletes a file's record; returns whether it existed. Its bytes go, unless another row names them.
+        """Deletes a file's record, and its bytes unless still named; returns whether it existed.
 
         Older versions of the store still contain it: see `AsyncContextStore.erase`, which takes its
         id.

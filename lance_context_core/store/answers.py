@@ -48,7 +48,7 @@ class AsyncMoments(AsyncStores):
     # Versions
 
     async def version(self) -> int:
-        """Returns the number of the store's version: that of its records; 0 before the first write."""
+        """Returns the store's version number: that of its records; 0 before the first write."""
         await self._resources.settle()
         return await self._resources.records.version()
 
@@ -64,7 +64,7 @@ class AsyncMoments(AsyncStores):
         return await versions.versions(self._resources.records, limit=limit, before=before)
 
     async def checkout(self, ref: Ref) -> Self:
-        """Opens the store as of a version, a tag, or an aware datetime, for reading only.
+        """Opens the store as of a version, a tag, or an aware datetime, read-only.
 
         A version or a tag names the state of every table. At a datetime, messages, memories and
         other records are read exactly as acknowledged by then, and searched so in scopes that
@@ -83,7 +83,7 @@ class AsyncMoments(AsyncStores):
         return version
 
     async def diff(self, before: Ref, after: Ref | None = None) -> Diff:
-        """Returns the record changes between two versions, tags, branches or times; `after` defaults to now.
+        """Returns the record changes from one version, tag, branch or time to another, or to now.
 
         The cost depends on the changes in between, not on the size of the store. Expired and
         retired records are compared too: they exist, but are hidden.
@@ -115,7 +115,7 @@ class AsyncMoments(AsyncStores):
     # Branches
 
     async def create_branch(self, name: str, *, at: Ref | None = None) -> Self:
-        """Creates a branch of the whole store, from now or from `at`; returns it, to read and write.
+        """Creates a branch of the whole store, from now or `at`; returns its handle.
 
         The cost does not depend on the size of the store. The name has 1 to 200 ASCII letters,
         digits, `-`, `_`, and single dots between them. Raises AlreadyExistsError if a branch or a
@@ -287,9 +287,9 @@ class AsyncAnswers(AsyncMoments):
 
         - `parameters`: the values of `?` or `$1`, in their order, or of `$name` by name;
         - `at`: the version, tag, branch or aware datetime of all views. One view alone is read in
-          the past by `FROM messages AT (VERSION => 'monday')`, or `(TIMESTAMP =>
-          '2026-01-01T00:00Z')`; `diff('monday')` and `diff('monday', 'friday')` are the
-          differences;
+          the past by `FROM messages AT (VERSION => 'monday')`, or
+          `(TIMESTAMP => '2026-01-01T00:00Z')`; `diff('monday')` and `diff('monday', 'friday')` are
+          the differences;
         - `timeout_seconds`, `max_rows`: the time limit, and the most rows returned.
 
         Raises MissingExtraError without DuckDB, and InvalidRequestError for anything but a single
@@ -346,7 +346,7 @@ class AsyncAnswers(AsyncMoments):
 
     @property
     def audit(self) -> AsyncAudit:
-        """The audit log of writes, changes, merges, erasures and reads; of the whole store, opt-in."""
+        """The audit log of the whole store: writes, changes, merges, erasures and reads."""
         return AsyncAudit(self._whole(), self._found_at)
 
     # The window
@@ -355,7 +355,7 @@ class AsyncAnswers(AsyncMoments):
     async def assemble(
         self, *, session_id: str, budget: Budget | int, **arguments: Unpack[AssembleArguments]
     ) -> Window:
-        """Assembles the window that a model is sent next: history, knowledge and finds, within a budget.
+        """Assembles the window for a model: history, knowledge and found content, within a budget.
 
         Nothing is written. The same store, time and arguments give the same window, to the byte. It
         never exceeds the budget, and always follows the rules of the dialect's provider, for any

@@ -84,7 +84,7 @@ class AsyncStores:
 
     @property
     def knowledge(self) -> AsyncKnowledge:
-        """Knowledge extracted from conversations, with its evidence, and the jobs that extract it."""
+        """Knowledge extracted from conversations, with its evidence, and the extraction jobs."""
         return AsyncKnowledge(self._records())
 
     @property
@@ -128,7 +128,7 @@ class AsyncStores:
 
     @property
     def locks(self) -> AsyncLocks:
-        """Locks between all users of the store; the same on all branches and in all scopes."""
+        """Locks between all users of the store, across branches and scopes."""
         return AsyncLocks(self._resources)
 
     @property
@@ -164,7 +164,7 @@ class AsyncStores:
         agent_id: str | None = None,
         bot_id: str | None = None,
     ) -> Self:
-        """Returns a handle that sees and writes only the data of that tenant, user and agent.
+        """Returns a handle restricted to the data of that tenant, user and agent.
 
         `bot_id` is another name of `agent_id`. Scopes narrow: a scope of a scope has the parts of
         both. Raises InvalidRequestError for a part that already has another value.

@@ -45,9 +45,9 @@ class AsyncContextStore(AsyncAnswers, Opened):
     def open(cls, uri: str | Path, **options: Unpack[OpenOptions]) -> Self:
         """Opens the store at `uri`: a directory, `memory://`, or `s3://`, `gs://`, `az://`.
 
-        Nothing is read or written yet, so awaiting is optional, as in `store = await
-        AsyncContextStore.open(uri)`. Raises InvalidRequestError for an unknown option or an invalid
-        value.
+        Nothing is read or written yet, so awaiting is optional, as in
+        `store = await AsyncContextStore.open(uri)`. Raises InvalidRequestError for an unknown
+        option or an invalid value.
         """
         return cls(replace(opened(uri, options), on_cleared=cascade.cleared))
 
@@ -143,7 +143,7 @@ class AsyncContextStore(AsyncAnswers, Opened):
         format: ExportFormat = "jsonl",
         progress: Callable[[Progress], object] | None = None,
     ) -> Exported:
-        """Exports all rows that the handle sees, also hidden ones, to a file or a folder; returns counts.
+        """Exports all rows of the handle's scope, also hidden ones; returns the counts.
 
         - "jsonl": a file of JSON, a line for each row; "parquet": a folder, with a file for each
           table. `import_` restores both: ids, times, vectors, relations and order.
@@ -190,7 +190,7 @@ class AsyncContextStore(AsyncAnswers, Opened):
         storage_options: Mapping[str, str] | None = None,
         progress: Callable[[Progress], object] | None = None,
     ) -> Copied:
-        """Copies the store to a directory or `s3://…`, with all versions, branches, tags and the audit log.
+        """Copies the store to a directory or `s3://…`, with versions, branches, tags and audit log.
 
         The copy is of one moment: meanwhile others may read, and write to the write-ahead log;
         without one, no process may write. A directory gets its name once it is complete. On S3 an
@@ -290,7 +290,7 @@ class AsyncContextStore(AsyncAnswers, Opened):
         return done
 
     async def stats(self) -> StoreStats:
-        """Returns statistics of this branch's tables, the maintenance that is due, and the last run.
+        """Returns statistics of this branch's tables, due maintenance, and the last run.
 
         Reports the rows in the write-ahead log separately: they are not flushed for that.
         """
@@ -299,7 +299,7 @@ class AsyncContextStore(AsyncAnswers, Opened):
         return stats if hot is None else replace(stats, search_cache=hot.stats)
 
     async def flush(self) -> None:
-        """Flushes the write-ahead log into the tables, so that direct readers of the tables see all rows.
+        """Flushes the write-ahead log into the tables, for programs that read these directly.
 
         Neither durability nor reads through a store need a flush: this is for programs that open
         the tables with LanceDB itself. Does nothing without a write-ahead log.

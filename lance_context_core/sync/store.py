@@ -73,7 +73,7 @@ class Context(Named[AsyncContext]):
 
     @classmethod
     def open(cls, uri: str | Path, **options: Unpack[ContextOptions]) -> Self:
-        """As `create`; raises NotFoundError if the store does not exist. See `AsyncContext.open`."""
+        """As `create`; raises NotFoundError without a store. See `AsyncContext.open`."""
         return blocking_over(block_on(lambda: AsyncContext.open(uri, **options)), cls)
 
     close = blocking(AsyncContext.close, at_once=lambda _: nothing_is_left())
@@ -148,7 +148,7 @@ class Context(Named[AsyncContext]):
         return self
 
     def checkout_latest(self) -> Self:
-        """Turns this handle back to the newest version; returns it. See `AsyncContext.checkout_latest`."""
+        """Returns this handle, at the newest version again. See `AsyncContext.checkout_latest`."""
         block_on(self._aio.checkout_latest)
         return self
 

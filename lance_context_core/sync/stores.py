@@ -118,7 +118,7 @@ class Documents(Blocking[AsyncDocuments]):
 
 
 class Statements(Blocking[AsyncStatements]):
-    """Statements of sources about entities of a graph; `AsyncStatements` is the asynchronous one."""
+    """Statements about entities of a graph; `AsyncStatements` is the asynchronous one."""
 
     add = blocking(AsyncStatements.add)
     list = blocking(AsyncStatements.list)
@@ -211,7 +211,7 @@ class InformationTables(Blocking[AsyncInformationTables]):
     """The store's content as tables; `AsyncInformationTables` is the asynchronous one."""
 
     def names(self, family: Family | None = None) -> list[str]:
-        """Returns the names of the tables, of one family or of all. See `AsyncInformationTables.names`."""
+        """Returns the table names, of one family or all. See `AsyncInformationTables.names`."""
         return self._aio.names(family)
 
     def schema(self, name: str) -> pa.Schema:
@@ -379,7 +379,7 @@ class Locks(Blocking[AsyncLocks]):
         lease: timedelta = LEASE,
         owner: str | None = None,
     ) -> Lock | None:
-        """Acquires the lock on `resource` if it is free; else returns None. See `AsyncLocks.try_acquire`."""
+        """Acquires the lock on `resource`, or returns None. See `AsyncLocks.try_acquire`."""
         owner = current_owner() if owner is None else owner
         held = block_on(
             lambda: self._aio.try_acquire(resource, mode=mode, lease=lease, owner=owner)

@@ -403,7 +403,7 @@ class AsyncTieredMemory:
         session_id: str | None = None,
         limit: int | None = None,
     ) -> builtins.list[TierEntry]:
-        """Returns entries in the order of adding: all, or those of a tier or a session."""
+        """Returns entries in the order of adding: all, or a tier's or session's."""
         check_span(offset=0, limit=limit, last=None)
         which = [] if tier is None else [sql.equals("layer", str(tier_of(tier)))]
         if session_id is not None:
@@ -487,7 +487,7 @@ class AsyncTieredMemory:
     async def candidates(
         self, tier: Tier | str = Tier.HOT, *, limit: int | None = None
     ) -> builtins.list[TierEntry]:
-        """Returns a tier's entries that may move colder, the lowest score first; never canonical ones."""
+        """Returns a tier's entries that may move colder, lowest score first; no canonical ones."""
         check_span(offset=0, limit=limit, last=None)
         found = await self._keeping().candidates(tier_of(tier), self._records.now())
         return found[:limit]

@@ -15,7 +15,7 @@ from lance_context_core.types.records import Owned
 
 
 class Tier(StrEnum):
-    """The form in which an entry is found: verbatim, as a summary, or as one fact."""
+    """The form in which an entry is found: verbatim, summary, or fact."""
 
     HOT = "hot"
     """Found by its own words."""
@@ -108,7 +108,7 @@ class TierConfig:
     """The time in which the recency of an unused record halves."""
     weights: Weights = field(default_factory=Weights)
     temporal_boost: float = 0.0
-    """In [0, 1]: the additional weight of recency for queries with words such as `latest` or `today`."""
+    """In [0, 1]: the extra weight of recency for queries with words such as `latest` or `today`."""
     least_similar: Mapping[Tier, float] = field(
         default_factory=lambda: {Tier.HOT: 2 / 3, Tier.WARM: 0.5, Tier.COLD: 0.25}
     )

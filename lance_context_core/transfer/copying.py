@@ -111,7 +111,7 @@ async def _files(
 
 
 async def _to_its_end(goal: Files, work: Callable[[], T]) -> T:
-    """Returns the result of `work`, in a thread; a cancelled caller waits for it, so none goes on alone."""
+    """Returns the result of `work`, in a thread; a cancelled caller waits for its end."""
     task = asyncio.ensure_future(asyncio.to_thread(work))
     try:
         with translated(f"copy to {goal.uri!r}"):
@@ -122,7 +122,7 @@ async def _to_its_end(goal: Files, work: Callable[[], T]) -> T:
 
 
 def _listed(source: Files) -> dict[str, int]:
-    """Returns the files of the tables with their sizes, without the maintenance claims of this location.
+    """Returns the files of the tables with their sizes, without this location's maintenance claims.
 
     The write-ahead log is not copied directly, since others may write to it meanwhile.
     """
