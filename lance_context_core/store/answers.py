@@ -346,7 +346,7 @@ class AsyncAnswers(AsyncMoments):
 
     @property
     def audit(self) -> AsyncAudit:
-        """The audit log of the whole store: writes, changes, merges, erasures and reads."""
+        """The opt-in audit log of the store: writes, changes, merges, erasures and reads."""
         return AsyncAudit(self._whole(), self._found_at)
 
     # The window

@@ -113,7 +113,7 @@ class AsyncContextStore(AsyncAnswers, Opened):
         - `sole_writer`: no other process writes to the store now, so that files of crashed writers
           are removed too. Never set it with other writers: it removes files that they are about to
           commit.
-        - `dry_run`: writes nothing, and returns the same counts.
+        - `dry_run`: changes no readable data, and returns the same counts.
         - `progress`: called after each table; by then no read returns erased rows.
 
         Removes the older versions of all tables concerned; branches and tags stay without the
