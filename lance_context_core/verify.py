@@ -1,4 +1,4 @@
-"""Whether a store is whole: its files, its keys, its rows, its indexes and its journal."""
+"""Checks a store's integrity: its files, keys, rows, indexes and write-ahead log."""
 
 import asyncio
 import json
@@ -34,22 +34,22 @@ from lance_context_core.types.answers import Checked, Wrong
 from lance_context_core.versioning import branches
 from lance_context_core.versioning.locations import Whole, turn
 
-# Whether the bytes of blobs are still those that their hashes were made of.
+# Checks that the bytes of blobs match their hashes.
 
 _COLUMNS = (*SCOPE_PARTS, "id", "hash", "kind", "position", "size", "data")
 
 
 class Hashes:
-    """The hashes of the blobs whose rows were seen so far."""
+    """The hashes of the blobs whose rows were read so far."""
 
     def __init__(self) -> None:
-        """None yet."""
+        """Starts empty."""
         self._pieces: dict[tuple[Any, ...], tuple[Any, int]] = {}
-        """Of each blob in pieces, what its bytes come to so far, and how many pieces were seen."""
+        """For each blob in pieces, its running hash, and how many pieces were read."""
         self._sizes: dict[tuple[Any, ...], tuple[str, int]] = {}
 
     def wrong(self, batch: pa.RecordBatch) -> Iterator[str]:
-        """The ids of the blobs in these rows whose bytes are others; noted of those in pieces."""
+        """Returns the ids of the blobs in these rows whose bytes differ; keeps track of those in pieces."""
         for row in batch.select(_COLUMNS).to_pylist():
             blob = (*(row[name] for name in SCOPE_PARTS), row["hash"])
             if row["kind"] == BLOB:
@@ -60,13 +60,13 @@ class Hashes:
                 continue
             digest, n_seen = self._pieces.get(blob, (sha256(), 0))
             if digest is None or row["position"] != n_seen:
-                self._pieces[blob] = None, n_seen  # They come in another order: nothing is told.
+                self._pieces[blob] = None, n_seen  # They come in another order: no verdict.
                 continue
             digest.update(row["data"] or b"")
             self._pieces[blob] = digest, n_seen + 1
 
     def wrong_pieces(self) -> Iterator[str]:
-        """The ids of the blobs in pieces whose bytes are others, or not all there."""
+        """Returns the ids of the blobs in pieces whose bytes differ, or are incomplete."""
         for blob, (id, n_wanted) in self._sizes.items():
             digest, n_seen = self._pieces.get(blob, (sha256(), 0))
             if digest is None or not n_wanted:
@@ -75,17 +75,17 @@ class Hashes:
                 yield id
 
 
-# All that a store promises of what it keeps, checked; what does not hold is named.
+# Checks all guarantees about stored data, and names the violations.
 
 _BATCH_ROWS = 4_096
 _SAMPLES = 16
-"""So many values of a column are looked up by its index, and counted without it."""
+"""How many values of a column are looked up by its index, and counted without it."""
 
 _MOST = 100
-"""So many problems with rows are told one by one."""
+"""How many problems with rows are reported one by one."""
 
 _SAME = ("id", "kind", "context", "tenant", "user_id", "agent_id", "session_id", "external_id")
-"""What stands in a record's columns, and once more where it is read from."""
+"""Values stored in a record's columns, and again in the packed field that reads use."""
 
 _JSON = ("fields", "parts", "native", "metadata", "state_metadata", "value", "properties")
 
@@ -96,38 +96,38 @@ _RESTORE = "restore the file from a copy, or an earlier version with restore()"
 
 @frozen_by_name
 class Problem(Wrong):
-    """Something that is not as it should be."""
+    """An integrity problem."""
 
     kind: str
     """`file`, `table`, `row`, `key`, `index` or `journal`."""
     where: str
     """The file, or the table with its branch and the row's id."""
     way_out: str
-    """What mends it, as far as something does."""
+    """The remedy, if one exists."""
 
 
 @own_first
 @frozen_by_name
 class Verification(Checked):
-    """What was looked at, and what was found to be wrong."""
+    """The checked parts, and the problems."""
 
     files: int
-    """Of a store on an object store none is looked at by itself: reading finds those that are gone."""
+    """On an object store no files are checked directly: reads find missing ones."""
     rows: int
-    """Of all tables on all branches, as they are now."""
+    """Of all tables on all branches, in their current state."""
     indexes: int
     problems: tuple[Problem, ...] = ()
 
 
 async def verify(whole: Whole, *, progress: Callable[[Progress], object] | None) -> Verification:
-    """What `ContextStore.verify` returns."""
+    """See `ContextStore.verify`."""
     whole.require("verify")
     check_progress(progress)
     found = await _look(whole, progress)
     if not found.problems:
         return found
-    # Others may have removed a version, a branch or a table while it was looked at. What is wrong still
-    # is when nobody does.
+    # Others may have removed a version, a branch or a table during the check. A real problem
+    # persists once they are done.
     async with turn(whole.resources.database.root.connection):
         again = await _look(whole, progress)
     seen = {(one.kind, one.where) for one in found.problems}
@@ -165,7 +165,7 @@ async def _look(whole: Whole, progress: Callable[[Progress], object] | None) -> 
 
 
 class _Looked:
-    """What was seen so far."""
+    """The results so far."""
 
     def __init__(self, progress: Callable[[Progress], object] | None) -> None:
         self.files: set[Path] = set()
@@ -177,17 +177,17 @@ class _Looked:
         self._progress = progress
 
     def wrong(self, kind: str, where: str, what: str, way_out: str) -> None:
-        """Note a problem."""
+        """Adds a problem."""
         self.problems.append(Problem(kind=kind, where=where, what=what, way_out=way_out))
 
     def failed(self, kind: str, where: str, what: str, error: Exception) -> None:
-        """Note that something cannot be read, unless that was told of the same error before."""
+        """Adds an unreadable part, unless the same error was reported before."""
         if str(error) not in self._failures:
             self._failures.add(str(error))
             self.wrong(kind, where, f"{what}: {error}", _RESTORE)
 
     def files_of(self, place: Path, names: list[str]) -> None:
-        """Look at the files of all versions."""
+        """Checks the files of all versions."""
         for name in names:
             try:
                 for file, what in damaged(place / f"{name}.lance", self.files):
@@ -197,7 +197,7 @@ class _Looked:
                 self.wrong("file", name, f"cannot be read: {error}", _RESTORE)
 
     async def journal(self, resources: Resources) -> None:
-        """Look at the journal, if there is one."""
+        """Checks the write-ahead log, if one exists."""
         journal = resources.current().connection.journal
         if journal is None:
             return
@@ -212,18 +212,18 @@ class _Looked:
             self.failed("journal", str(journal.path), "cannot be read", error)
 
     async def acknowledged(self, resources: Resources) -> None:
-        """Look whether what was acknowledged of each table, branch and tag exists."""
+        """Checks that the acknowledged state of each table, branch and tag exists."""
         try:
             found = await resources.current().connection.lacking(UPKEEP_TABLE)
         except StorageError:
-            return  # It is the journal that is damaged, which was told.
+            return  # The write-ahead log is damaged, which was reported.
         for part, where, what in found:
             self._lacking.add(part)
             self._failures.add(f"{what}: {WAY_OUT}")
             self.wrong("table", str(where), what, _ACCEPT)
 
     async def table(self, table: Table, branch: str) -> None:
-        """Look at all rows of a table on a branch, at its keys and at its indexes."""
+        """Checks all rows of a table on a branch, its keys and its indexes."""
         if (table.name, table.ref or "") in self._lacking:
             return
         where = table.name if branch == MAIN else f"{table.name} on {branch}"
@@ -314,7 +314,7 @@ class _Looked:
                 self._index(where, column, f"cannot be asked: {str(error)[:200]}")
 
     async def _look_up(self, handle: Any, column: str, where: str) -> None:
-        """Ask the index of some values, and count the same values without it."""
+        """Looks some values up by the index, and counts the same values without it."""
         some = await reads.written_last(handle, 50 * _SAMPLES, [column])
         values = [one for one in some[column].unique().to_pylist() if one is not None]
         for value in values[:: max(len(values) // _SAMPLES, 1)][:_SAMPLES]:
@@ -331,19 +331,19 @@ class _Looked:
 
 
 class _Keys:
-    """The keys of a table, of which eight bytes a row are held: no row that was looked at is."""
+    """The keys of a table, eight bytes a row: checked rows are not kept."""
 
     def __init__(self) -> None:
         self.n_absent = 0
         self._digests = array("q")
 
     def add(self, keys: pa.Array) -> None:
-        """Note the keys of some rows."""
+        """Adds the keys of some rows."""
         self.n_absent += keys.null_count
         self._digests.extend(map(hash, keys.drop_null().to_pylist()))
 
     async def count_repeated(self, table: Table) -> int:
-        """How many rows have a key of an earlier one; the keys that may be such are read again."""
+        """Returns how many rows repeat an earlier key; reads possible repetitions again."""
         digests, counts = np.unique(np.frombuffer(self._digests, np.int64), return_counts=True)
         suspects = {*digests[counts > 1].tolist()}
         if not suspects:
@@ -377,11 +377,11 @@ def _read(text: str | None) -> Any:
         return _BROKEN
 
 
-# Going on with what is left of a store that lacks something which was acknowledged.
+# Continuing with the rest of a store that lacks acknowledged data.
 
 
 async def accept_loss(whole: Whole) -> tuple[Problem, ...]:
-    """What `ContextStore.accept_loss` returns."""
+    """See `ContextStore.accept_loss`."""
     whole.require("accept a loss")
     database = whole.resources.writable().root
     connection = database.connection

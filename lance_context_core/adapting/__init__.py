@@ -1,17 +1,18 @@
-"""What an adapter is made of: for code that gives a framework this store in the framework's own words.
+"""Building blocks of adapters: for code that offers this store in a framework's own classes.
 
-`Handle` and `HandleOwner` take a store, or open one and close it again. `block_on` gives a class its
+`Handle` and `HandleOwner` take a store, or open and close one. `block_on` gives a class its
 blocking methods without a second implementation, and `begin` does not wait; `beside_the_loop`,
-`in_steps` and `in_thread` do what takes long without holding up an event loop; `one_at_a_time` is a
-lock by name for coroutines of several event loops. `JsonCodec` makes JSON
-of values that JSON cannot hold. `plain` makes JSON of what the store's calls return, and `encodable` replaces
-lone surrogates, which no store can hold. `arguments_of` and `arguments_text` read and write what a
-model calls a tool with, and `says_something` is the rule of what is remembered. `content_of` and `facts_of` say what a record is, and
-`countable_text` what of a message a limit of tokens counts. `add_loaded` puts what a loader has read, as `LoadedText`s, among
-the documents, and `citation_of` says where a passage of one stands. `remember_once` stores one memory of a text, and
-`best_of` makes one list of several searches' results. `WindowMaker` keeps a conversation and makes a window of it. `retried` and `Attempts` try again what
-others prevented. `listed` and `check_name` refuse what the store would refuse, before anything is
-done. Nothing here knows a framework.
+`in_steps` and `in_thread` run long work without blocking an event loop; `one_at_a_time` is a
+lock by name for coroutines of several event loops. `JsonCodec` encodes values that JSON lacks.
+`plain` converts results of the store to JSON, and `encodable` replaces lone surrogates, which no
+store can hold. `arguments_of` and `arguments_text` read and write the arguments of tool calls,
+and `says_something` decides which messages are remembered. `content_of` and `facts_of` describe
+a record, and `countable_text` returns the text of a message that counts as tokens. `add_loaded`
+adds the output of a loader, as `LoadedText`s, to the documents, and `citation_of` cites a
+passage. `remember_once` stores one memory per text, and `best_of` merges the results of several
+searches. `WindowMaker` stores a conversation and assembles its window. `retried` and `Attempts`
+retry after conflicts. `listed` and `check_name` refuse invalid arguments before any work.
+Nothing here depends on a framework.
 """
 
 from lance_context_core._loop import begin, block_on
@@ -56,7 +57,7 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "HandleOwner",
     "Scope",
     "uri_of",
-    # Blocking and asynchronous, one body
+    # Blocking and asynchronous methods with one body
     "block_on",
     "begin",
     "beside_the_loop",
@@ -93,11 +94,11 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     # Caches
     "Emptied",
     "emptied_with_stores",
-    # A memory that fails
+    # Failing memory
     "OnError",
     "check_on_error",
     "going_on",
-    # Trying again
+    # Retries
     "retried",
     "Attempts",
 ]

@@ -1,4 +1,4 @@
-"""One body for a blocking and an asynchronous method: a coroutine, which is awaited or blocked on.
+"""One body for a blocking and an asynchronous method: a coroutine, awaited or blocked on.
 
 A framework that has each method twice, `get` and `aget`, gets a class whose methods are coroutines
 over a store's asynchronous object; the blocking methods block on them:
@@ -13,9 +13,9 @@ over a store's asynchronous object; the blocking methods block on them:
         def count(self):
             return block_on(self.acount())
 
-All that such a coroutine does happens on the store's event loop, which serves all stores of the
-process: what takes long goes `beside_the_loop` or `in_steps`, and a function of the user's that
-blocks, such as one that embeds, `in_thread`. What must not overlap is done `one_at_a_time`.
+The coroutine runs on the store's event loop, which serves all stores of the process: run long
+work `beside_the_loop` or `in_steps`, and blocking functions of the user, such as an embedding
+function, `in_thread`. Run work that must not overlap `one_at_a_time`.
 """
 
 import asyncio
@@ -31,13 +31,13 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _MAX_INLINE_BYTES = 64 * 1024
-"""More are not converted on an event loop, which would stand still for milliseconds."""
+"""The most bytes converted on an event loop, which would otherwise block for milliseconds."""
 
 
 def in_thread(function: Callable[P, T]) -> Callable[P, Awaitable[T]]:
-    """`function`, which blocks, as a coroutine function that calls it in a thread of its own.
+    """Wraps a blocking `function` as a coroutine function that runs it in its own thread.
 
-    There it may call blocking methods of a store itself.
+    In that thread it may call blocking methods of a store itself.
     """
 
     async def called(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -47,12 +47,12 @@ def in_thread(function: Callable[P, T]) -> Callable[P, Awaitable[T]]:
 
 
 async def beside_the_loop(work: Callable[[], T], *, n_bytes: int) -> T:
-    """What `work` makes of about so many bytes; from 64 KiB on in a thread of its own."""
+    """Runs `work` on about so many bytes; from 64 KiB on in its own thread."""
     return await asyncio.to_thread(work) if n_bytes > _MAX_INLINE_BYTES else work()
 
 
 class _Queue(deque["Future[None]"]):
-    """Those who want one name, the holder first; can be referred to weakly."""
+    """The waiters for one name, the holder first; weakly referable."""
 
 
 _queues: WeakValueDictionary[tuple[Hashable, ...], _Queue] = WeakValueDictionary()
@@ -61,10 +61,10 @@ _access = threading.Lock()
 
 @asynccontextmanager
 async def one_at_a_time(*name: Hashable) -> AsyncIterator[None]:
-    """Wait until no other block of this name runs in this process, in the order of asking.
+    """Waits until no other block of this name runs in this process, first come first served.
 
     Blocks may be in several event loops and threads: an `asyncio.Lock` belongs to one loop. A block
-    inside another one of the same name waits for ever.
+    inside another one of the same name waits forever.
     """
     turn: Future[None] = Future()
     with _access:
@@ -82,7 +82,7 @@ async def one_at_a_time(*name: Hashable) -> AsyncIterator[None]:
 
 
 def _grant(queue: _Queue) -> None:
-    """Let the first of them begin, unless it has; one that was cancelled removes itself."""
+    """Lets the first waiter begin, unless it has; a cancelled one removes itself."""
     for first in queue:
         if not first.done() and first.set_running_or_notify_cancel():
             first.set_result(None)

@@ -1,4 +1,4 @@
-"""Whether the run of an agent goes on when its memory fails: a middleware's option `on_error`."""
+"""A middleware's option `on_error`: whether an agent's run continues if its memory fails."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ from lance_context_core.errors import (
 )
 
 OnError: TypeAlias = Literal["log", "raise"]
-"""`"log"`: an error of the store is logged as a warning, and the run goes on without the memory.
+"""`"log"`: an error of the store is logged as a warning, and the run continues without the memory.
 `"raise"`: the run fails with it."""
 
 
@@ -29,9 +29,9 @@ def check_on_error(on_error: object) -> OnError:
 
 @contextmanager
 def going_on(on_error: OnError, problem: str, log: Logger) -> Iterator[None]:
-    """Logs an error of the store that ends the block, with `problem`, and goes on behind it.
+    """Logs an error of the store that ends the block, with `problem`, and continues after it.
 
-    With "raise" it raises the error. Errors that no later run mends are always raised:
+    With "raise" it raises the error. Errors that persist in later runs are always raised:
     InvalidRequestError, StoreClosedError, ReadOnlyError, MissingExtraError.
     """
     try:

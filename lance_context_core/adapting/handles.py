@@ -1,4 +1,4 @@
-"""A store that somebody handed in, or one that is opened from its URI and then closed again."""
+"""Handles over a store that a caller passes, or one opened from its URI."""
 
 import asyncio
 import json
@@ -24,14 +24,14 @@ from lance_context_core.sync import ContextStore
 from lance_context_core.types import DocumentChunk, DocumentScope, SourceDocument
 
 StoreLike: TypeAlias = ContextStore | AsyncContextStore | str | Path
-"""An open store, or a scope, branch or version of one; or where there is one: a directory or URI."""
+"""An open store, or a scope, branch or version of one; or its location: a directory or URI."""
 
 
 def uri_of(store: StoreLike) -> str:
-    """The URI that was given, from which another process can open the same store again.
+    """Returns the given URI, from which another process can open the same store again.
 
-    Raises InvalidRequestError for an open store, which may have a scope and an embedder that no URI
-    says, and for `memory://`, which is another store in each process.
+    Raises InvalidRequestError for an open store, whose scope and embedder are not in a URI,
+    and for `memory://`, which is another store in each process.
     """
     if not isinstance(store, str | Path) or str(store).startswith("memory://"):
         raise InvalidRequestError(
@@ -44,19 +44,19 @@ def uri_of(store: StoreLike) -> str:
 class Handle:
     """One store, asynchronous and blocking, which `close` closes if it was opened here.
 
-    Making one does nothing to the store, so that it may stand in a constructor. It can be pickled
-    where it was given a URI, and its embedder can be: see `uri_of`.
+    Creating a handle does no I/O, so it is safe in a constructor. It can be pickled
+    if it was given a URI, and its embedder can be: see `uri_of`.
     """
 
     aio: AsyncContextStore
     sync: ContextStore
-    """Over `aio`: what the one writes, the other reads."""
+    """The blocking store over `aio`: each reads the other's writes."""
 
     def __init__(self, store: StoreLike, *, embedder: Any = None) -> None:
-        """Over an open `store`, or the one at a URI.
+        """Wraps an open `store`, or the one at a URI.
 
-        The `embedder` is that of a store which is opened here; an open one has its own. Raises
-        InvalidRequestError for what is no store, URI or embedder.
+        The `embedder` is for a store that is opened here; an open one has its own. Raises
+        InvalidRequestError for anything but a store, URI or embedder.
         """
         self._given = store
         self._embedder = embedder
@@ -74,19 +74,19 @@ class Handle:
 
     @property
     def scope(self) -> Scope:
-        """The part of the store that the handle sees, and stamps on what it writes."""
+        """The scope of the handle, which is also stamped on its writes."""
         return self.aio._scope  # noqa: SLF001 - the store has no word for it: `scope` narrows
 
     def now(self) -> datetime:
-        """What the store says the time is."""
+        """Returns the time of the store's clock."""
         return self.aio.clock.now()
 
     def reopened(self) -> Self:
-        """Another handle of what was given; of a URI one that is open, even if this one is closed."""
+        """Returns another handle of the same argument; of a URI an open one, even after `close`."""
         return type(self)(self._given, embedder=self._embedder)
 
     def close(self) -> None:
-        """Close the store if it was opened here; closing twice is no error."""
+        """Closes the store if it was opened here; closing twice is no error."""
         if self._is_owner:
             self.sync.close()
 
@@ -100,17 +100,14 @@ class Handle:
 
 
 class HandleOwner:
-    """A base of classes that take a store or open one: its upkeep, `close`, both kinds of `with`.
-
-    A subclass sets `_handle`. Closing twice is no error.
-    """
+    """A base of classes that take or open a store: maintenance, `close`, both kinds of `with`."""
 
     _handle: Handle
 
     def maintain(
         self, *, policy: IndexPolicy | None = None, only_due: bool = False
     ) -> list[TableUpkeep]:
-        """Look after the whole store now, as `ContextStore.maintain` does; it does so by itself, too.
+        """Maintains the whole store now, as `ContextStore.maintain`; this is also automatic.
 
         Raises InvalidRequestError over a scope or an earlier version.
         """
@@ -123,7 +120,7 @@ class HandleOwner:
         return await self._handle.aio.maintain(policy=policy, only_due=only_due)
 
     def close(self) -> None:
-        """Close the store if it was given by its URI; one that was handed over stays open."""
+        """Closes the store if it was given by its URI; a passed store stays open."""
         self._handle.close()
 
     async def aclose(self) -> None:
@@ -143,15 +140,15 @@ class HandleOwner:
         await self.aclose()
 
 
-# What a framework's loaders have read already, put into `store.documents`, and cited from there.
+# Texts of a framework's loaders, added to `store.documents`, and cited from there.
 
 
 @frozen_by_name
 class LoadedText:
-    """A file that a loader has read, or a page or row of one."""
+    """A file, page or row that a loader has read."""
 
     source: str | None = None
-    """The path or URL of the file; absent if the loader does not say it."""
+    """The path or URL of the file; absent if the loader does not provide it."""
     page: int | None = None
     """Counted from 1."""
     section: str | None = None
@@ -167,11 +164,11 @@ async def add_loaded(
     scope: DocumentScope | None = None,
     chunker: Chunker | None = None,
 ) -> list[SourceDocument]:
-    """Add what was loaded, each file in one commit; returns the documents, in order.
+    """Adds loaded texts, each file in one commit; returns the documents, in order.
 
-    Texts of one source that follow each other and have equal metadata are the pages of one file; any
-    other is a file of its own. What is blank is left out. As of any file, what the scope has
-    already, by the hash of its texts, is left as it is. `texts` may be a generator, which runs in
+    Consecutive texts of one source with equal metadata are the pages of one file; any
+    other is a file of its own. Skips blank texts. A file that already exists in the scope,
+    by the hash of its texts, is left unchanged. `texts` may be a generator, which runs in
     worker threads; one file is in memory at a time. With `chunker=BlockChunker()` each text is a
     passage as it is.
     """
@@ -198,10 +195,10 @@ async def add_loaded(
 
 
 def citation_of(chunk: DocumentChunk) -> dict[str, Any]:
-    """What a passage is cited by, as JSON, without what is absent.
+    """Returns a passage's citation as JSON, without absent fields.
 
-    That is `citation`, `document_id`, `name`, `type`, `title`, `uri`, `page`, `section`, and the offsets
-    `start` and `end` in the document's text.
+    The fields are `citation`, `document_id`, `name`, `type`, `title`, `uri`, `page`, `section`, and
+    the offsets `start` and `end` in the document's text.
     """
     facts = {
         "citation": chunk.citation,
@@ -219,7 +216,7 @@ def citation_of(chunk: DocumentChunk) -> dict[str, Any]:
 
 
 class _LoadedReader:
-    """Reads what `add_loaded` makes of the pages of a file."""
+    """Reads the files that `add_loaded` builds from pages."""
 
     def read(self, content: bytes, *, name: str) -> ReadDocument:  # noqa: ARG002 - any name
         written, n_pages = Written(), None
@@ -231,7 +228,7 @@ class _LoadedReader:
 
 
 def _files(texts: Iterable[LoadedText]) -> Iterator[list[LoadedText]]:
-    """The texts of each file, none of them blank."""
+    """Yields the texts of each file, none of them blank."""
     held = list[LoadedText]()
     for one in texts:
         if not one.text or one.text.isspace():
@@ -245,12 +242,12 @@ def _files(texts: Iterable[LoadedText]) -> Iterator[list[LoadedText]]:
 
 
 def _whole(text: LoadedText) -> tuple[str | None, Mapping[str, Any]]:
-    """What the pages of one file have in common."""
+    """Returns the properties that the pages of one file share."""
     return text.source, text.metadata
 
 
 def _name(source: str | None) -> str:
-    """What a file at that path or URL is called."""
+    """Returns the name of a file at that path or URL."""
     if source is None:
         return "untitled"
     path = re.split(r"[?#]", source)[0] if "://" in source else source

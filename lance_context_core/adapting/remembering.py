@@ -1,4 +1,4 @@
-"""A memory for each text, and one list of what several searches have found."""
+"""Stores one memory per text, and merges the results of several searches."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -18,11 +18,11 @@ async def remember_once(
     metadata: Mapping[str, Any] | None = None,
     expires_at: datetime | None = None,
 ) -> Remembered:
-    """Store a memory, unless the scope has one of the same text; two processes at once store one.
+    """Stores a memory, unless the scope has one of the same text, also between two processes.
 
-    It is `store.memory.add`, which says whether the memory is new. The memory that is there expires at
-    `expires_at` from then on, never without it, and has `metadata`, or what it had if that is None. With a
-    `session_id` the memories of that session alone count.
+    This is `store.memory.add`, which returns whether the memory is new. An existing memory expires
+    at `expires_at` from then on, never without it, and gets `metadata`, or keeps its own if that is
+    None. With a `session_id` only that session's memories count.
     """
     (kept,) = await store.memory._remember(  # noqa: SLF001 - what `add` is made of
         [text], session_id=session_id, metadata=metadata, expires_at=expires_at
@@ -31,9 +31,9 @@ async def remember_once(
 
 
 def best_of(found: Sequence[Sequence[T]], limit: int) -> list[T]:
-    """The first `limit` results of several searches: the best of each, then the second of each, and so on.
+    """Returns the first `limit` results of several searches: all first ranks, then all second ones.
 
-    Their scores have several scales, and their ranks do not.
+    Their scores have different scales, so only ranks are compared.
     """
     ranked = sorted((rank, place) for place, one in enumerate(found) for rank in range(len(one)))
     return [found[place][rank] for rank, place in ranked[:limit]]

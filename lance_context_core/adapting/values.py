@@ -1,4 +1,4 @@
-"""Values that JSON cannot hold, as JSON, and back: what tools return, and what frameworks attach."""
+"""Encodes values that JSON lacks, and decodes them: results of tools, metadata."""
 
 import base64
 import dataclasses
@@ -23,32 +23,32 @@ from lance_context_core.types import ContextRecord
 T = TypeVar("T")
 
 _AS_THEY_ARE = frozenset((str, bool, type(None)))
-"""The types of what JSON has just so, subclasses excluded."""
+"""The types that JSON has, subclasses excluded."""
 
 
 @frozen_by_name
 class TypeCodec(Generic[T]):
-    """How values of one type, and of its subclasses, are written and made again."""
+    """Encodes and decodes values of one type and its subclasses."""
 
     name: str
-    """What the type is called in what is stored: it must not change, or stored values cannot be read again."""
+    """The stored name of the type: it must not change, or stored values cannot be decoded."""
     python_type: type[T]
     encode: Callable[[T], Any]
-    """To JSON, or to what the `JsonCodec` makes JSON of in turn."""
+    """Converts to JSON, or to values that the `JsonCodec` encodes in turn."""
     decode: Callable[[Any], T]
-    """The way back: gets what `encode` gave."""
+    """Converts the result of `encode` back."""
 
 
 class JsonCodec:
-    """Turns values into JSON and back, such that they come back equal and of the same type.
+    """Encodes values as JSON and decodes them, equal and of the same type.
 
-    Besides what JSON has: any integer and float, tuples, sets, mappings with keys of any type, bytes,
-    times, decimals, UUIDs, paths, and what `types` adds. What JSON has stays as it is; anything else
-    becomes a stand-in, an object with the name of its type. Of a subclass, the base comes back, of
-    NumPy's numbers Python's own, and of a time zone its offset.
+    Besides JSON's types: any integer and float, tuples, sets, mappings with keys of any type,
+    bytes, times, decimals, UUIDs, paths, and the types of `types`. Values of JSON's types stay
+    unchanged; any other becomes a stand-in, an object with the name of its type. Subclasses decode
+    as their base, NumPy's numbers as Python's, and time zones as their offset.
 
-    Filters compare numbers, times and UUIDs that stand in metadata as Python would, and tuples and
-    sets are lists to them: see `lance_context_core.filters.Comparison`.
+    Filters compare encoded numbers, times and UUIDs in metadata as Python does, and treat tuples
+    and sets as lists: see `lance_context_core.filters.Comparison`.
     """
 
     def __init__(
@@ -57,22 +57,22 @@ class JsonCodec:
         *,
         default: Callable[[Any], Any] | None = None,
     ) -> None:
-        """Without arguments, for the types of Python's own library that are named above.
+        """Supports the types of Python's library that are named above, and those of the arguments.
 
-        - `types`: more of them; they are asked first, in this order, but never about what is text, a
-          number, a mapping or a list.
-        - `default`: as that of `json.dumps`: called for whatever nothing else knows, it returns
-          something else to encode, or raises TypeError. It does not come back as what it was.
+        - `types`: more types; they are tried first, in this order, but never for texts,
+          numbers, mappings or lists.
+        - `default`: as that of `json.dumps`: called for unknown values, it returns
+          another value to encode, or raises TypeError. The original value is not restored.
         """
         self._types = (*types, *_TYPES)
         self._decoders = {**_DECODERS, **{one.name: one.decode for one in reversed(self._types)}}
         self._default = default
 
     def encode(self, value: Any, where: str) -> Any:
-        """`value` as JSON that `decode` makes equal to it again.
+        """Encodes `value` as JSON that `decode` makes equal to it again.
 
-        Raises InvalidRequestError, which calls it `where`, for what holds anything of another type, or
-        itself.
+        Raises InvalidRequestError, which names it `where`, for a value that contains another type,
+        or itself.
         """
         try:
             return self._encode(value, where)
@@ -82,9 +82,9 @@ class JsonCodec:
             ) from None
 
     def encode_object(self, values: Mapping[str, Any], where: str) -> dict[str, Any]:
-        """As `encode` for each of the values: metadata, whose keys remain what filters can name.
+        """As `encode` for each of the values: for metadata, whose keys stay usable in filters.
 
-        Raises InvalidRequestError, as `encode` does, and for what is no mapping with texts as keys.
+        Raises InvalidRequestError, as `encode` does, and for anything but a mapping with text keys.
         """
         if type(values) is not dict and not isinstance(values, Mapping):
             raise InvalidRequestError(f"{where} must be a mapping, not {shown(values)}")
@@ -98,14 +98,13 @@ class JsonCodec:
         return encoded
 
     def decode_object(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """What `encode_object` made JSON of."""
+        """Decodes the result of `encode_object`."""
         return {key: self.decode(value) for key, value in values.items()}
 
     def decode(self, value: Any) -> Any:
-        """What `encode` made JSON of.
+        """Decodes the result of `encode`.
 
-        A stand-in of a type that this codec has not, or of which no value can be made, stays as it
-        is.
+        A stand-in of a type unknown to this codec, or without a valid value, stays as it is.
         """
         if isinstance(value, list):
             return [self.decode(one) for one in value]
@@ -123,7 +122,7 @@ class JsonCodec:
     def _encode(self, value: Any, where: str) -> Any:
         if value is None or isinstance(value, bool):
             return value
-        if type(value) is dict:  # as most are that hold others
+        if type(value) is dict:  # as most containers are
             return self._encode_mapping(value, where)
         if isinstance(value, str):
             return str.__str__(value)
@@ -131,7 +130,7 @@ class JsonCodec:
             return int(value) if -(2**63) <= value < 2**63 else _ordered("int", int(value))
         if isinstance(value, float):
             return float(value) if math.isfinite(value) else _ordered("float", float(value))
-        if isinstance(value, list):  # before mappings, as to ask whether one is takes far longer
+        if isinstance(value, list):  # before mappings, whose check is far slower
             return [self._encode(one, f"{where}[{index}]") for index, one in enumerate(value)]
         if isinstance(value, Mapping):
             return self._encode_mapping(value, where)
@@ -146,7 +145,7 @@ class JsonCodec:
     def _encode_mapping(self, value: Mapping[Any, Any], where: str) -> Any:
         if all(isinstance(key, str) for key in value) and TYPE not in value:
             return {
-                # To say where each stands costs more than to encode it.
+                # Tracking the position of each costs more than encoding it.
                 str.__str__(key): one
                 if type(one) in _AS_THEY_ARE
                 else self._encode(one, f"{where}[{key!r}]")
@@ -155,7 +154,7 @@ class JsonCodec:
         return stand_in("mapping", self._encode([list(pair) for pair in value.items()], where))
 
     def _other(self, value: Any, where: str) -> Any:
-        """What stands for a value that has no codec."""
+        """Returns the stand-in of a value without a codec."""
         try:
             if self._default is not None:
                 return self._default(value)
@@ -171,7 +170,7 @@ def _ordered(name: str, number: float) -> dict[str, Any]:
 
 
 def _in_order(members: Iterable[Any]) -> list[Any]:
-    """Those of a set, in the same order in every process."""
+    """Returns a set's members in the same order in every process."""
     return sorted(members, key=repr)
 
 
@@ -182,7 +181,7 @@ _TYPES: tuple[TypeCodec[Any], ...] = (
         encode=lambda value: b64encode(value).decode(),
         decode=b64decode,
     ),
-    # A datetime is a date, so that it comes first.
+    # A datetime is a date, so it comes first.
     TypeCodec(
         name="datetime",
         python_type=datetime,
@@ -207,22 +206,22 @@ _TYPES: tuple[TypeCodec[Any], ...] = (
 )
 
 _DECODERS: dict[str, Callable[[Any], Any]] = {"int": int, "float": float, "mapping": dict}
-"""Of what JSON can hold some, and only the others are stood in for: see `JsonCodec._encode`."""
+"""Types of which JSON holds some values; only the others become stand-ins: see `JsonCodec._encode`."""
 
 
-# What a framework is told of a record that was found.
+# The fields of a found record for a framework.
 
 
 def content_of(record: ContextRecord) -> str:
-    """The record's text, or else what its images show, a line each; empty if there is neither."""
+    """Returns the record's text, else its images' captions, a line each; empty without both."""
     return record.text or "\n".join(record.captions)
 
 
 def facts_of(record: ContextRecord) -> dict[str, Any]:
-    """What the store knows of a record beside its content and metadata, as JSON.
+    """Returns a record's fields besides its content and metadata, as JSON.
 
-    Its kind, its role and name, whose and of which session and run it is, and when it was made; what
-    is absent is left out.
+    These are its kind, role and name, its owner, session and run, and its creation time; absent
+    ones are left out.
     """
     known = {
         "kind": record.kind,
@@ -238,14 +237,14 @@ def facts_of(record: ContextRecord) -> dict[str, Any]:
     return {name: value for name, value in known.items() if value is not None}
 
 
-# What calls return, in the types that JSON has.
+# Results of calls, in the types of JSON.
 
 
 def plain(value: Any) -> Any:
-    """The value in what JSON knows, and a value that is none of the store's as it is.
+    """Converts a value of the store to JSON types; returns other values unchanged.
 
-    Dataclasses become objects of their fields, a namespace that is a key its segments with slashes
-    between them, moments ISO 8601, bytes base64.
+    Dataclasses become objects of their fields, namespaces that are keys become their segments
+    joined by slashes, times ISO 8601, bytes base64.
     """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {one.name: plain(getattr(value, one.name)) for one in dataclasses.fields(value)}
@@ -264,15 +263,15 @@ def _key(name: object) -> str:
     return "/".join(map(str, name)) if isinstance(name, tuple) else str(name)
 
 
-# Texts that UTF-8 cannot hold, as a framework's caller may hand them over.
+# Texts that UTF-8 cannot hold, as a framework's caller may pass them.
 
 
 def encodable(value: Any) -> Any:
-    """`value` with each lone surrogate in its texts replaced by "?"; itself if there is none.
+    """Replaces each lone surrogate in `value` by "?"; returns `value` itself without one.
 
     A lone surrogate is half of an emoji that was cut in two, which UTF-8, and so the store, cannot
-    hold. Dicts, lists, tuples and models with a `model_copy` are looked through, and copied where
-    something is replaced; other values stay as they are. Anything nested deeper than 100 stays, too.
+    hold. Searches dicts, lists, tuples and models with a `model_copy`, and copies those with a
+    replacement; other values stay unchanged, and so does anything nested deeper than 100.
     """
     return _encodable(value, 100)
 

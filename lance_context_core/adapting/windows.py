@@ -1,4 +1,4 @@
-"""What an agent of a framework is shown of its conversation: the same window in each of them."""
+"""The window of a conversation for an agent of any framework."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,16 +21,16 @@ from lance_context_core.window.window import Window
 from lance_context_core.window.window_builder import assemble_arguments
 
 _N_KNOWN = 1_000
-"""Of so many conversations it is remembered up to where they were kept."""
+"""The number of conversations for which the kept position is cached."""
 
 
 @dataclass(slots=True, kw_only=True)
 class WindowMaker:
-    """Keeps what a framework has of a conversation, all of it, and makes a window of that.
+    """Stores a framework's conversation completely, and assembles windows of it.
 
     - `budget`: a `Budget`, or a number of tokens.
-    - `sections`: what the window is made of; absent, the history, with a summary of what came before it
-      where there is a `summariser`, and with what is recalled where there is a user.
+    - `sections`: the sections of the window; by default the history, with a summary of older turns
+      if there is a `summariser`, and with recalled memories if there is a user.
     - `keeps_windows`: whether each window is kept, for `store.windows`.
     """
 
@@ -43,7 +43,7 @@ class WindowMaker:
     _last: Recent[tuple[str, str], str] = field(default_factory=lambda: Recent(_N_KNOWN))
 
     def __post_init__(self) -> None:
-        """Raise InvalidRequestError for arguments that `assemble` would refuse."""
+        """Raises InvalidRequestError for arguments that `assemble` would refuse."""
         self.budget = as_budget(self.budget)
         checked(self.dialect)
         assemble_arguments(self.sections or (), ())
@@ -51,14 +51,14 @@ class WindowMaker:
     async def keep(
         self, store: AsyncContextStore, session_id: str, messages: Sequence[Message]
     ) -> None:
-        """Keep the messages of a conversation that are not kept yet, in one commit.
+        """Stores the new messages of a conversation in one commit.
 
-        Those without an id are not: they could not be told from others.
+        Skips messages without an id: they could not be told apart.
         """
         place = (
             repr(store),
             session_id,
-        )  # Where it is, and of whom: another user's is another one.
+        )  # Location and owner: another user's is a different one.
         named = [one for one in messages if one.id]
         last = self._last.get(place)
         ids = [one.id for one in named]
@@ -80,7 +80,7 @@ class WindowMaker:
         query: str | None = None,
         run_id: str = "",
     ) -> Window:
-        """The window: of what is kept, and of `messages`, which are not.
+        """Returns the window of the stored messages, and of `messages`, which are not stored.
 
         `before` are sections that come before all others, such as a framework's instructions.
         """
@@ -103,18 +103,18 @@ class WindowMaker:
         return [*summary, HistorySection(), *([RecallSection()] if user_id else [])]
 
 
-# What of a message a model reads as words: what a limit of tokens must count.
+# The text of a message that a model reads: what a token limit must count.
 
 
 def countable_text(parts: Iterable[Part], *, with_reasoning: bool = True) -> str:
-    """The text to count the tokens of, so that nothing which a model is sent counts as nothing.
+    """Returns the text of a message whose tokens count, so that nothing counts as zero.
 
     A line each, in order: texts; the names and arguments of tool calls; the names of tools that
-    answered and all that their results hold; data, and unknown parts, as JSON;
-    and, unless it is not sent again, reasoning. Ids, signatures and `extra` are no words of a model.
+    answered and the contents of their results; data, and unknown parts, as JSON;
+    and, unless it is not sent again, reasoning. Ids, signatures and `extra` are not sent as words.
 
-    What images, sounds, films and files weigh is the model's own affair, and not in here: find them
-    with `iter_parts`, and `MediaPart`.
+    Images, sounds, films and files are not included, since each model counts them differently: find
+    them with `iter_parts`, and `MediaPart`.
     """
     lines = (
         line for part in iter_parts(parts) for line in _lines(part, with_reasoning=with_reasoning)
@@ -132,7 +132,7 @@ def _lines(part: Part, *, with_reasoning: bool) -> Iterator[str]:
             yield part.name
             yield part.arguments if isinstance(part.arguments, str) else dumps(part.arguments)
         case kinds.ToolResultPart():
-            # What it holds follows it in `iter_parts`.
+            # Its contents follow it in `iter_parts`.
             yield part.name or ""
         case kinds.DataPart():
             yield dumps(part.data)
@@ -140,14 +140,14 @@ def _lines(part: Part, *, with_reasoning: bool) -> Iterator[str]:
             yield dumps({"type": part.type, **part.payload})
 
 
-# What the parts of messages become in any framework's words.
+# Message parts in any framework's format.
 
 
 def says_something(parts: Iterable[Part]) -> bool:
-    """Whether a message is part of the conversation: what of a turn is to be remembered.
+    """Whether a message is part of the conversation, and so worth remembering.
 
-    A text that is not blank does, media do, and data, and unknown parts. Reasoning, tool
-    calls and their results do not, whatever is in them: they are how an answer came about.
+    True for nonblank text, media, data, and unknown parts. False for reasoning, tool
+    calls and their results, with any content: they are only the way to an answer.
     """
     return any(
         bool(part.text.strip())
@@ -158,9 +158,9 @@ def says_something(parts: Iterable[Part]) -> bool:
 
 
 def arguments_of(given: Mapping[str, Any] | str) -> dict[str, Any] | str:
-    """The arguments of a tool call by name, also of a JSON text; or the text, where it is no object.
+    """Returns a tool call's arguments, also from JSON text; the text if it is no object.
 
-    A model may have written anything: what cannot be read is kept as it is, and never an error.
+    A model may write anything: unreadable text is returned unchanged, and never an error.
     """
     if isinstance(given, Mapping):
         return dict(given)
@@ -172,5 +172,5 @@ def arguments_of(given: Mapping[str, Any] | str) -> dict[str, Any] | str:
 
 
 def arguments_text(given: Mapping[str, Any] | str) -> str:
-    """The arguments of a tool call as a model writes them: JSON text, with letters as they are."""
+    """Returns a tool call's arguments as a model writes them: JSON with unescaped letters."""
     return given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)

@@ -1,1 +1,1 @@
-"""Who wrote, changed, merged, erased and read what: a chain that shows a gap or a change."""
+"""Audit log: writes, changes, merges, erasures and reads in a tamper-evident hash chain."""

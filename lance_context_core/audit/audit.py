@@ -1,4 +1,4 @@
-"""`store.audit`: who wrote, changed, merged, erased and read what, and whether anything is amiss."""
+"""`store.audit`: reads and verifies the log of writes, changes, merges, erasures and reads."""
 
 import asyncio
 import json
@@ -24,14 +24,14 @@ from lance_context_core.types import ContextRecord, SearchHit
 from lance_context_core.versioning import branches
 from lance_context_core.versioning.locations import Whole
 
-# Whether the chain holds, and whether the tables are what it tells.
+# Verification of the chain, and of the tables against it.
 
 _MOST = 100
-"""So many rows are told one by one."""
+"""How many rows are reported one by one."""
 
 
 async def verify_chain(whole: Whole, head: types.AuditHead | None) -> types.AuditReport:
-    """What `AsyncAudit.verify` returns."""
+    """See `AsyncAudit.verify`."""
     await whole.resources.settle()
     links = await Log(whole.resources.database).links()
     problems, entries = _chain(links), list[types.AuditEntry]()
@@ -110,7 +110,7 @@ async def _tables(
     entries: list[types.AuditEntry],
     problems: list[types.AuditProblem],
 ) -> int:
-    """Compare each table with what the entries tell; returns how many versions came since."""
+    """Compares each table with its entries; returns how many versions came since."""
     known, told, n_unsealed = derive_events.sealed(links), derive_events.net(entries), 0
 
     async def step(branch: str) -> None:
@@ -175,27 +175,27 @@ def _problem(kind: types.AuditProblemKind, where: str, what: str) -> types.Audit
 Ask: TypeAlias = Callable[
     [str, Ref | None, Mapping[str, Any]], Awaitable[list[SearchHit[ContextRecord]]]
 ]
-"""Searches with a question, as of a moment, with further arguments."""
+"""Runs searches as of a moment, with further arguments."""
 
 
 @handle
 class AsyncAudit:
-    """The audit of a whole store, whichever process or handle writes to it.
+    """The audit log of a whole store, for all processes that write to it.
 
-    Nothing is noted until `seal` is called for the first time. From then on merges, erasures,
-    restores, tags, branches, imports and thinning are noted when they are done, and what was
-    written is noted by maintenance, before versions go, and by `seal`.
+    Nothing is logged until the first call of `seal`. From then on merges, erasures, restores, tags,
+    branches, imports and pruning are logged at once, and writes are logged by maintenance, before
+    their versions are removed, and by `seal`.
     """
 
     _whole: Whole
     _ask: Ask
 
     async def seal(self) -> AuditHead:
-        """Note what was written since the last time, and return the last entry's number and hash.
+        """Logs all writes since the last call; returns the last entry's number and hash.
 
-        Keep these elsewhere, and hand them to `verify`: who can write to the store could make the
-        chain anew, but not with the same hash. The first call begins the audit; what is there then is
-        noted as added by who wrote it last, or version by version as far as versions are kept.
+        Store these elsewhere, and pass them to `verify`: an attacker with write access could
+        rebuild the chain, but not with the same hash. The first call starts the log; existing rows
+        are logged as added by their last writer, or version by version as far as versions exist.
         """
         self._require("seal the audit")
         resources = self._whole.main().resources
@@ -207,14 +207,14 @@ class AsyncAudit:
         return head
 
     async def head(self) -> AuditHead | None:
-        """The last entry's number and hash; None before the audit was begun. Nothing is written."""
+        """Returns the last entry's number and hash; None before the start. Writes nothing."""
         self._require("read the audit")
         return head_of(await Log(self._whole.resources.database).links(with_rows=False))
 
     async def entries(
         self, *, after: int = 0, table: str | None = None, branch: str | None = None
     ) -> list[AuditEntry]:
-        """The entries with a number above `after`, oldest first: of all tables, or of one."""
+        """Returns the entries numbered above `after`, oldest first: of all tables, or of one."""
         self._require("read the audit")
         links = await Log(self._whole.resources.database).links()
         return [
@@ -224,9 +224,9 @@ class AsyncAudit:
         ]
 
     async def of(self, id: str) -> list[AuditEntry]:
-        """What was done to whatever has this id, oldest first; each entry with these rows alone.
+        """Returns the history of this id, oldest first; each entry with its rows alone.
 
-        Empty if nothing is noted of it, or if it was erased.
+        Empty if nothing is logged of it, or if it was erased.
         """
         id = check_name(id, "id")
         return [
@@ -236,7 +236,7 @@ class AsyncAudit:
         ]
 
     async def note_read(self, ids: Sequence[str], *, reader: str) -> AuditHead:
-        """Note that a reader was shown the records with these ids: one entry, which is one commit."""
+        """Logs that a reader was shown these records: one entry, which is one commit."""
         self._require("note what was read")
         names, reader = check_names(ids, "ids"), check_name(reader, "reader")
         rows = [AuditRow("read", None, one, None, None, None, reader, None) for one in names]
@@ -249,14 +249,14 @@ class AsyncAudit:
         return head
 
     async def verify(self, *, head: AuditHead | None = None) -> AuditReport:
-        """Check the chain, and that what is there is what it tells; nothing is written.
+        """Checks the chain, and the tables against it; writes nothing.
 
-        - each entry has the hash of the one before, and of what it tells of rows;
+        - each entry has the hash of the one before, and of its rows;
         - the entries of a table follow each other without a gap;
-        - the rows of the version that was noted last are those that the entries make;
-        - `head`, which was kept elsewhere, is still the entry of its number.
+        - the rows of the last logged version are those that result from the entries;
+        - `head`, which was stored elsewhere, is still the entry of its number.
 
-        What was written since the last entry is held by nothing yet: `n_unsealed` counts it.
+        Writes since the last entry are not covered yet: `n_unsealed` counts their versions.
         """
         self._require("verify the audit")
         if head is not None and not isinstance(head, AuditHead):
@@ -264,9 +264,9 @@ class AsyncAudit:
         return await verify_chain(self._whole.main(), head)
 
     async def export(self, destination: str | PathLike[str]) -> int:
-        """Write all entries to a file of JSON, a line each; returns how many.
+        """Writes all entries to a file of JSON, a line each; returns how many.
 
-        The file has its name once it is whole. Raises AlreadyExistsError if it is there. It has
+        The file gets its name once it is complete. Raises AlreadyExistsError if it exists. It has
         ids and authors: an erasure does not reach it.
         """
         entries, goal = await self.entries(), Path(destination)
@@ -284,10 +284,11 @@ class AsyncAudit:
         arguments: Mapping[str, Any] | None = None,
         limit: int = 100,
     ) -> Recalled:
-        """Why a search found a record, now or at a version, tag, branch or time; and who wrote it.
+        """Explains why a search found a record, with the history of the record.
 
-        `arguments` are those of `search`, with which the question was asked. The record is looked
-        for among the best `limit`. Raises NotFoundError if there was no such moment.
+        `arguments` are those of the original `search`; the moment is a version, tag, branch or
+        time. Searches for the record among the best `limit`. Raises NotFoundError if there was no
+        such moment.
         """
         id = check_name(id, "id")
         hits = await self._ask(query, at, {**(arguments or {}), "limit": limit})
@@ -315,7 +316,7 @@ def _write(goal: Path, entries: Sequence[AuditEntry]) -> None:
 
 
 def plain(entry: AuditEntry) -> dict[str, Any]:
-    """An entry in what JSON knows."""
+    """Converts an entry to JSON types."""
     rows = [row._asdict() for row in entry.rows]
     told: dict[str, Any] = json.loads(json.dumps(asdict(entry), default=str))
     return {**told, "at": entry.at.isoformat(), "rows": rows} | (

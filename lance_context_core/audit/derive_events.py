@@ -1,4 +1,4 @@
-"""What the versions of a table brought, row by row: read of the versions themselves."""
+"""Derives the row changes of a table from its versions."""
 
 import json
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
@@ -26,13 +26,13 @@ from lance_context_core.versioning.locations import Whole
 COLUMNS = (KEY, "id", "tenant", "user_id", "agent_id", "author", "revision")
 
 _MOST_LOOKED_AT = 20_000_000
-"""Comparing two versions takes time by the row of the table. Where each version would be more than
-this in all, several are taken as one."""
+"""Comparing two versions takes time per row of the table. If comparing each version exceeds this
+in all, several are combined."""
 
 
 @frozen
 class Step:
-    """What was done after one version of a table, up to another one."""
+    """The changes after one version of a table, up to another one."""
 
     first: int
     last: Version
@@ -42,9 +42,9 @@ class Step:
 async def steps(
     resources: Resources, table: Table, first: int, later: list[Version]
 ) -> AsyncIterator[Step]:
-    """What was done after version `first` (0: before there was any), by the later versions, ascending.
+    """Returns the changes after version `first` (0: before any), by the later versions, ascending.
 
-    A version that changed no row, as merging files does, is told with the one after it.
+    A version without row changes, as after merging files, is combined with the next one.
     """
     n_rows = await table.count(None)
     width = max(1, -(-n_rows * len(later) // _MOST_LOOKED_AT))
@@ -62,7 +62,7 @@ async def steps(
 
 
 async def _between(before: Table | None, after: Table) -> list[AuditRow]:
-    """What differs between two versions of a table, in the order of the commits.
+    """Returns the differences between two versions of a table, in commit order.
 
     Before the first one there was nothing.
     """
@@ -77,7 +77,7 @@ async def _between(before: Table | None, after: Table) -> list[AuditRow]:
 def differing(
     old: Iterable[Mapping[str, Any]], new: Iterable[Mapping[str, Any]], *, repeats_keys: bool
 ) -> list[AuditRow]:
-    """What became of the rows of `old`, where those of `new` are there."""
+    """Returns the changes from the rows `old` to the rows `new`."""
     there, here = {_mark(row): row for row in old}, {_mark(row): row for row in new}
     were, are = {row[KEY] for row in there.values()}, {row[KEY] for row in here.values()}
     rows = [
@@ -96,7 +96,7 @@ def differing(
 
 
 async def shown(resources: Resources, table: Table, version: Version) -> list[dict[str, Any]]:
-    """All rows of a version."""
+    """Returns all rows of a version."""
     at = _at(resources, table, version.number, version.created_at)
     return _rows(await at.select(None, columns=COLUMNS))
 
@@ -115,11 +115,11 @@ def _mark(row: Mapping[str, Any]) -> tuple[str, int, str | None]:
     return row[KEY], row["revision"], row.get("author")
 
 
-# Noting: what the versions brought since they were looked at last, and what was done beside them.
+# Logging: the changes since the last logged version, and events.
 #
-# The store notes nothing until an audit is begun. Then each entry is one commit to a table of its own,
-# made after what it is about: beside merges, erasures, names and thinning, and by maintenance; a write
-# is not made slower by it.
+# Nothing is logged until an audit is started. Then each entry is one commit to a separate table,
+# made after its event: with merges, erasures, tags and pruning, and by maintenance; it does not
+# slow down writes.
 
 New = tuple[AuditEntry, Sequence[AuditRow]]
 Place = tuple[str, str]
@@ -128,7 +128,7 @@ Place = tuple[str, str]
 
 @frozen
 class Event:
-    """What was done beside the versions of tables."""
+    """An event outside the versions of tables."""
 
     action: AuditAction
     rows: Sequence[AuditRow] = ()
@@ -137,16 +137,16 @@ class Event:
 
 @frozen
 class Sealed:
-    """How far a table was noted on a branch."""
+    """The last logged version of a table on a branch."""
 
     version: int
     committed_at: str | None
 
 
 async def note(resources: Resources, action: AuditAction, *names: str) -> None:
-    """Note that something was done, and what the versions brought, if an audit was begun.
+    """Logs an event, and the changes up to it, if an audit was started.
 
-    `names` are the tag, branch or version that it is about.
+    `names` are the tag, branch or version concerned.
     """
     if not await Log(resources.database).is_begun():
         return
@@ -158,16 +158,17 @@ async def note(resources: Resources, action: AuditAction, *names: str) -> None:
 
 
 def named(name: str | None, author: str | None) -> AuditRow:
-    """A name that an entry is about, and who brought it about."""
+    """Returns the row of a name that an entry is about, with the author."""
     return AuditRow("named", None, name, None, None, None, author, None)
 
 
 async def seal(
     resources: Resources, *events: Event, gap: str = "unknown", only: Collection[str] = ()
 ) -> AuditHead | None:
-    """Note what all versions brought that are not noted yet, and then the events; returns the head.
+    """Logs the changes of all new versions, and then the events; returns the head.
 
-    `gap` says why versions may be missing; with `only` the tables of these names are looked at.
+    `gap` is the reason why versions may be missing; `only` restricts it to the tables of these
+    names.
     """
     log = Log(resources.database)
     await resources.settle()
@@ -178,7 +179,7 @@ async def seal(
         try:
             derived = await _derived(resources, links, gap, only)
         except (NotFoundError, ConflictError):
-            continue  # Others have just removed a version or a branch that was being looked at.
+            continue  # Others have just removed a version or a branch that was being read.
         new = [*derived, *_told(resources, events)]
         if not new:
             return head_of(links)
@@ -194,10 +195,10 @@ async def forget(
     ids: Collection[str],
     is_whole_scope: bool,
 ) -> None:
-    """Take what was erased out of the entries, and note the erasure.
+    """Removes erased rows from the entries, and logs the erasure.
 
-    `keys` are those of erased rows by table, `ids` are the names that these were known by. Of a whole
-    scope all goes that was ever noted of it, and who did it, if that was the scope's user.
+    `keys` are those of erased rows by table, `ids` are their public ids. For a whole
+    scope all its rows are removed, and their author, if that was the scope's user.
     """
     log = Log(resources.database)
     if not await log.is_begun():
@@ -219,7 +220,7 @@ async def forget(
 
 
 def sealed(links: Sequence[Link]) -> dict[Place, Sealed]:
-    """How far each table was noted."""
+    """Returns the last logged version of each table."""
     found: dict[Place, Sealed] = {}
     for link in links:
         told: dict[str, Any] = json.loads(link.text)
@@ -231,7 +232,7 @@ def sealed(links: Sequence[Link]) -> dict[Place, Sealed]:
 
 
 def net(entries: Sequence[AuditEntry]) -> dict[Place, dict[tuple[str, int], AuditRow]]:
-    """The rows of each table that should be there, by key and revision, as the entries tell."""
+    """Returns the rows that each table should have, by key and revision, from the entries."""
     found: dict[Place, dict[tuple[str, int], AuditRow]] = {}
     newest: dict[Place, dict[str, int]] = {}
     for entry in entries:
@@ -301,7 +302,7 @@ async def _of_table(
     there = {one.number: one.created_at.isoformat() for one in kept}
     later = [one for one in kept if one.number > first]
     if known and known.version and there.get(known.version) != known.committed_at:
-        # Another table of that name, or what was noted last is not kept any more.
+        # Another table of that name, or the last logged version no longer exists.
         is_other = known.version in there or known.version > kept[-1].number
         why = "dropped" if is_other else gap
         rows = await _difference(resources, table, (table.name, branch), kept[-1])
@@ -312,7 +313,7 @@ async def _of_table(
         async for step in steps(resources, table, first, later):
             new += _entries(resources, table.name, branch, step, None)
     elif known is None:
-        # A branch on which nothing was written: from here on it is told.
+        # A branch without writes: it is logged from here on.
         new += _entries(resources, table.name, branch, Step(first, kept[-1], []), None)
     return new
 
@@ -320,7 +321,7 @@ async def _of_table(
 async def _difference(
     resources: Resources, table: Table, place: Place, last: Version
 ) -> list[AuditRow]:
-    """What differs between what the entries tell and what is there."""
+    """Returns the difference between the entries and the table."""
     entries = [link.entry for link in await Log(resources.database).links()]
     old = [row._asdict() for row in net(entries).get(place, {}).values()]
     new = await shown(resources, table, last)

@@ -1,6 +1,6 @@
-"""The log: a small table of the store's own, which no version, tag, branch or difference shows.
+"""The log: a small separate table, excluded from versions, tags, branches and diffs.
 
-An entry is one row, and its rows are packed into another one, which an erasure writes anew.
+An entry is one row, and its rows are packed into another one, which an erasure rewrites.
 """
 
 import hashlib
@@ -25,19 +25,19 @@ from lance_context_core.storage.names import new_revision
 from lance_context_core.storage.table import Table
 from lance_context_core.storage.write_batch import Mode, WriteBatch
 
-# The chain: entries that name the hash of the one before, and stand for rows without naming them.
+# The chain: entries with the hash of the one before, and digests of rows.
 #
-# An entry has a digest for each of its rows, made with a salt that stands beside the entry. Where a row
-# is erased its salt goes with it: the digest stays, so that the chain holds, and nobody can tell from it
-# what the row was, not even by trying names.
+# An entry has a digest for each of its rows, made with a salt stored next to the entry. Erasing a
+# row deletes its salt: the digest stays, so that the chain holds, and the row cannot be recovered
+# from it, not even by trying names.
 
 START = ""
-"""What the first entry names as the hash before it."""
+"""The previous hash of the first entry."""
 
 
 @frozen
 class Kept:
-    """One row of an entry: its digest, and what it is made of unless that is erased."""
+    """One row of an entry: its digest, and its content and salt unless erased."""
 
     digest: str
     salt: str | None = None
@@ -45,7 +45,7 @@ class Kept:
 
 
 def salted(rows: Sequence[AuditRow]) -> list[Kept]:
-    """The rows with digests of their own."""
+    """Returns the rows with salted digests."""
     secret = secrets.token_bytes(32)
     kept = []
     for place, row in enumerate(rows):
@@ -55,22 +55,22 @@ def salted(rows: Sequence[AuditRow]) -> list[Kept]:
 
 
 def holds(kept: Kept) -> bool:
-    """Whether a row is the one that its digest was made of; an erased one is not asked."""
+    """Whether a row matches its digest; true for an erased one."""
     return kept.row is None or _digest(str(kept.salt), kept.row) == kept.digest
 
 
 def erased(kept: Kept) -> Kept:
-    """The same, of which nothing can be told."""
+    """Returns the same row without content and salt."""
     return Kept(kept.digest)
 
 
 def packed(kept: Sequence[Kept]) -> str:
-    """The rows as a text."""
+    """Packs the rows as a text."""
     return dumps([[one.digest] if one.row is None else [one.salt, *one.row] for one in kept])
 
 
 def unpacked(text: str) -> list[Kept]:
-    """The rows of a text; the digests of those that are there are made anew."""
+    """Unpacks the rows of a text; recomputes the digests of those not erased."""
     kept = []
     for one in json.loads(text):
         if len(one) == 1:
@@ -82,12 +82,12 @@ def unpacked(text: str) -> list[Kept]:
 
 
 def root(kept: Sequence[Kept]) -> str:
-    """What stands for all rows in an entry."""
+    """Returns the digest of all rows of an entry."""
     return hashlib.sha256("".join(one.digest for one in kept).encode()).hexdigest()
 
 
 def text_of(entry: AuditEntry, kept: Sequence[Kept], previous: str) -> str:
-    """The entry as a text, which its hash is of."""
+    """Returns the hashed text of an entry."""
     return dumps(
         {
             "n": entry.n,
@@ -107,12 +107,12 @@ def text_of(entry: AuditEntry, kept: Sequence[Kept], previous: str) -> str:
 
 
 def hash_of(text: str) -> str:
-    """The hash of an entry's text."""
+    """Returns the hash of an entry's text."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def entry_of(text: str, kept: Sequence[Kept]) -> AuditEntry:
-    """The entry of a text, with its rows."""
+    """Returns the entry of a text, with its rows."""
     told: dict[str, Any] = json.loads(text)
     del told["root"], told["previous"]
     for name in ("at", "committed_at"):
@@ -133,7 +133,7 @@ AUDIT_TABLE = "audit"
 AUDIT = upkeep_table([pa.field("entry", pa.string()), pa.field("rows", pa.string())])
 
 MOST_ROWS = 4_096
-"""So many rows at most are in one entry."""
+"""The most rows in one entry."""
 
 _ENTRIES = "entry <> ''"
 
@@ -144,7 +144,7 @@ _PRUNE_AGE = timedelta(minutes=1)
 
 @frozen
 class Link:
-    """An entry as it is kept."""
+    """A stored entry."""
 
     key: str
     text: str
@@ -153,7 +153,7 @@ class Link:
 
     @property
     def rows(self) -> list[Kept]:
-        """What it tells of rows. Raises StorageError if that cannot be read."""
+        """Returns its rows. Raises StorageError if they cannot be read."""
         if not self.packed:
             return []
         try:
@@ -165,7 +165,7 @@ class Link:
 
     @property
     def entry(self) -> AuditEntry:
-        """What it says."""
+        """Returns its entry."""
         return entry_of(self.text, self.rows)
 
 
@@ -173,15 +173,15 @@ class Log:
     """The entries of one store."""
 
     def __init__(self, database: Database | BranchDatabase | PinnedDatabase) -> None:
-        """Nothing is read or made yet."""
+        """Reads and writes nothing yet."""
         self._database = database.root
 
     async def is_begun(self) -> bool:
-        """Whether anything is noted in this store."""
+        """Whether the log of this store is started."""
         return await self._database.has(AUDIT_TABLE)
 
     async def links(self, *, with_rows: bool = True) -> list[Link]:
-        """All entries, oldest first; what is amiss with them stays as it is."""
+        """Returns all entries, oldest first; invalid ones unchanged."""
         if not await self.is_begun():
             return []
         where, columns = (None, [KEY, "entry", "rows"]) if with_rows else (_ENTRIES, [KEY, "entry"])
@@ -197,7 +197,7 @@ class Log:
     async def append(
         self, entries: Sequence[tuple[AuditEntry, Sequence[AuditRow]]], after: AuditHead | None
     ) -> AuditHead | None:
-        """Add entries behind `after`; None if others were faster, and nothing is added."""
+        """Appends entries after `after`; returns None, and adds nothing, if another writer was faster."""
         n, previous = (0, START) if after is None else (after.n, after.hash)
         rows: list[dict[str, Any]] = []
         for entry, of_entry in entries:
@@ -223,11 +223,11 @@ class Log:
         return AuditHead(n=n, hash=previous)
 
     async def erase(self, is_erased: Callable[[AuditEntry, AuditRow], bool]) -> int:
-        """Leave nothing of the rows that are meant but their digests; returns how many."""
+        """Erases the selected rows but for their digests; returns how many."""
         gone, new, n_erased = set(), [], 0
         for link in await self.links():
             entry, newest = link.entry, max(link.packed, default=0)
-            # What a crash has left of an earlier one goes, too.
+            # Remains of an earlier crashed erasure go, too.
             gone |= {f"{link.key}/{number}" for number in link.packed if number < newest}
             kept = [
                 erased(one) if one.row is not None and is_erased(entry, one.row) else one
@@ -250,12 +250,12 @@ class Log:
 
 
 def head_of(links: Sequence[Link]) -> AuditHead | None:
-    """The last of them."""
+    """Returns the last one's head."""
     return None if not links else AuditHead(n=int(links[-1].key), hash=hash_of(links[-1].text))
 
 
 def row_of(did: AuditRowAction, found: Mapping[str, Any]) -> AuditRow:
-    """What was done to a row of a table."""
+    """Returns the change of a table's row."""
     told = {name: found.get(name) for name in AuditRow._fields if name != "did"}
     return AuditRow(did, **told)
 

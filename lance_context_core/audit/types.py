@@ -1,4 +1,4 @@
-"""What the audit tells."""
+"""The types of the audit log."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -23,30 +23,30 @@ AuditAction = Literal[
     "thin",
     "import",
 ]
-"""What an entry is about; "write" is what the versions of one table brought, whichever process made them."""
+"""The event of an entry; "write" is the changes in the versions of one table, from any process."""
 
 AuditRowAction = Literal["added", "changed", "replaced", "removed", "read", "named"]
-"""What became of a row: "replaced" is the older one of an item that was put anew, "named" is the tag,
-branch or version that an entry is about."""
+"""The change of a row: "replaced" is the older one of a replaced item, "named" is the tag,
+branch or version of an entry."""
 
 
 AuditProblemKind = Literal["chain", "rows", "gap", "table"]
-"""`chain`: an entry is missing or was changed; `rows`: what it says of rows was changed; `gap`:
-versions went before they were noted; `table`: rows are other than the entries tell."""
+"""`chain`: an entry is missing or was changed; `rows`: its rows were changed; `gap`:
+versions were removed before they were logged; `table`: rows differ from the entries."""
 
 
 class AuditRow(NamedTuple):
-    """What was done to one row."""
+    """The change of one row."""
 
     did: AuditRowAction
     key: str | None
-    """The row's key in its table; None of what was read or named."""
+    """The row's key in its table; None for reads and names."""
     id: str | None
     tenant: str | None
     user_id: str | None
     agent_id: str | None
     author: str | None
-    """Who wrote it so, or read it; None if unknown, and for removed rows."""
+    """The writer or reader; None if unknown, and for removed rows."""
     revision: int | None
 
 
@@ -57,34 +57,34 @@ class AuditEntry:
     n: int
     """Its number: 1, 2, 3, …"""
     at: datetime
-    """When it was noted, by the store's clock."""
+    """The time of logging, by the store's clock."""
     action: AuditAction
     table: str | None = None
-    """The table that was written; None of whatever is no "write": it may be about several of them, or
-    about none."""
+    """The table that was written; None for anything but "write", which may concern several tables or
+    none."""
     branch: str | None = None
     first_version: int | None = None
-    """The rows are what was done after this version of the table, where 0 is before its first, up to
-    and with the `last_version`."""
+    """The rows are the changes after this version of the table, where 0 is before its first, up to
+    and including the `last_version`."""
     last_version: int | None = None
     committed_at: datetime | None = None
-    """When the last of these versions was made."""
+    """The time of the last of these versions."""
     gap: str | None = None
-    """Why versions in between were not looked at one by one: an `erasure` removed them, or `unknown`.
-    Then the rows are what differs from what the entries before tell."""
+    """Why versions in between were not read one by one: an `erasure` removed them, or `unknown`.
+    Then the rows are the differences from the earlier entries."""
     counts: Mapping[str, int] = field(default_factory=dict)
-    """How many rows of each `did`, erased ones among them."""
+    """The number of rows per change, with erased ones."""
     rows: tuple[AuditRow, ...] = ()
-    """Those that were not erased since."""
+    """The rows not erased since."""
     n_erased: int = 0
-    """How many of its rows were erased since: nothing tells any more which they were."""
+    """How many of its rows were erased since: they can no longer be identified."""
     hash: str = ""
-    """SHA-256 of all this, of what stands for the rows, and of the hash before."""
+    """SHA-256 of all these fields, of the rows' digests, and of the hash before."""
 
 
 @frozen_by_name
 class AuditHead:
-    """The last link: who keeps it elsewhere knows later that nothing was cut off."""
+    """The last entry: stored elsewhere, it later proves that nothing was cut off."""
 
     n: int
     hash: str
@@ -92,7 +92,7 @@ class AuditHead:
 
 @frozen_by_name
 class AuditProblem(Wrong):
-    """Something that the chain does not bear out."""
+    """A violation of the chain."""
 
     kind: AuditProblemKind
     where: str
@@ -102,12 +102,12 @@ class AuditProblem(Wrong):
 @own_first
 @frozen_by_name
 class AuditReport(Checked):
-    """What was checked, and what does not hold."""
+    """The checked parts, and the problems."""
 
     n_entries: int
     n_rows: int
     n_unsealed: int
-    """Versions that came since the last entry about their table: nothing holds them yet."""
+    """Versions since the last entry about their table: not covered yet."""
     problems: tuple[AuditProblem, ...] = ()
 
 
@@ -116,8 +116,8 @@ class Recalled:
     """Why a search found a record, or that it did not."""
 
     rank: int | None
-    """1 is the best; None if it was not among those that were looked at."""
+    """1 is the best; None if it was not among the hits considered."""
     hit: SearchHit[ContextRecord] | None
-    """With what each channel gave it."""
+    """With the score of each channel."""
     entries: tuple[AuditEntry, ...]
-    """Who wrote it, and what became of it, each entry with its rows alone."""
+    """Its history with authors, each entry with its rows alone."""

@@ -1,1 +1,1 @@
-"""Bytes by their hash: kept once, read in parts, and gone with the last thing that names them."""
+"""Blobs: bytes stored once under their hash, read in parts, and deleted with the last reference."""

@@ -1,4 +1,4 @@
-"""The blobs of a store: put and read, pinned, let go of, and swept."""
+"""The blobs of a store: put, read, pinned, deleted, and swept."""
 
 import asyncio
 import base64
@@ -28,11 +28,11 @@ from lance_context_core.storage.write_batch import Mode, WriteBatch
 from lance_context_core.types import Blob
 from lance_context_core.types.media import uri_of
 
-# What holds a blob: the records and documents that name it, within its scope.
+# References to a blob: the records and documents that name it, within its scope.
 
 
 async def holders(resources: Resources, scope: Scope, hash: str) -> list[str]:
-    """The ids of all that name the blob which that scope has: of documents first, then of records."""
+    """Returns the ids of the scope's rows that name the blob: documents first, then records."""
     documents = resources.database.table(DOCUMENTS_TABLE, DOCUMENTS)
     where = sql.all_of([sql.equals("payload_uri", uri_of(hash)), sql.all_equal(scope.parts())])
     found = []
@@ -43,18 +43,18 @@ async def holders(resources: Resources, scope: Scope, hash: str) -> list[str]:
     return found
 
 
-# The blobs of one scope: which rows they are, how they are written, and what holds them.
+# The blobs of one scope: their conditions, writes and references.
 
 BlobRef = Blob | str
 """A blob, its URI, or its hash."""
 
 _WRITTEN, _READ = 4, 16
-"""So many pieces are one commit, which holds each of them eight times meanwhile, or one read."""
+"""The most pieces in one commit, which needs eight times their size meanwhile, or in one read."""
 
 
 @frozen
 class ScopedBlobs:
-    """The blobs of one scope: what lies outside can be neither read nor written."""
+    """The blobs of one scope: reads and writes nothing outside."""
 
     resources: Resources
     scope: Scope
@@ -70,7 +70,7 @@ class ScopedBlobs:
         is_pinned: bool = False,
         kept_until: datetime | None = None,
     ) -> Blob:
-        """As `put`, of bytes whose hash is known; if they are not `is_own`, until nothing names them."""
+        """As `put`, with a known hash; if they are not `is_own`, kept until nothing names them."""
         attempts = Attempts("the same blob kept being put and removed by others")
         while True:
             attempts.begin()
@@ -104,7 +104,7 @@ class ScopedBlobs:
                 return blobrows.from_row({**dict.fromkeys(SCOPE_PARTS), **row})
 
     async def hold(self, hash: str) -> bool:
-        """Tell whoever is about to let go of a blob that something names it by now; False if it is gone."""
+        """Marks a blob as named, against concurrent deletion; returns False if it no longer exists."""
         attempts = Attempts("the same blob kept being changed by others")
         while True:
             attempts.begin()
@@ -115,7 +115,7 @@ class ScopedBlobs:
                 return True
 
     async def release(self, hash: str) -> bool:
-        """Remove a blob that nothing names any more, unless a caller put or pinned it itself."""
+        """Deletes a blob that nothing names any more, unless a caller put or pinned it directly."""
         attempts = Attempts("the same blob kept being changed by others")
         while True:
             attempts.begin()
@@ -127,25 +127,25 @@ class ScopedBlobs:
             if await self.remove(old):
                 return True
 
-    # Which
+    # Conditions
 
     @property
     def table(self) -> Table:
-        """The table that they are in."""
+        """The table of blobs."""
         return self.resources.database.table(BLOBS_TABLE, BLOBS)
 
     def where(self, kind: str = BLOB) -> sql.Clause:
-        """The condition that a row is a blob's of this scope, or a piece's."""
+        """Matches rows of this scope's blobs, or of their pieces."""
         return sql.all_of([sql.equals("kind", kind), sql.all_equal(self.scope.parts())])
 
     async def _row(self, hash: str) -> dict[str, Any] | None:
-        """The row of the blob of exactly this scope, with its bytes if they are few."""
+        """Returns the row of the blob of exactly this scope, with its bytes if they are few."""
         where = sql.equals(KEY, blobrows.key(self.scope, hash))
         rows = (await self.table.select(where, columns=blobrows.REPLACED)).to_pylist()
         return dict(rows[0]) if rows else None
 
     async def found(self, ref: BlobRef, *, with_data: bool) -> dict[str, Any] | None:
-        """The row of a blob that is there; that of this scope before those of narrower ones."""
+        """Returns the row of an existing blob; that of this scope before those of narrower ones."""
         hash = blobrows.checked(ref)
         where = sql.all_of([self.where(), sql.equals("hash", hash)])
         columns = blobrows.REPLACED if with_data else blobrows.REPLACED[:-1]
@@ -160,13 +160,13 @@ class ScopedBlobs:
         return None
 
     async def required(self, ref: BlobRef, *, with_data: bool) -> dict[str, Any]:
-        """As `found`. Raises NotFoundError if there is none."""
+        """As `found`. Raises NotFoundError if it does not exist."""
         if (row := await self.found(ref, with_data=with_data)) is None:
             raise NotFoundError(f"ref={shown(ref)}: there is no such blob")
         return row
 
     async def parts(self, row: dict[str, Any], start: int, end: int) -> AsyncIterator[bytes]:
-        """The bytes of a blob from `start` to `end`, piece by piece."""
+        """Yields the bytes of a blob from `start` to `end`, piece by piece."""
         if start >= end:
             return
         if not (n := blobrows.n_pieces(row["size"])):
@@ -188,7 +188,7 @@ class ScopedBlobs:
                 yield pieces[position][max(start - before, 0) : end - before]
 
     async def _write(self, given: Spooled, row: dict[str, Any], now: datetime) -> bool:
-        """Write a blob that is not there, what makes it seen last; False if others came between."""
+        """Writes a new blob, its visible row last; returns False on a conflict."""
         n = blobrows.n_pieces(given.size)
         for first in range(0, n, _WRITTEN):
             read = await asyncio.to_thread(given.pieces, first, _WRITTEN)
@@ -204,12 +204,12 @@ class ScopedBlobs:
         return True
 
     async def replace(self, row: dict[str, Any], old: dict[str, Any]) -> bool:
-        """Write a row in the place of `old`; False if that was changed meanwhile."""
+        """Replaces a row; returns False if it was changed meanwhile."""
         seen = {old[KEY]: old["revision"]}
         return (await self.table.write(WriteBatch([row], Mode.UPSERT, expect=seen))).is_done
 
     async def remove(self, row: dict[str, Any]) -> bool:
-        """Remove a blob with its pieces in one commit; False if it was changed meanwhile."""
+        """Deletes a blob with its pieces in one commit; returns False if it was changed meanwhile."""
         scope, n = blobrows.scope_of(row), blobrows.n_pieces(row["size"])
         keys = [blobrows.key(scope, row["hash"], position) for position in range(n)]
         seen = {row[KEY]: row["revision"]}
@@ -218,13 +218,13 @@ class ScopedBlobs:
 
 
 def is_over(row: dict[str, Any], now: datetime) -> bool:
-    """Whether the time is over for which it was to be kept."""
+    """Whether its lifetime is over."""
     until = row["kept_until"]
     return until is not None and until.replace(tzinfo=UTC) <= now
 
 
 def _later(one: datetime | None, other: datetime | None) -> datetime | None:
-    """The later of both, None being never."""
+    """Returns the later of both; None is never."""
     if one is None or other is None:
         return None
     return max(one.replace(tzinfo=UTC), other)
@@ -240,14 +240,14 @@ def _first(given: Spooled) -> bytes:
 
 
 _UNFINISHED = timedelta(hours=1)
-"""What nothing names is left alone for so long: somebody may be about to name it."""
+"""How long an unnamed blob is kept: a writer may be about to name it."""
 
 
 @handle
 class AsyncBlobs:
-    """Bytes, each kept once in its scope under the SHA-256 of them; satisfies `BlobStore`.
+    """Bytes, each stored once in its scope under their SHA-256; satisfies `BlobStore`.
 
-    A handle finds what was put in its scope and in narrower ones, and puts into its own.
+    A handle finds the blobs of its scope and of narrower ones, and puts into its own.
     """
 
     _blobs: ScopedBlobs
@@ -263,15 +263,15 @@ class AsyncBlobs:
         pinned: bool = False,
         max_bytes: int = 4 * 1024**3,
     ) -> Blob:
-        """Keep bytes, and return what names them; those that the scope has already are kept once.
+        """Stores bytes, and returns their blob; existing ones in the scope are not stored again.
 
-        - `source`: bytes, a `pathlib.Path`, or a file that is open in binary mode; some 8 MiB of it are
-          in memory at a time, beyond that in a temporary file.
-        - `ttl`: for how long; without it, for good. What is there stays for the longer of both.
+        - `source`: bytes, a `pathlib.Path`, or a file that is open in binary mode; some 8 MiB of it
+          are in memory at a time, beyond that in a temporary file.
+        - `ttl`: the lifetime; by default unlimited. An existing blob keeps the longer of both.
         - `pinned`: as by `pin`.
-        - `max_bytes`: more is refused, before anything is written.
+        - `max_bytes`: a larger source is refused, before anything is written.
 
-        No reader sees a part of it, so a call that was cut short may be repeated.
+        No reader sees a part of it, so an interrupted call may be repeated.
         """
         self._blobs.resources.writable()
         content_type = check_name(content_type, "content_type")
@@ -289,9 +289,9 @@ class AsyncBlobs:
     # Reading
 
     async def get(self, ref: BlobRef) -> bytes:
-        """All of its bytes, which were seen to have its hash.
+        """Returns all of its bytes, checked against its hash.
 
-        Raises NotFoundError if it is not there, StorageError if the bytes are others by now.
+        Raises NotFoundError if it does not exist, StorageError if the bytes have changed.
         """
         row = await self._blobs.required(ref, with_data=True)
         content = b"".join([part async for part in self._blobs.parts(row, 0, row["size"])])
@@ -302,9 +302,9 @@ class AsyncBlobs:
         return content
 
     async def read(self, ref: BlobRef, *, start: int = 0, length: int | None = None) -> bytes:
-        """`length` of its bytes from `start` on, or all from there; fewer at the end, none behind it.
+        """Returns `length` bytes from `start` on, or the rest; fewer at the end.
 
-        Only the pieces that they are in are read, of 1 MiB each. Raises NotFoundError as `get`.
+        Reads only the pieces concerned, of 1 MiB each. Raises NotFoundError as `get`.
         """
         check_span(offset=start, limit=length, last=None)
         row = await self._blobs.required(ref, with_data=True)
@@ -322,18 +322,19 @@ class AsyncBlobs:
             yield part
 
     async def info(self, ref: BlobRef) -> Blob | None:
-        """What is known of it; None if it is not there."""
+        """Returns its description; None if it does not exist."""
         row = await self._blobs.found(ref, with_data=False)
         return None if row is None else blobrows.from_row(row)
 
     async def exists(self, ref: BlobRef) -> bool:
-        """Whether it is there."""
+        """Whether it exists."""
         return await self.info(ref) is not None
 
     async def url(self, ref: BlobRef, *, max_bytes: int = 8 * 1024**2) -> str:
-        """A `data:` URL with its bytes in it, for a page or a model that is to see it.
+        """Returns a `data:` URL with its bytes, for a page or a model.
 
-        Raises NotFoundError if it is not there, InvalidRequestError if it has more than `max_bytes`.
+        Raises NotFoundError if it does not exist, InvalidRequestError if it has more than
+        `max_bytes`.
         """
         row = await self._blobs.required(ref, with_data=False)
         if row["size"] > check_count(max_bytes, "max_bytes"):
@@ -345,9 +346,9 @@ class AsyncBlobs:
         return f"data:{row['content_type']};base64,{encoded}"
 
     async def list(self, *, limit: int | None = None, offset: int = 0) -> builtins.list[Blob]:
-        """Blobs in the order in which they were put: `limit` after `offset`, or all.
+        """Returns blobs in the order of putting: `limit` after `offset`, or all.
 
-        What has expired is among them until it is swept.
+        Includes expired ones until they are swept.
         """
         check_span(offset=offset, limit=limit, last=None)
         rows = await self._blobs.table.slice(
@@ -356,24 +357,24 @@ class AsyncBlobs:
         return await steps.each_row(blobrows.from_row, rows)
 
     async def holders(self, ref: BlobRef) -> builtins.list[str]:
-        """The ids of what names it in its scope: of documents, and of records by their `payload_uri`."""
+        """Returns the ids of rows that name it: documents, and records by their `payload_uri`."""
         row = await self._blobs.required(ref, with_data=False)
         return await holders(self._blobs.resources, blobrows.scope_of(row), row["hash"])
 
-    # Keeping and removing
+    # Pinning and deleting
 
     async def pin(self, ref: BlobRef) -> Blob:
-        """Keep it though its time is over and nothing names it. Raises NotFoundError as `get`."""
+        """Keeps it even if it expires and nothing names it. Raises NotFoundError as `get`."""
         return await self._pinned(ref, is_pinned=True)
 
     async def unpin(self, ref: BlobRef) -> Blob:
-        """Let it go its way again. Raises NotFoundError as `get`."""
+        """Ends the pinning. Raises NotFoundError as `get`."""
         return await self._pinned(ref, is_pinned=False)
 
     async def delete(self, ref: BlobRef) -> bool:
-        """Remove it; returns whether it was there. Older versions of the store still have it.
+        """Deletes it; returns whether it existed. Older versions of the store still contain it.
 
-        Raises InvalidRequestError while it is pinned or something names it.
+        Raises InvalidRequestError while it is pinned or named.
         """
         self._blobs.resources.writable()
         attempts = Attempts("the same blob kept being changed by others")
@@ -391,9 +392,9 @@ class AsyncBlobs:
                 return True
 
     async def sweep(self) -> int:
-        """Remove what has expired, and what crashed writers left; returns how many blobs that were.
+        """Deletes expired blobs, and remains of crashed writers; returns how many blobs.
 
-        What is pinned stays, and what something names.
+        Pinned and named ones stay.
         """
         self._blobs.resources.writable()
         now, n = self._blobs.resources.clock.now(), 0
@@ -448,7 +449,7 @@ def _digest(content: bytes) -> str:
     return sha256(content).hexdigest()
 
 
-# The bytes of something that names them: there before it is seen, and gone when nothing else does.
+# The bytes of a named file: stored before their row is visible, deleted with the last reference.
 
 
 class Bytes(Protocol):
@@ -456,41 +457,41 @@ class Bytes(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """The name of the file."""
 
     @property
     def spooled(self) -> Spooled:
-        """What is in it."""
+        """The content of the file."""
 
 
 class Naming(Protocol):
-    """What is about to be written, and names its bytes."""
+    """A row to be written that names its bytes."""
 
     @property
     def payload_uri(self) -> str | None:
-        """The blob that they are; None if they are not kept."""
+        """The blob of the bytes; None if they are not stored."""
 
 
 @frozen
 class Keeping:
-    """The bytes of one thing, around the commit that writes it."""
+    """The bytes of one row, around the commit that writes it."""
 
     blobs: ScopedBlobs
     given: Bytes | None
-    """None where they are there already."""
+    """None if they exist already."""
     named_by: Naming
     content_type: str | None = None
     """By the name of the file, where it is absent."""
 
     async def before(self) -> None:
-        """Put them, so that whoever finds the thing finds them."""
+        """Puts them, so that readers of the row find them."""
         if self.given is None or self.named_by.payload_uri is None:
             return
         content_type = self.content_type or mimetypes.guess_type(self.given.name)[0]
         await self.blobs.keep(self.given.spooled, content_type or "application/octet-stream")
 
     async def after(self, *, instead_of: str | None = None) -> None:
-        """Hold them against who removes them at this moment, and let go of what was named before."""
+        """Protects them from concurrent deletion, and releases the previously named blob."""
         uri = self.named_by.payload_uri
         if self.given is not None and uri is not None:
             while not await self.blobs.hold(blobrows.checked(uri)):
@@ -500,6 +501,6 @@ class Keeping:
 
 
 async def let_go(blobs: ScopedBlobs, uri: str | None) -> None:
-    """Remove what that names, unless something else names it, or a caller put it."""
+    """Deletes the named blob, unless another row names it, or a caller put it."""
     if uri is not None:
         await blobs.release(blobrows.checked(uri))

@@ -1,4 +1,4 @@
-"""What is put: read once, however large it is, so that its hash is known before a byte is written."""
+"""Spools the bytes to put: read once, at any size, to compute the hash before the first write."""
 
 import io
 import os
@@ -23,9 +23,9 @@ _IN_MEMORY = 8 * PIECE_BYTES
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Spooled:
-    """Bytes of a known hash, which can be read again: in memory, or where they are many, in a file.
+    """Bytes of a known hash, which can be read again: in memory, or in a file if large.
 
-    The file has no name, and is gone when nobody holds this any more.
+    The file has no name, and is deleted with the last reference.
     """
 
     hash: str
@@ -37,29 +37,29 @@ class Spooled:
 
     @classmethod
     def of(cls, content: bytes) -> "Spooled":
-        """What is in memory already."""
+        """Wraps bytes in memory."""
         return cls(sha256(content).hexdigest(), len(content), io.BytesIO(content))
 
     def pieces(self, first: int, n: int) -> list[bytes]:
-        """That many pieces from the one with number `first` on; fewer at the end."""
+        """Returns that many pieces from the one with number `first` on; fewer at the end."""
         self.file.seek(first * PIECE_BYTES)
         read = (self.file.read(PIECE_BYTES) for _ in range(n))
         return [piece for piece in read if piece]
 
     def content(self) -> bytes:
-        """All of them."""
+        """Returns all bytes."""
         if isinstance(self.file, io.BytesIO):
-            return self.file.getvalue()  # which is no copy of what it began with
+            return self.file.getvalue()  # no copy of the bytes that it was created from
         self.file.seek(0)
         return self.file.read()
 
     def close(self) -> None:
-        """Let go of them."""
+        """Frees them."""
         self.file.close()
 
 
 def spool(parts: Iterable[bytes | memoryview]) -> Spooled:
-    """The bytes of all parts, each of which is asked for when the one before it is written."""
+    """Spools the bytes of all parts, each requested after the one before it is written."""
     file: IO[bytes] = io.BytesIO()
     digest, size = sha256(), 0
     try:
@@ -76,7 +76,7 @@ def spool(parts: Iterable[bytes | memoryview]) -> Spooled:
 
 
 def spooled(source: BlobSource, max_bytes: int) -> Spooled:
-    """The bytes of the source. Raises InvalidRequestError for what is none, or too large."""
+    """Spools the bytes of the source. Raises InvalidRequestError for an invalid or too large one."""
 
     def parts(read: Any) -> Iterator[bytes | memoryview]:
         size = 0
@@ -100,7 +100,7 @@ def _on_disk(file: IO[bytes]) -> IO[bytes]:
 
 @contextmanager
 def _opened(source: BlobSource) -> Iterator[Any]:
-    """What reads it, a part at a call."""
+    """Returns a reader of it, a part at a call."""
     if isinstance(source, bytes | bytearray | memoryview):
         view, at = memoryview(source).cast("B"), 0
 

@@ -1,6 +1,6 @@
-"""Files: read, cut into passages, found again with page and citation, and replaced.
+"""Source documents: files that are read, cut into chunks, found and replaced.
 
-What is here is for who brings a reader or a chunker, or sets ours otherwise; the files themselves are
+This package is for code that adds or configures a reader or a chunker; the files themselves are
 in `ContextStore.documents`.
 """
 

@@ -1,4 +1,4 @@
-"""Files that become documents, or the new content of one, each in one commit."""
+"""Adds files as documents, or as the new content of one, each in one commit."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +25,7 @@ from lance_context_core.types import DocumentScope, Progress, SourceDocument
 
 @frozen
 class Adding:
-    """What adds files to the documents of a scope, and replaces their content."""
+    """Adds files to the documents of a scope, and replaces their content."""
 
     documents: ScopedDocuments
 
@@ -39,9 +39,9 @@ class Adding:
         *,
         is_by_uri: bool = False,
     ) -> SourceDocument:
-        """Add a file; returns the document, or the one that others made of it meanwhile.
+        """Adds a file; returns the document, or the one that another writer added meanwhile.
 
-        Of which file that is its content tells, or, with `is_by_uri`, its URI.
+        A file is identified by its content, or, with `is_by_uri`, by its URI.
         """
         named_by = (loaded.uri or "") if is_by_uri else loaded.spooled.hash
         made = await asyncio.to_thread(loading.read, loaded, reading, scope=place, metadata=about)
@@ -73,7 +73,7 @@ class Adding:
         keeps_name: bool,
         properties: Mapping[str, Any] | None = None,
     ) -> SourceDocument:
-        """Replace the content by that of a file, the metadata, or both; what is None stays."""
+        """Replaces the content by that of a file, the metadata, or both; None leaves it unchanged."""
         made: Source | None = None
         attempts = Attempts("the same document kept being changed by others")
         while True:
@@ -120,9 +120,9 @@ class Adding:
                 return sources.from_row(_whole(row))
 
     async def note(self, documents: Sequence[SourceDocument]) -> None:
-        """Keep the properties that these have now, which is no change of them: all in one commit.
+        """Stores these documents' current properties, without a new revision, in one commit.
 
-        Where others change one of them at the same moment, each is a commit of its own.
+        If others change one of them at the same moment, each is a commit of its own.
         """
         table = self.documents.table
         said = {one.id: dumps(one.properties) for one in documents}
@@ -141,7 +141,7 @@ class Adding:
             await table.write(WriteBatch(where=where, values={"properties": properties}))
 
     async def delete(self, document_id: str) -> bool:
-        """Remove a document and its chunks in one commit; returns whether it was there."""
+        """Deletes a document and its chunks in one commit; returns whether it existed."""
         where = self.documents.one(document_id)
         columns = ["payload_uri", *SCOPE_PARTS]
         rows = (await self.documents.table.select(where, columns=columns)).to_pylist()
@@ -166,10 +166,10 @@ class Adding:
 
 
 def owner_of(row: Mapping[str, Any]) -> Scope:
-    """Whose a document is."""
+    """Returns the scope that owns a document."""
     return Scope(**{part: row[part] for part in SCOPE_PARTS})
 
 
 def _whole(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The row with None in the columns that it leaves out."""
+    """Returns the row with None in its missing columns."""
     return {**dict.fromkeys(sources.COLUMNS), **row}

@@ -1,4 +1,4 @@
-"""Chunkers: from a text that was read to the passages that are embedded and found."""
+"""Chunkers: cut the text of a document into the passages that are embedded and found."""
 
 import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -10,7 +10,7 @@ from lance_context_core.documents.reading import Block, ReadDocument, blocks_of,
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.types import Passage
 
-# Where a text may be cut: at blank lines, lines, words, and the ends of sentences of many scripts.
+# Places to cut a text: blank lines, lines, words, and sentence ends of many scripts.
 
 BLANK_LINE = "\n\n"
 SPACED_BLANK_LINE = re.compile(r"\n[^\S\n]+\n")
@@ -19,8 +19,8 @@ LINE_END = re.compile(r"\n\s*")
 WORD_END = re.compile(r"\s+")
 _SPACED_STOPS, _STOPS = ".!?…؟։۔।॥", "。！？｡．"  # noqa: RUF001 - what they look like is another matter
 SENTENCE_END = re.compile(
-    # Of scripts that leave a space behind a sentence, and of those that do not. The first character
-    # stands by itself, so that all that cannot be one is passed over in C.
+    # For scripts with a space after a sentence, and those without. The first character is matched
+    # separately, so that the regex engine skips all impossible places in C.
     rf"""[{_SPACED_STOPS}{_STOPS}](?:"""
     rf"""(?<=[{_SPACED_STOPS}])[{_SPACED_STOPS}]*["'”’»)\]]*\s+|"""  # noqa: RUF001
     rf"""(?<=[{_STOPS}])[{_STOPS}]*["”’」』）】]*\s*)"""  # noqa: RUF001
@@ -63,7 +63,7 @@ def is_abbreviation(text: str, stop: int) -> bool:
     word = _LAST_WORD.search(text, max(0, stop - 10), stop)
     if word is None:
         return False
-    # A letter by itself is an initial.
+    # A single letter is an initial.
     return word[0].lower() in _ABBREVIATIONS or (len(word[0]) == 1 and word[0].isalpha())
 
 
@@ -72,40 +72,40 @@ class Chunker(Protocol):
     """Cuts a text into passages; called in worker threads, from several at once."""
 
     def split(self, document: ReadDocument) -> Sequence[Passage]:
-        """Where the passages stand, in the order of their starts."""
+        """Returns the offsets of the passages, ordered by start."""
 
 
 @runtime_checkable
 class StreamingChunker(Chunker, Protocol):
-    """A chunker that needs no more than a part of a text in memory: `split_parts` is called, not `split`."""
+    """A chunker that holds only part of a text in memory, by `split_parts`."""
 
     def split_parts(self, parts: Iterable[ReadDocument]) -> Iterator[Passage]:
-        """What `split` returns of the document that they are: see `StreamingReader`."""
+        """Returns the passages of `split` for the whole document: see `StreamingReader`."""
 
 
 @frozen_by_name
 class TextChunker:
-    """Passages of about `target` that begin and end where the text does.
+    """Cuts passages of about `target` at the natural boundaries of the text.
 
-    Pages and headings are borders. Within them paragraphs are put together up to the target; what
-    is kept whole, such as tables and code, stays so up to `most`. What is longer is cut between
-    sentences, else between lines, words, and at last characters; each part of a table that is cut
-    has the header of the table, where both fit into `most`. Every character but the white space
+    Pages and headings are boundaries. Within them paragraphs are joined up to the target; blocks
+    kept whole, such as tables and code, stay so up to `most`. Longer ones are cut between
+    sentences, else between lines, words, and at last characters; each part of a cut table
+    has the table's header, where both fit into `most`. Every character but the white space
     between passages is in one, and in two only where they overlap. Raises InvalidRequestError
     unless 0 <= overlap < target <= most and 0 <= least <= target.
     """
 
     target: int = 1500
-    """In what `measure` measures: characters, unless it says otherwise."""
+    """The target size, in the unit of `measure`: by default characters."""
     most: int = 2500
-    """What no passage is longer than; only a single character may be, where one measures more."""
+    """The upper bound of a passage; only a single character with a larger measure exceeds it."""
     least: int = 100
-    """A heading begins a passage of its own only behind so much."""
+    """A heading starts a new passage only after this much text."""
     overlap: int = 200
     """How much of a passage the next one may repeat: whole sentences of its end, on the same page and
     under the same heading."""
     measure: Callable[[str], int] = len
-    """The size of a text, such as a count of tokens; a part may not measure more than the whole."""
+    """Returns the size of a text, such as its tokens; never smaller than a part's."""
 
     def __post_init__(self) -> None:
         numbers = (self.target, self.most, self.least, self.overlap)
@@ -121,24 +121,24 @@ class TextChunker:
             raise InvalidRequestError(f"measure={shown(self.measure)}: give a function of a text")
 
     def split(self, document: ReadDocument) -> list[Passage]:
-        """Where the passages stand."""
+        """Returns the offsets of the passages."""
         return list(_Splitting(self, document.text).passages(document))
 
     def split_parts(self, parts: Iterable[ReadDocument]) -> Iterator[Passage]:
-        """Where the passages stand: as by `split`, with one page in memory at a time."""
+        """As `split`, with one page in memory at a time."""
         return by_page(self.split, parts)
 
 
 SMALL_CHUNKS = TextChunker(target=800, most=1200, least=50, overlap=100)
-"""For short answers, and embedders that take little text."""
+"""For short answers, and embedders with small input limits."""
 DEFAULT_CHUNKS = TextChunker()
-"""What a document is cut by, unless it is said otherwise."""
+"""The default chunker."""
 LARGE_CHUNKS = TextChunker(target=3000, most=4500, least=200, overlap=300)
-"""For answers that need what stands around."""
+"""For answers that need surrounding text."""
 
 
 class _Unit(NamedTuple):
-    """What is not cut any more."""
+    """A piece that is not cut further."""
 
     start: int
     end: int
@@ -171,7 +171,7 @@ class _Splitting:
             last = units
 
     def _header(self, first: _Unit, end: int) -> str | None:
-        """The header of the table that a passage continues, where there is room for both."""
+        """Returns the header of the table that a passage continues, if both fit."""
         block = first.block
         if not block.header or first.start < block.start + block.header:
             return None
@@ -179,10 +179,10 @@ class _Splitting:
         whole = f"{header}\n{self._text[first.start : end]}"
         return header if header and self._settings.measure(whole) <= self._settings.most else None
 
-    # Putting together
+    # Joining
 
     def _packed(self, blocks: Sequence[Block]) -> Iterator[list[_Unit]]:
-        """The units of each passage."""
+        """Returns the units of each passage."""
         held = list[_Unit]()
         for block in blocks:
             start, end = self._trimmed(block.start, block.end)
@@ -196,7 +196,7 @@ class _Splitting:
     def _packed_plain(
         self, start: int, end: int, block: Block, held: list[_Unit]
     ) -> Generator[list[_Unit], None, list[_Unit]]:
-        """As `_packed_on`, of running text: by the last blank line that a passage has room for."""
+        """As `_packed_on`, for running text: cuts at the last blank line that fits."""
         text, target = self._text, self._settings.target
         while start < end:
             if not held or held[0].block is block:
@@ -206,13 +206,13 @@ class _Splitting:
                 if border := self._last_paragraph_end(start, limit):
                     held.append(_Unit(start, self._trimmed(start, border)[1], block))
                     start = self._trimmed(border, end)[0]
-                    # What is cut of a longer one may have room.
+                    # A part of a longer paragraph may fit.
                     has_end = text.find(BLANK_LINE, start, start + target) >= 0
                     if has_end or end - start <= target:
                         yield held
                         held = []
                     continue
-            # A paragraph that is longer by itself, or comes behind what is of another block.
+            # A paragraph too long for the target, or after a part of another block.
             border = text.find(BLANK_LINE, start, end)
             stop = end if border < 0 else border
             held = yield from self._packed_on(self._units(start, stop, block), held)
@@ -220,9 +220,9 @@ class _Splitting:
         return held
 
     def _last_paragraph_end(self, start: int, limit: int) -> int | None:
-        """The last blank line behind a paragraph that ends at `limit` at the latest."""
+        """Returns the last blank line after a paragraph that ends at `limit` at the latest."""
         text = self._text
-        # White space at the limit itself may go on to a blank line.
+        # White space at the limit may continue to a blank line.
         while text[limit].isspace() and limit < len(text) - 1:
             limit += 1
         border = text.rfind(BLANK_LINE, start, limit)
@@ -231,7 +231,7 @@ class _Splitting:
     def _packed_on(
         self, units: Iterable[_Unit], held: list[_Unit]
     ) -> Generator[list[_Unit], None, list[_Unit]]:
-        """The units of each passage, the first of which begins with what is held; returns those of the last."""
+        """Yields the units of each passage, starting with the held ones; returns those of the last."""
         settings = self._settings
         for unit in units:
             if held:
@@ -244,13 +244,13 @@ class _Splitting:
                     yield held
                     held = []
                 elif not self._fits(held[0].start, unit.end, settings.target):
-                    # A heading stays with what follows, if that is possible at all.
+                    # A heading stays with the text after it, if possible.
                     n_kept = len(held)
                     while n_kept > 1 and held[n_kept - 1].block.kind == "heading":
                         n_kept -= 1
                     if held[n_kept - 1].block.kind == "heading":
                         n_kept = len(held)
-                        # Nothing but headings: the passage may be longer than it should.
+                        # Only headings: the passage may exceed the target.
                         if self._fits(held[0].start, unit.end, settings.most):
                             held.append(unit)
                             continue
@@ -263,11 +263,11 @@ class _Splitting:
         return held
 
     def _overlapping(self, last: Sequence[_Unit], start: int, end: int) -> int:
-        """Where a passage begins that is to repeat the end of the one before."""
+        """Returns the start of a passage that repeats the end of the one before."""
         settings = self._settings
         if not settings.overlap:
             return start
-        # Never all of it; and only running text can be understood from the middle on.
+        # Never the whole passage; and only running text makes sense from the middle on.
         first = last[0].start + 1
         for unit in reversed(last):
             if unit.block.kind != "text" or unit.block.section != last[-1].block.section:
@@ -276,7 +276,7 @@ class _Splitting:
         is_counting = self._is_counting_characters
         if is_counting:
             first = max(first, start - settings.overlap, end - settings.most)
-        # A little before, since what ends a sentence stands there.
+        # A little earlier, to include the sentence end.
         for match in SENTENCE_END.finditer(self._text, max(0, first - _WIDEST), start):
             border = match.end()
             if not first <= border < start or is_abbreviation(self._text, match.start()):
@@ -291,7 +291,7 @@ class _Splitting:
     # Cutting
 
     def _is_plain(self, start: int, end: int) -> bool:
-        """Whether blank lines have nothing in them."""
+        """Whether all blank lines are empty."""
         return SPACED_BLANK_LINE.search(self._text, start, end) is None
 
     def _units(self, start: int, end: int, block: Block) -> Iterator[_Unit]:
@@ -312,7 +312,7 @@ class _Splitting:
     def _cut(
         self, start: int, end: int, block: Block, ways: Sequence[re.Pattern[str]]
     ) -> Iterator[_Unit]:
-        """Units that fit, cut in the first way that makes them so, else in the next one."""
+        """Returns units that fit, cut in the first way that achieves it, else in the next one."""
         if self._fits(start, end, self._settings.target):
             yield _Unit(start, end, block)
         elif not ways:
@@ -325,7 +325,7 @@ class _Splitting:
                 return
             pending: tuple[int, int] | None = None
             for a, b in self._between(start, end, way):
-                # Words and lines are put together here already: there may be very many.
+                # Words and lines are joined here already: there may be very many.
                 if pending and self._fits(pending[0], b, self._settings.target):
                     pending = (pending[0], b)
                     continue
@@ -336,19 +336,19 @@ class _Splitting:
                 yield from self._cut(*pending, block, further)
 
     def _runs(self, start: int, end: int, separator: re.Pattern[str]) -> Iterator[tuple[int, int]]:
-        """What `_between` gives, put together up to the target: by the last separator that it has room for.
+        """Yields the parts of `_between`, joined up to the target: cuts at the last separator that fits.
 
-        A part that is longer by itself stands alone.
+        A part that exceeds the target stays alone.
         """
         target = self._settings.target
         start, end = self._trimmed(start, end)
         while end - start > target:
             limit = start + target
-            # Most have a separator near their end; the whole of the others is looked through.
+            # Most have a separator near their end; the others are searched completely.
             border = self._last_border(max(start, limit - _NEAR), start, limit, separator)
             border = border or self._last_border(start, start, limit, separator)
             if border is None:
-                # A run of separators that was cut in two by the limit ends behind it.
+                # A run of separators that the limit cuts in two ends after it.
                 found = (one.end() for one in self._matches(separator, limit - _WIDEST, end))
                 border = next((one for one in found if one > limit), end)
             a, b = self._trimmed(start, border)
@@ -360,7 +360,7 @@ class _Splitting:
     def _last_border(
         self, at: int, start: int, limit: int, separator: re.Pattern[str]
     ) -> int | None:
-        """The last end of a separator between `at` and `limit`, white space at it not counted."""
+        """Returns the last separator end between `at` and `limit`, ignoring white space at it."""
         last = None
         for match in self._matches(separator, at, min(limit + _WIDEST, len(self._text))):
             end = self._trimmed(start, match.end())[1]
@@ -371,7 +371,7 @@ class _Splitting:
         return last
 
     def _matches(self, separator: re.Pattern[str], start: int, end: int) -> Iterator[re.Match[str]]:
-        """The separators from `start` to `end`, but full stops that end no sentence."""
+        """Returns the separators from `start` to `end`, except full stops that end no sentence."""
         for match in separator.finditer(self._text, max(start, 0), end):
             if separator is not SENTENCE_END or not is_abbreviation(self._text, match.start()):
                 yield match
@@ -393,7 +393,7 @@ class _Splitting:
     def _between(
         self, start: int, end: int, separator: re.Pattern[str]
     ) -> Iterator[tuple[int, int]]:
-        """The parts between the separators, without white space around them."""
+        """Returns the parts between the separators, without surrounding white space."""
         at = start
         for match in separator.finditer(self._text, start, end):
             if separator is SENTENCE_END and is_abbreviation(self._text, match.start()):
@@ -423,10 +423,10 @@ class _Splitting:
 def by_page(
     split: Callable[[ReadDocument], Sequence[Passage]], parts: Iterable[ReadDocument]
 ) -> Iterator[Passage]:
-    """What `split` returns of the document that the parts are, if it regards each page by itself."""
+    """Returns the passages of `split` for the joined parts, if it treats each page separately."""
     held, start = _Held("", 0), 0
     for part in parts:
-        # What is blank is on no page.
+        # Blank text is on no page.
         said = [one for one in blocks_of(part) if part.text[one.start : one.end].strip()]
         if held.page != _NO_PAGE and said and said[0].page != held.page:
             yield from held.passages(split)
@@ -442,13 +442,13 @@ _NO_PAGE = -1
 
 
 class _Held:
-    """The parts on one page, or on more where several begin within a part; and a little before them."""
+    """The parts on one page, or on several if they start within a part; with some text before."""
 
     def __init__(self, before: str, start: int) -> None:
         self.texts = [before]
         self.blocks: list[Block] = []
         self.page: int | None = _NO_PAGE
-        """The last one."""
+        """The page of the last part."""
         self._start = start
 
     def passages(self, split: Callable[[ReadDocument], Sequence[Passage]]) -> Iterator[Passage]:
@@ -460,23 +460,23 @@ class _Held:
             yield moved(one, self._start)
 
     def next(self) -> "_Held":
-        """What comes behind it."""
+        """Returns the next page's buffer."""
         text = "".join(self.texts)
         before = text[-_WIDEST:]
         return _Held(before, self._start + len(text) - len(before))
 
 
 _NEAR = 400
-"""How far before the end of a passage most sentences begin."""
+"""Most sentences start at most this far before the end of a passage."""
 _WIDEST = 40
-"""How many characters a separator has at most, save white space."""
+"""The longest separator in characters, without white space."""
 
 
 def _section(units: Sequence[_Unit]) -> str | None:
-    """What a passage is under: the headings of all of it, or where it begins and where it ends."""
+    """Returns a passage's section: the headings of all of it, or of its start and its end."""
     if units[0].block is units[-1].block:  # as most are
         return units[0].block.section
-    # A heading that nothing stands under is not what a passage is about.
+    # A heading without text under it is not the passage's topic.
     blocks = [unit.block for unit in units if unit.block.kind != "heading"]
     sections = [one.section for one in blocks] or [unit.block.section for unit in units]
     first, last = sections[0], sections[-1]
@@ -488,7 +488,7 @@ def _section(units: Sequence[_Unit]) -> str | None:
 
 
 def _are_together(one: Block, other: Block) -> bool:
-    """Whether what is in them may be read in one go."""
+    """Whether both blocks' texts may be read in one go."""
     if one is other:
         return one.kind == "text"
     return (one.page, one.section) == (

@@ -1,4 +1,4 @@
-"""Files in the store: added, searched, replaced and forgotten as wholes."""
+"""Source documents in the store: added, searched, replaced and deleted as wholes."""
 
 import asyncio
 import builtins
@@ -59,14 +59,14 @@ from lance_context_core.versioning.locations import Whole
 _NO_MORE: Any = object()
 
 _FURTHER = 4
-"""By how much more is asked for where a document has taken too much of an answer."""
+"""The factor by which more hits are requested if one document dominates an answer."""
 
 
 @handle
 class AsyncDocuments:
-    """Files that were read, and the passages in them; each file is written in one commit.
+    """Source documents and their passages; each file is written in one commit.
 
-    A store without an added file has none.
+    A store has none until a file is added.
     """
 
     _documents: ScopedDocuments
@@ -84,29 +84,29 @@ class AsyncDocuments:
         uri: str | None = None,
         **arguments: Unpack[ReadingArguments],
     ) -> SourceDocument:
-        """Read a file, cut it into passages, embed them, and keep it all in one commit.
+        """Reads a file, cuts it into passages, embeds them, and stores it in one commit.
 
-        - `source`: a path, the bytes of a file, an open one, or a URL of HTTP.
-        - `scope`: for whom it is; without one, for everybody.
-        - `name`, `uri`: what it is called and where it is, where it does not say so itself.
-        - `type`: what it is, such as `markdown`; else its first bytes and its name tell.
-        - `reader`: what reads it, in place of the reader of its type.
-        - `chunker`: what cuts it; by default passages of 1,500 characters: see `TextChunker`.
-        - `keep`: what of the file is kept beside its text: the `bytes`, so that it can be opened
-          again, and the `uri` of where it is; the `uri` alone; or neither, only the `hash`, which
-          is kept always.
-        - `max_bytes`: a larger file is refused before it is read.
-        - `fetch`: what fetches a URL: a function that returns the bytes that are there, or an open
-          file; it is called in a worker thread.
+        - `source`: a path, the bytes of a file, an open file, or an HTTP URL.
+        - `scope`: the conversation or project of the document; without one, for all.
+        - `name`, `uri`: its name and location, if the source does not contain them.
+        - `type`: the file type, such as `markdown`; by default detected from first bytes and name.
+        - `reader`: reads the file, in place of the reader of its type.
+        - `chunker`: cuts it; by default into passages of 1,500 characters: see `TextChunker`.
+        - `keep`: what is stored besides its text: the `bytes`, to open the file again, and the
+          `uri` of its location; the `uri` alone; or neither, only the `hash`, which is always
+          stored.
+        - `max_bytes`: larger files are refused before they are read.
+        - `fetch`: fetches a URL: a function that returns the bytes, or an open file; it is called
+          in a worker thread.
 
-        A file that its scope has already, by the hash of its bytes, is left as it is and
-        returned, so that the call may be repeated; `metadata` is merged into what it has. A file
-        of which the scope has an older content, by its `uri`, is updated: see `update`. Raises
-        UnreadableDocumentError, before anything is written, if no text can be had of it.
+        A file that already exists in its scope, by the hash of its bytes, is left unchanged and
+        returned, so the call may be repeated; `metadata` is merged into the existing metadata. A
+        file with an older content in the scope, by its `uri`, is updated: see `update`. Raises
+        UnreadableDocumentError, before anything is written, if no text can be read from it.
 
         `progress` is called as passages are made and embedded, up to 512 at a time, and once the
-        document is there; what it raises before that, as cancelling does, ends the call, and nothing
-        is written.
+        document is stored; an exception from it before that, as when cancelling, ends the call, and
+        nothing is written.
         """
         self._documents.resources.writable()
         reading = loading.check_arguments(arguments, self.add)
@@ -133,12 +133,12 @@ class AsyncDocuments:
         progress: Callable[[DocumentProgress], object] | None = None,
         **arguments: Unpack[ReadingArguments],
     ) -> DocumentsAdded:
-        """Add files one after the other, each in a commit of its own; returns what became of them.
+        """Adds files one after the other, each in its own commit; returns the outcomes.
 
-        One file is in memory at a time, and `sources` may be a generator. A file that cannot be read
-        is reported in `failed`, and the next one follows; what else fails, such as the disk, is raised.
-        After a crash the call may be repeated: what is there is not read again. `progress` is
-        called after each file, and the generator runs in worker threads.
+        One file is in memory at a time, and `sources` may be a generator. A file that cannot be
+        read is reported in `failed`, and the next one follows; other errors, such as of the disk,
+        are raised. After a crash the call may be repeated: stored files are not read again.
+        `progress` is called after each file, and the generator runs in worker threads.
         """
         self._documents.resources.writable()
         loading.check_arguments(arguments, self.add_many)
@@ -148,7 +148,7 @@ class AsyncDocuments:
         n_files = len(sources) if isinstance(sources, Sized) else None
         done, failed = builtins.list[SourceDocument](), builtins.list[FailedDocument]()
         files, n_done = iter(sources), 0
-        # Whatever the caller's code asks or waits for, the loop goes on.
+        # The loop continues even if the caller's code blocks.
         while (source := await asyncio.to_thread(next, files, _NO_MORE)) is not _NO_MORE:
             document, error, name = None, None, _called(source)
             try:
@@ -178,25 +178,27 @@ class AsyncDocuments:
         progress: Callable[[DocumentProgress], object] | None = None,
         **arguments: Unpack[ReadingArguments],
     ) -> DocumentsSynced:
-        """Bring the documents of a folder up to date with its files; returns what was done.
+        """Syncs the documents of a folder with its files; returns the changes.
 
-        A file that is new is added, one that was changed updated, one that was moved renamed, and the
-        document of one that is gone is deleted, each in a commit of its own: after a crash the call may
-        be repeated. A file is known by its path, and its document's `name` is its path below the folder.
+        Adds new files, updates changed ones, renames the documents of moved ones, and deletes the
+        documents of removed ones, each in a commit of its own: after a crash the call may be
+        repeated. A file is identified by its path, and its document's `name` is its path below the
+        folder.
 
         - `files`: a folder, or a list of files: then only these are added, updated or deleted.
-        - `include`, `ignore`: patterns as in `.gitignore`, such as `*.md` or `docs/**/*.pdf`; files and
-          folders that begin with a dot are ignored by default. Documents of files that are left out
-          are deleted. Links are not followed.
+        - `include`, `ignore`: patterns as in `.gitignore`, such as `*.md` or `docs/**/*.pdf`; files
+          and folders that begin with a dot are ignored by default. Documents of excluded files are
+          deleted. Links are not followed.
         - `metadata`: merged into that of each document.
-        - `check`: `time` takes a file of the same size and time for unchanged, without reading it;
+        - `check`: `time` treats a file of the same size and time as unchanged, without reading it;
           `hash` reads each.
-        - `dry_run`: tell what would be done; files may still turn out to have no text.
-        - The other arguments as in `add`, but that `keep` is `uri` by default, since the folder has the
+        - `dry_run`: only reports the changes; files may still turn out to have no text.
+        - The other arguments as in `add`, but `keep` is `uri` by default, since the folder has the
           bytes; it must not be `hash`.
 
-        A file or folder that cannot be read is among `failed`, and its documents stay as they are.
-        Raises NotFoundError if the folder does not exist. `progress` is called after each file.
+        A file or folder that cannot be read is reported in `failed`, and its documents stay
+        unchanged. Raises NotFoundError if the folder does not exist. `progress` is called after
+        each file.
         """
         self._documents.resources.writable()
         check_progress(progress)
@@ -230,16 +232,16 @@ class AsyncDocuments:
         per_document: int | None = None,
         **arguments: Unpack[SearchArguments],
     ) -> builtins.list[SearchHit[DocumentChunk]]:
-        """The passages that answer `query` best, best first. See `AsyncContextStore.search`.
+        """Returns the best passages for `query`, best first. See `AsyncContextStore.search`.
 
-        `scope` finds what is for that conversation or project, or for everybody; several find what is
-        for any of them. Without one, all are found that the handle sees. `type`, `document_id` and
-        `path`, which is that of a file or folder as `sync` names them, narrow it further; a `filter`
-        looks into the documents' metadata, and what chunks have.
+        `scope` searches the documents of that conversation or project, and those for all; several
+        scopes search any of them. Without one, searches all that the handle sees. `type`,
+        `document_id` and `path`, a file or folder as `sync` names them, restrict it further; a
+        `filter` applies to the documents' metadata and to the fields of chunks.
 
-        `offset` leaves out the best ones, for the next page of an answer: pages are those of one
-        ranking up to the `n_candidates` of the options. `per_document` is how many passages of one
-        document are returned at most: 1 finds the documents, each by its best passage.
+        `offset` skips the best hits, for the next page of an answer: pages are those of one
+        ranking up to the `n_candidates` of the options. `per_document` limits the passages of one
+        document: 1 finds documents, each by its best passage.
         """
         searched = searching.Searched(
             table=self._documents.table,
@@ -269,10 +271,10 @@ class AsyncDocuments:
         before: int = 1,
         after: int = 1,
     ) -> builtins.list[DocumentChunk]:
-        """A passage that was found, with those that stand `before` and `after` it in its document.
+        """Returns a passage with the passages `before` and `after` it in its document.
 
-        They are in the order of the text; at its ends there are fewer. Empty if the document is no
-        longer there.
+        They are in the order of the text; fewer at its ends. Empty if the document no longer
+        exists.
         """
         chunk = passage.record if isinstance(passage, SearchHit) else passage
         if not isinstance(chunk, DocumentChunk):
@@ -288,7 +290,7 @@ class AsyncDocuments:
         return await steps.each_row(sources.from_chunk_row, found.sort_by("position"))
 
     async def get(self, document_id: str) -> SourceDocument | None:
-        """What is known of a document; None if there is none of that id."""
+        """Returns a document's description; None if the id does not exist."""
         return await self._documents.find(document_id)
 
     async def list(
@@ -301,7 +303,7 @@ class AsyncDocuments:
         limit: int | None = None,
         offset: int = 0,
     ) -> builtins.list[SourceDocument]:
-        """Documents in the order in which they were added: `limit` after `offset`, or all.
+        """Returns documents in the order of adding: `limit` after `offset`, or all.
 
         `scope`, `type` and `path` as in `search`.
         """
@@ -320,15 +322,15 @@ class AsyncDocuments:
         path: str | Sequence[str] | None = None,
         filter: FilterLike | None = None,
     ) -> int:
-        """How many documents `list` would return."""
+        """Returns the number of documents that `list` would return."""
         return await self._documents.table.count(self._documents.listed(scope, type, path, filter))
 
     async def chunks(
         self, document_id: str, *, limit: int | None = None, offset: int = 0
     ) -> builtins.list[DocumentChunk]:
-        """A document's passages in the order of its text: `limit` after `offset`, or all.
+        """Returns a document's passages in the order of its text: `limit` after `offset`, or all.
 
-        There are none if there is no document of that id.
+        Empty if the document does not exist.
         """
         check_span(offset=offset, limit=limit, last=None)
         where = self._documents.one(document_id, CHUNK)
@@ -337,16 +339,16 @@ class AsyncDocuments:
         return await steps.each_row(sources.from_chunk_row, rows)
 
     async def text(self, document_id: str) -> str:
-        """The text that was read of a document, in which its chunks' offsets count.
+        """Returns the text of a document, to which its chunks' offsets refer.
 
-        Raises NotFoundError if there is no document of that id.
+        Raises NotFoundError if the document does not exist.
         """
         return await self._documents.text(document_id)
 
     async def content(self, document_id: str) -> bytes | None:
-        """The bytes of the file; None unless they were kept.
+        """Returns the bytes of the file; None unless they were stored.
 
-        Raises NotFoundError if there is no document of that id.
+        Raises NotFoundError if the document does not exist.
         """
         found = await self._documents.values(document_id, "blob", "payload_uri", *SCOPE_PARTS)
         if (uri := found.get("payload_uri")) is not None:
@@ -367,12 +369,12 @@ class AsyncDocuments:
         uri: str | None = None,
         **arguments: Unpack[ReadingArguments],
     ) -> SourceDocument:
-        """Replace a document's content or metadata, or both, in one commit; its id and scope stay.
+        """Replaces a document's content or metadata, or both, in one commit; its id stays.
 
-        The chunks are afterwards exactly those of the new content. Only what is not the same is
-        written, and only passages whose text is new are embedded. What is not given stays; where
-        nothing changed, nothing is written. Raises NotFoundError if there is no document of that
-        id, UnreadableDocumentError, before anything is written, if no text can be had of the file.
+        Afterwards the chunks are exactly those of the new content. Only differences are written,
+        and only passages with new text are embedded. Arguments not given stay; without a change
+        nothing is written. Raises NotFoundError if the document does not exist,
+        UnreadableDocumentError, before anything is written, if no text can be read from the file.
         `progress` is called as by `add`.
         """
         self._documents.resources.writable()
@@ -387,9 +389,9 @@ class AsyncDocuments:
         )
 
     async def delete(self, document_id: str) -> bool:
-        """Remove a document and its chunks in one commit; returns whether it was there.
+        """Deletes a document and its chunks in one commit; returns whether it existed.
 
-        Older versions of the store still have it: see `erase`.
+        Older versions of the store still contain it: see `erase`.
         """
         return await Adding(self._documents).delete(document_id)
 
@@ -401,7 +403,7 @@ class AsyncDocuments:
         dry_run: bool = False,
         progress: Callable[[Progress], object] | None = None,
     ) -> Erasure:
-        """Remove a document from every file of the store. See `AsyncContextStore.erase`."""
+        """Erases a document from every file of the store. See `AsyncContextStore.erase`."""
         where = self._documents.all_of(document_id)
         meant = selector.of_table(self._documents.scope, DOCUMENTS_TABLE, where)
         check_progress(progress)
@@ -417,7 +419,7 @@ def _called(source: object) -> str:
     return str(getattr(source, "name", source))
 
 
-# Pages of an answer, and a share of it for each document
+# Pages of an answer, and the limit for each document
 
 
 async def _page(
@@ -427,7 +429,7 @@ async def _page(
     offset: int,
     per_document: int | None,
 ) -> builtins.list[SearchHit[DocumentChunk]]:
-    """`limit` of the `best` behind the first `offset`, no more than so many of one document."""
+    """Returns `limit` of the `best` after the first `offset`, at most so many of one document."""
     limit = arguments.get("limit", searching.DEFAULTS["limit"])
     check_count(offset, "offset", least=0)
     if per_document is not None:
@@ -449,7 +451,7 @@ async def _page(
 def _first_of_each(
     hits: Sequence[SearchHit[DocumentChunk]], n: int
 ) -> builtins.list[SearchHit[DocumentChunk]]:
-    """The hits in their order, the first `n` of each document."""
+    """Returns the hits in their order, the first `n` of each document."""
     seen, kept = Counter[str](), builtins.list[SearchHit[DocumentChunk]]()
     for one in hits:
         if seen[one.record.document_id] < n:

@@ -1,4 +1,4 @@
-"""From what a caller hands over to what is kept of a file."""
+"""Loads the file that a caller passes."""
 
 import asyncio
 import os
@@ -32,17 +32,17 @@ from lance_context_core.types import DocumentScope, Passage
 from lance_context_core.types.media import uri_of
 
 DocumentSource = str | Path | bytes | IO[bytes] | IO[str]
-"""A path, the bytes of a file, an open one, or a URL, where `fetch` is given."""
+"""A path, the bytes of a file, an open file, or a URL, if `fetch` is given."""
 
 Fetch = Callable[[str], bytes | IO[bytes]]
-"""From a URL to what is there: its bytes, or a file that is open."""
+"""Returns the content of a URL: its bytes, or an open file."""
 
 Kept = Literal["bytes", "uri", "hash"]
-"""What of a file is kept beside its text; the hash is always."""
+"""The parts of a file that are stored besides its text; the hash always is."""
 
 
 class ReadingArguments(TypedDict, total=False):
-    """How a file is read and kept: `AsyncDocuments.add` says what they mean."""
+    """How a file is read and stored: see `AsyncDocuments.add`."""
 
     type: str | None
     reader: Reader | None
@@ -70,13 +70,13 @@ class Loaded:
     spooled: Spooled
     uri: str | None
     properties: Mapping[str, Any] = field(default_factory=dict)
-    """What is known of it beside what a reader reads."""
+    """Properties known without a reader."""
 
 
 def check_arguments(
     given: ReadingArguments, call: Callable[..., object] | None = None
 ) -> ReadingArguments:
-    """All arguments, those that are not given at their defaults. Raises TypeError for one that `call` has not."""
+    """Returns all arguments, with defaults filled in. Raises TypeError for one that `call` lacks."""
     if call is not None:
         check_keywords(given, DEFAULTS, call)
     arguments: ReadingArguments = {**DEFAULTS, **given}
@@ -115,7 +115,7 @@ def load(
     max_bytes: int,
     fetch: Fetch | None = None,
 ) -> Loaded:
-    """The file, all of which is read once. Raises UnreadableDocumentError for one that is not there, or is too large."""
+    """Reads the file once. Raises UnreadableDocumentError if it does not exist, or is too large."""
     if isinstance(source, str) and _URL.match(source) and fetch is not None:
         last = unquote(urlsplit(source).path).rstrip("/").rpartition("/")[2]
         found = _fetched(source, fetch)
@@ -135,7 +135,7 @@ def load(
         own_name = streamed if isinstance(streamed, str) else None
     else:
         raise InvalidRequestError(f"source={shown(source)}: give a path, bytes, or an open file")
-    # What somebody calls a file is no path here: only its last part is a name.
+    # The caller's file name is not a path: only its last part is used.
     plain = re.split(r"[/\\]", name or own_name or "")[-1].replace("\0", "") or "untitled"
     plain = plain.encode("utf-8", "replace").decode()
     return Loaded(name=plain, spooled=spooled, uri=uri)
@@ -147,7 +147,7 @@ _URL = re.compile("https?://", re.IGNORECASE)
 def _fetched(url: str, fetch: Fetch) -> bytes | IO[bytes]:
     try:
         found: object = fetch(url)
-    except Exception as error:  # of the caller's client, anything
+    except Exception as error:  # any error of the caller's client
         raise UnreadableDocumentError(f"{url!r} cannot be fetched: {error}") from error
     if isinstance(found, bytes) or callable(getattr(found, "read", None)):
         return cast("bytes | IO[bytes]", found)
@@ -178,7 +178,7 @@ def read(
     scope: DocumentScope,
     metadata: Mapping[str, Any],
 ) -> Source:
-    """The text of a file, cut into passages."""
+    """Reads the text of a file, and cuts it into passages."""
     spooled = loaded.spooled
     if not spooled.size:
         raise UnreadableDocumentError(f"{loaded.name!r} is empty: it has no byte")
@@ -212,18 +212,18 @@ def read(
 
 
 class Parts:
-    """What a reader reads of a file, part by part, and what is known of it by then."""
+    """The parts that a reader yields, and the properties known so far."""
 
     def __init__(self, reader: Reader, loaded: Loaded) -> None:
-        """Nothing is read before it is asked for."""
+        """Reads nothing yet."""
         self._reader = reader
         self._loaded = loaded
         self.text: Text = ""
-        """The text of the parts that were read: in memory, unless it has several."""
+        """The text of the parts read so far: in memory, unless there are several."""
         self.about: dict[str, Any] = dict(NOTHING_SAID)
 
     def __iter__(self) -> Iterator[ReadDocument]:
-        """Read them, once. Raises UnreadableDocumentError at the end if they have no text."""
+        """Reads them, once. Raises UnreadableDocumentError at the end if they have no text."""
         name, is_blank = self._loaded.name, True
         spooled = SpooledText()
         for part in self._read():

@@ -1,4 +1,4 @@
-"""Passages where somebody else cuts a text, or has cut it."""
+"""Passages for texts that another library cuts, or that are already cut."""
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,22 +13,22 @@ from lance_context_core.types import Passage
 
 @frozen
 class PieceChunker:
-    """Passages where `cut` cuts a text: the splitter of another library, as a `Chunker`.
+    """Cuts passages with `cut`: the splitter of another library, as a `Chunker`.
 
-    Each page, and each stretch of one section, is cut by itself. The pieces may overlap, and may differ
-    from the text in white space; a blank one is left out. Where a piece stands in several places, it is
-    taken to begin where the one before it ends, else as near to that as it can.
+    Each page, and each stretch of one section, is cut separately. The pieces may overlap, and may
+    differ from the text in white space; blank ones are left out. A piece with several possible
+    positions starts where the one before it ends, else as near to that as possible.
     """
 
     cut: Callable[[str], Sequence[str]]
-    """From a text to its pieces, in the order of the text."""
+    """Returns the pieces of a text, in the order of the text."""
 
     def __post_init__(self) -> None:
         if not callable(self.cut):
             raise InvalidRequestError(f"cut={shown(self.cut)}: give a function of a text")
 
     def split(self, document: ReadDocument) -> list[Passage]:
-        """Where the pieces stand. Raises InvalidRequestError for one that the text does not have."""
+        """Returns the offsets of the pieces. Raises InvalidRequestError for one not in the text."""
         text = document.text
         return [
             Passage(
@@ -46,8 +46,8 @@ class PieceChunker:
         return by_page(self.split, parts)
 
     def _places(self, text: str) -> Iterator[tuple[int, int]]:
-        """From where to where each piece stands, in characters of the text."""
-        # Splitters strip and join anew: only what is no white space is compared.
+        """Yields the start and end of each piece, in characters of the text."""
+        # Splitters strip and join anew: only characters other than white space are compared.
         offsets = array("L", (at for at, char in enumerate(text) if not char.isspace()))
         solid = "".join(text.split())
         pieces = list[str]()
@@ -61,7 +61,7 @@ class PieceChunker:
             if end <= last and solid.startswith(piece, end):
                 at = end
             else:
-                # Overlapping the one before as little as it can, or leaving out as little.
+                # With the smallest overlap with the one before, or the smallest gap.
                 before = solid.rfind(piece, at + 1, min(end, last) + len(piece))
                 at = before if before >= 0 else solid.find(piece, max(at + 1, end))
             end = at + len(piece)
@@ -70,10 +70,10 @@ class PieceChunker:
 
 @frozen
 class BlockChunker:
-    """Each block as it is: for texts that are already cut."""
+    """Makes each block a passage: for texts that are already cut."""
 
     def split(self, document: ReadDocument) -> list[Passage]:
-        """The blocks, however long they are; all of a text that has none."""
+        """Returns the blocks, of any length; the whole text if it has none."""
         whole = (Block(start=0, end=len(document.text)),)
         return [
             Passage(start=one.start, end=one.end, page=one.page, section=one.section)
@@ -86,7 +86,7 @@ class BlockChunker:
 
 
 def _latest(text: str, pieces: Sequence[str]) -> list[int]:
-    """Where each piece begins at the latest, if those behind it are to begin behind it."""
+    """Returns each piece's latest start that lets all later ones start after it."""
     found, limit = list[int](), len(text)
     for piece in reversed(pieces):
         at = text.rfind(piece, 0, limit - 1 + len(piece) if found else limit)
@@ -101,7 +101,7 @@ def _latest(text: str, pieces: Sequence[str]) -> list[int]:
 
 
 def _stretches(document: ReadDocument) -> Iterator[Block]:
-    """The blocks, those put together that are on the same page and in the same section."""
+    """Returns the blocks, those on the same page and in the same section joined."""
     held: Block | None = None
     for block in document.blocks or (Block(start=0, end=len(document.text)),):
         if held is None:

@@ -1,4 +1,4 @@
-"""What a reader makes of a file: its text, and what stands where in it."""
+"""The output of a reader: a file's text, and its blocks, pages and headings."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, replace
@@ -10,12 +10,12 @@ from lance_context_core.errors import InvalidRequestError
 from lance_context_core.types import Passage
 
 BlockKind = Literal["text", "heading", "whole"]
-"""Running text; a heading, which stays with what follows; what is kept whole where it fits."""
+"""Running text; a heading, which stays with its text; blocks kept whole where they fit."""
 
 
 @frozen_by_name
 class Block:
-    """A part of a text that is about one thing: running text, a heading, a table, a piece of code."""
+    """A part of a text with one topic: running text, a heading, a table, code."""
 
     start: int
     end: int
@@ -24,26 +24,26 @@ class Block:
     page: int | None = None
     """Counted from 1."""
     section: str | None = None
-    """The headings above it, outermost first, with ` > ` between them; its own, of a heading."""
+    """The headings above it, outermost first, with ` > ` between them; of a heading, its own."""
     header: int = 0
-    """How many of its first characters are the header of a table: where a chunker cuts it, each of
-    the passages has that."""
+    """How many of its first characters are a table's header: if a chunker cuts the table, each of
+    the passages has the header."""
 
 
 @frozen_by_name
 class ReadDocument:
-    """The text of a file, and what stands where in it.
+    """The text of a file, and its blocks.
 
-    Raises InvalidRequestError unless the blocks stand one after the other within the text.
+    Raises InvalidRequestError unless the blocks follow each other within the text.
     """
 
     text: str
     blocks: tuple[Block, ...] = ()
-    """What no block covers belongs to no chunk; without any, all of it is running text."""
+    """Text outside all blocks belongs to no chunk; without blocks, all of it is running text."""
     title: str | None = None
     n_pages: int | None = None
     properties: Mapping[str, Any] = field(default_factory=dict)
-    """What else is to be kept with the document: JSON by key."""
+    """Further properties to store with the document: JSON by key."""
 
     def __post_init__(self) -> None:
         at = 0
@@ -61,37 +61,37 @@ class Reader(Protocol):
     """Reads one type of file. It is called in worker threads, from several at once."""
 
     def read(self, content: bytes, *, name: str) -> ReadDocument:
-        """The text of a file of that name. Raises UnreadableDocumentError if none can be had of it."""
+        """Reads a file of that name. Raises UnreadableDocumentError without any text."""
 
 
 @runtime_checkable
 class StreamingReader(Reader, Protocol):
-    """A reader that needs neither a file nor its text in memory: `read_parts` is called, not `read`."""
+    """A reader that holds neither file nor text in memory: `read_parts` is called, not `read`."""
 
     def read_parts(self, file: IO[bytes], *, name: str) -> Iterator[ReadDocument]:
-        """The text of an open file part by part, such as page by page, each with what stands where in it.
+        """Yields the text of an open file part by part, such as by page, with blocks.
 
-        The document is what they say behind each other: the end of one is where the next begins, so
-        that white space between them is in one of them. Of its title, its pages and each of its
-        properties what was said last counts.
+        The document is the concatenation of the parts: the end of one is the start of the next, so
+        white space between them is in one of them. For its title, its pages and each of its
+        properties the last value counts.
         """
 
 
 _MOST_OF_A_TITLE = 500
-"""So many characters of a heading name what is below it; each chunk there is kept with them."""
+"""The most characters of a heading in the section path; each chunk below is stored with it."""
 
 
 class Headings:
-    """The headings above what is read, as a path."""
+    """The path of headings above the current position."""
 
     def __init__(self) -> None:
-        """None yet."""
+        """Starts without headings."""
         self._above: list[tuple[int, str]] = []
         self.path: str | None = None
-        """The headings that hold here."""
+        """The current headings."""
 
     def enter(self, level: int, title: str) -> None:
-        """Come to a heading, 1 being the outermost level."""
+        """Enters a heading; level 1 is the outermost."""
         while self._above and self._above[-1][0] >= level:
             self._above.pop()
         if title := " ".join(title.split()):
@@ -103,10 +103,10 @@ class Headings:
 
 
 class Written:
-    """A text that is put together of blocks, for readers of what is no text."""
+    """A text built of blocks, for readers of files that are not text."""
 
     def __init__(self) -> None:
-        """Nothing yet."""
+        """Starts empty."""
         self._parts: list[str] = []
         self._blocks: list[Block] = []
         self._length = 0
@@ -121,9 +121,9 @@ class Written:
         section: str | None = None,
         header: str = "",
     ) -> None:
-        """Add a block, a blank line after the one before; a blank one is left out.
+        """Adds a block, after a blank line; skips a blank one.
 
-        `header` is what a table begins with that holds for all of its rows.
+        `header` is the start of a table that applies to all of its rows.
         """
         if not (text := text.strip()):
             return
@@ -146,15 +146,15 @@ class Written:
 
     @property
     def n_characters(self) -> int:
-        """How many there are by now."""
+        """Returns the number of characters so far."""
         return self._n_before + self._length
 
     def document(self, **about: Any) -> ReadDocument:
-        """All of it."""
+        """Returns the whole text as a document."""
         return ReadDocument(text="".join(self._parts), blocks=tuple(self._blocks), **about)
 
     def part(self, **about: Any) -> ReadDocument:
-        """What was added since the last part: see `StreamingReader`."""
+        """Returns the text added since the last part: see `StreamingReader`."""
         made = self.document(**about)
         self._parts, self._blocks = [], []
         self._n_before, self._length = self.n_characters, 0
@@ -162,11 +162,11 @@ class Written:
 
 
 NOTHING_SAID: Mapping[str, Any] = {"title": None, "n_pages": None, "properties": {}}
-"""What is known of a document before its first part."""
+"""A document's properties before its first part."""
 
 
 def joined(parts: Iterable[ReadDocument]) -> ReadDocument:
-    """What a `StreamingReader` reads, as one document."""
+    """Joins the parts of a `StreamingReader` into one document."""
     texts, blocks, at = list[str](), list[Block](), 0
     about = NOTHING_SAID
     for part in parts:
@@ -178,7 +178,7 @@ def joined(parts: Iterable[ReadDocument]) -> ReadDocument:
 
 
 def blocks_of(part: ReadDocument) -> tuple[Block, ...]:
-    """The blocks of a part: all of it, if it has none and is not blank."""
+    """Returns the blocks of a part: the whole part, if it has none and is not blank."""
     if not part.blocks and part.text.strip():
         return (Block(start=0, end=len(part.text)),)
     return part.blocks
@@ -188,12 +188,12 @@ Placed = TypeVar("Placed", Block, Passage)
 
 
 def moved(one: Placed, by: int) -> Placed:
-    """The same in a text in which it stands so many characters further back."""
+    """Returns the same block, moved so many characters back."""
     return replace(one, start=one.start + by, end=one.end + by)
 
 
 def last_said(about: Mapping[str, Any], part: ReadDocument) -> dict[str, Any]:
-    """What is known of a document after one more part."""
+    """Returns a document's properties after one more part."""
     return {
         "title": about["title"] if part.title is None else part.title,
         "n_pages": about["n_pages"] if part.n_pages is None else part.n_pages,
@@ -202,7 +202,7 @@ def last_said(about: Mapping[str, Any], part: ReadDocument) -> dict[str, Any]:
 
 
 def checked(read: object, name: str) -> ReadDocument:
-    """What a reader returned, or a part of it. Raises if it is nothing of the kind."""
+    """Returns a reader's result, or a part of it. Raises if it has another type."""
     if not isinstance(read, ReadDocument):
         raise InvalidRequestError(f"the reader of {name!r} returned {shown(read)}: no ReadDocument")
     check_text(read.text, f"the text of {name!r}")

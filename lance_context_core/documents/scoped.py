@@ -1,4 +1,4 @@
-"""The documents that one handle sees: which rows they are, and what is read of them."""
+"""The documents that one handle sees: their conditions and reads."""
 
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,14 +23,14 @@ from lance_context_core.storage.table import Table
 from lance_context_core.stores.scoped import Scoped
 from lance_context_core.types import DocumentScope, SourceDocument
 
-# Which documents are meant: conditions on scopes, types and ids.
+# Conditions on scopes, types and ids.
 
 Scopes = DocumentScope | Sequence[DocumentScope]
 """One scope, or several."""
 
 
 def place_of(scope: object) -> DocumentScope:
-    """For whom a document is; for everybody, if that is not said."""
+    """Returns the scope of a document; without one, that for all."""
     if scope is None:
         return DocumentScope()
     if not isinstance(scope, DocumentScope):
@@ -41,7 +41,7 @@ def place_of(scope: object) -> DocumentScope:
 
 
 def in_scopes(scope: Scopes | None) -> sql.Clause:
-    """What is in one of the scopes, or for everybody."""
+    """Matches documents in one of the scopes, or for all."""
     if scope is None:
         return sql.EVERYTHING
     given = [scope] if isinstance(scope, DocumentScope) else scope
@@ -58,14 +58,14 @@ def in_scopes(scope: Scopes | None) -> sql.Clause:
 
 
 def among(column: str, values: str | Sequence[str] | None, where: str) -> sql.Clause:
-    """That a column has one of the values; everything for None."""
+    """Matches rows whose column has one of the values; everything for None."""
     if values is None:
         return sql.EVERYTHING
     return sql.in_list(column, check_names([values] if isinstance(values, str) else values, where))
 
 
 def below(path: str | Sequence[str] | None) -> sql.Clause:
-    """That a document's name is one of these paths, or stands in one of these folders."""
+    """Matches documents whose name is one of these paths, or is below one of these folders."""
     if path is None:
         return sql.EVERYTHING
     paths = check_names([path] if isinstance(path, str) else path, "path")
@@ -75,34 +75,34 @@ def below(path: str | Sequence[str] | None) -> sql.Clause:
     )
 
 
-# A text of any length, which is not in memory if it is long: parts of it are read where they are needed.
+# A text of any length; a long one is in a file, and read in parts on demand.
 
 _IN_MEMORY = 4 * 1024 * 1024
 _CODEC, _WIDTH = "utf-32-le", 4
-"""Each character has as many bytes, so that it is known where it stands."""
+"""An encoding of fixed width, so that offsets can be computed."""
 
 
 class SpooledText:
-    """A text in a file, which has no name and is gone when nobody holds this any more."""
+    """A text in an unnamed file, which is deleted with the last reference."""
 
     def __init__(self) -> None:
-        """Nothing yet."""
+        """Starts empty."""
         self._file = SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115 - see above
         self._length = 0
         weakref.finalize(self, self._file.close)
 
     def put(self, start: int, text: str) -> None:
-        """Write a part of it, which begins at the character `start`."""
+        """Writes a part of it, which starts at the character `start`."""
         self._file.seek(start * _WIDTH)
         self._file.write(text.encode(_CODEC))
         self._length = max(self._length, start + len(text))
 
     def __len__(self) -> int:
-        """How many characters there are by now."""
+        """Returns the number of characters so far."""
         return self._length
 
     def __getitem__(self, part: slice) -> str:
-        """The characters from one offset to another, as of a `str`."""
+        """Returns the characters of a slice, as of a `str`."""
         start, end, _ = part.indices(self._length)
         self._file.seek(start * _WIDTH)
         return self._file.read(max(end - start, 0) * _WIDTH).decode(_CODEC)
@@ -110,25 +110,25 @@ class SpooledText:
 
 @frozen
 class ScopedDocuments(Scoped):
-    """The documents of one scope: what lies outside can be neither read nor written."""
+    """The documents of one scope: reads and writes nothing outside."""
 
     @property
     def table(self) -> Table:
-        """The table that they and their chunks are in."""
+        """The table of documents and chunks."""
         return self.resources.database.table(DOCUMENTS_TABLE, DOCUMENTS)
 
-    # Which
+    # Conditions
 
     def all_of(self, document_id: str) -> sql.Clause:
-        """The condition that a row is of that document: its own, or one of its chunks'."""
+        """Matches all rows of a document: its own and those of its chunks."""
         return self.where(sql.equals("document_id", check_name(document_id, "document_id")))
 
     def one(self, document_id: str, kind: str = DOCUMENT) -> sql.Clause:
-        """The condition that a row is the document's own, or of another `kind` of its rows."""
+        """Matches the document's own row, or its rows of another `kind`."""
         return sql.all_of([sql.equals("kind", kind), self.all_of(document_id)])
 
     def parts(self, document_id: str) -> sql.Clause:
-        """The condition that a row is one of the document's chunks, or a piece of its text."""
+        """Matches the document's chunks and the pieces of its text."""
         return sql.all_of([sql.in_list("kind", [CHUNK, TEXT]), self.all_of(document_id)])
 
     def listed(
@@ -138,7 +138,7 @@ class ScopedDocuments(Scoped):
         path: str | Sequence[str] | None,
         filter: FilterLike | None,
     ) -> sql.Clause:
-        """The condition that a row is a document's own, and is as asked."""
+        """Matches documents' own rows that fit the arguments."""
         return self.where(
             sql.equals("kind", DOCUMENT),
             in_scopes(scope),
@@ -150,34 +150,34 @@ class ScopedDocuments(Scoped):
     # Reading
 
     async def find(self, document_id: str) -> SourceDocument | None:
-        """What is known of a document; None if there is none of that id."""
+        """Returns a document's description; None if the id does not exist."""
         rows = await self.table.select(self.one(document_id), columns=sources.COLUMNS)
         return next(iter(await steps.each_row(sources.from_row, rows)), None)
 
     async def known(
         self, place: DocumentScope, hash: str, uri: str | None
     ) -> SourceDocument | None:
-        """The document of a file: the one that came from there, else one of that content.
+        """Returns the document of a file: the one with that URI, else the one with that content.
 
         It is in exactly that scope, of the handle's own scope exactly.
         """
         ways = [sql.equals("hash", hash), *([] if uri is None else [sql.equals("uri", uri)])]
         found = await self._own(place, sql.any_of(ways))
-        # Of one that came from there and says this already nothing is to be done.
+        # A document of that URI with the same content needs no change.
         ranked = sorted(found, key=lambda one: (uri is None or one.uri != uri, one.hash != hash))
         return next(iter(ranked), None)
 
     async def located(self, place: DocumentScope) -> list[SourceDocument]:
-        """The documents of exactly that scope of which is known where they came from, oldest first."""
+        """Returns the documents of exactly that scope that have a URI, oldest first."""
         return await self._own(place, sql.is_present("uri"))
 
     async def free_id(
         self, place: DocumentScope, named_by: str, *, is_uri: bool
     ) -> tuple[str, SourceDocument | None]:
-        """An id for a file, the same for everybody who adds it at this moment; and its document, if there is one.
+        """Returns a file's id, the same for all concurrent writers, and its existing document, if any.
 
-        The file is `named_by` the hash of its bytes, or its URI. The first choice is taken where a
-        document began with that, and has another by now.
+        The file is `named_by` the hash of its bytes, or its URI. The first choice is used if a
+        document started with that, and has another by now.
         """
         attempt = 0
         while True:
@@ -189,11 +189,11 @@ class ScopedDocuments(Scoped):
             attempt += 1
 
     async def values(self, document_id: str, *columns: str) -> dict[str, Any]:
-        """What is in columns of a document's row, by name. Raises NotFoundError if there is none."""
+        """Returns columns of a document's row, by name. Raises NotFoundError if it does not exist."""
         return await self._read(document_id, columns)
 
     async def text(self, document_id: str) -> str:
-        """The text of a document, put together. Raises NotFoundError if there is none of that id."""
+        """Returns the whole text of a document. Raises NotFoundError if it does not exist."""
         where = sql.all_of([sql.in_list("kind", [DOCUMENT, TEXT]), self.all_of(document_id)])
         found = await self.table.select(where, columns=["kind", "position", "text"])
         rows = found.to_pylist()
@@ -204,7 +204,7 @@ class ScopedDocuments(Scoped):
         )
 
     async def spooled_text(self, document_id: str) -> Text:
-        """As `text`; one in pieces is not put together in memory."""
+        """As `text`; a text in pieces is not joined in memory."""
         if (own := (await self.values(document_id, "text"))["text"]) is not None:
             return str(own)
         found = SpooledText()
@@ -215,11 +215,11 @@ class ScopedDocuments(Scoped):
         return found
 
     def blobs(self, owner: Scope | None = None) -> ScopedBlobs:
-        """Where the bytes of the documents are: those of this scope, or of another one."""
+        """The blobs of the documents: of this scope, or of another one."""
         return ScopedBlobs(self.resources, self.scope if owner is None else owner)
 
     async def row(self, document_id: str) -> dict[str, Any]:
-        """A document's row, without its text, before it is replaced. Raises NotFoundError if there is none."""
+        """Returns a document's row without its text, before a replace. Raises NotFoundError if absent."""
         columns = (KEY, "revision", "document_id", *sources.COLUMNS, "blob")
         where = self.one(document_id)
         rows = await self.table.select(where, columns=columns)
@@ -231,7 +231,7 @@ class ScopedDocuments(Scoped):
         return _first(await self.table.select(self.one(document_id), columns=columns), document_id)
 
     async def _own(self, place: DocumentScope, which: sql.Clause) -> list[SourceDocument]:
-        """The documents that are in exactly that scope, of the handle's own scope exactly."""
+        """Returns the documents in exactly that scope, of the handle's own scope exactly."""
         wanted = {
             "kind": DOCUMENT,
             "conversation_id": place.conversation_id,
@@ -242,7 +242,7 @@ class ScopedDocuments(Scoped):
         return [one for one in await steps.each_row(sources.from_row, rows) if self._is_own(one)]
 
     def _is_own(self, document: SourceDocument) -> bool:
-        """Whether it was written in this scope: a narrower one's is not for those of this one."""
+        """Whether it was written in exactly this scope, not in a narrower one."""
         return all(getattr(document, part) == getattr(self.scope, part) for part in SCOPE_PARTS)
 
 

@@ -1,4 +1,4 @@
-"""Keeping the documents of a folder as its files are: which ones are new, changed, renamed or gone."""
+"""Syncs the documents of a folder with its files: new, changed, renamed and removed ones."""
 
 import os
 import stat
@@ -25,21 +25,21 @@ from lance_context_core.types import (
 )
 
 HIDDEN = (".*",)
-"""What is ignored unless a caller says otherwise: files and folders that begin with a dot."""
+"""The default of `ignore`: files and folders that begin with a dot."""
 
 Check = Literal["time", "hash"]
-"""How a file is known to be unchanged: by its size and time, or by its bytes."""
+"""How an unchanged file is recognized: by its size and time, or by its bytes."""
 
 MODIFIED = "file_modified_ns"
-"""The property of a document that says when its file was changed, in nanoseconds since 1970."""
+"""The document property with the file's modification time, in nanoseconds since 1970."""
 
 _SETTLED_NS = 2_000_000_000
-"""A file that was changed less than this before it was read may change again within one tick of its time."""
+"""A file changed less than this before the read may change again within one tick of its time."""
 
 
 @frozen_by_name
 class FileOnDisk:
-    """A file as the folder has it."""
+    """A file in the folder."""
 
     path: Path
     name: str
@@ -49,41 +49,41 @@ class FileOnDisk:
 
     @property
     def uri(self) -> str:
-        """Which document it is."""
+        """The URI of its document."""
         return self.path.as_uri()
 
 
 @frozen_by_name
 class Listing:
-    """The files that a folder has."""
+    """The files of a folder."""
 
     files: list[FileOnDisk] = field(default_factory=list)
     failed: list[FailedDocument] = field(default_factory=list)
     covers: Callable[[str], bool]
-    """Whether a document of that URI is gone, if no file has it."""
+    """Whether a document of that URI is removed if no file has the URI."""
 
 
 @frozen_by_name
 class Wanted:
-    """Which files of a folder are meant."""
+    """The selection of files in a folder."""
 
     include: tuple[str, ...] | None
     ignore: tuple[str, ...]
 
     def takes(self, name: str) -> bool:
-        """Whether a file is meant, by its path below the folder."""
+        """Whether a file is selected, by its path below the folder."""
         parts = PurePath(name).parts
         if any(matches(parts, pattern) for pattern in self.ignore):
             return False
         return self.include is None or any(matches(parts, pattern) for pattern in self.include)
 
     def enters(self, name: str) -> bool:
-        """Whether files below a folder may be meant."""
+        """Whether files below a folder may be selected."""
         return not any(matches(PurePath(name).parts, pattern) for pattern in self.ignore)
 
 
 def check_patterns(patterns: str | Sequence[str] | None, where: str) -> tuple[str, ...] | None:
-    """Patterns of paths; None stays. Raises InvalidRequestError for what names no path."""
+    """Returns patterns of paths; None stays. Raises InvalidRequestError for an invalid path."""
     if patterns is None:
         return None
     given = [patterns] if isinstance(patterns, str) else patterns
@@ -91,10 +91,10 @@ def check_patterns(patterns: str | Sequence[str] | None, where: str) -> tuple[st
 
 
 def matches(parts: Sequence[str], pattern: str) -> bool:
-    """Whether a path is meant by a pattern, as by a line of `.gitignore`.
+    """Whether a path matches a pattern, as a line of `.gitignore`.
 
-    Without a `/` the pattern is about the last part alone; with one, about the whole path, in which `**`
-    stands for any number of folders. `*` and `?` stand for characters of one part.
+    Without a `/` the pattern applies to the last part alone; with one, to the whole path, in which
+    `**` matches any number of folders. `*` and `?` match characters of one part.
     """
     if "/" not in pattern:
         return fnmatchcase(parts[-1], pattern)
@@ -111,7 +111,7 @@ def _match(parts: Sequence[str], patterns: Sequence[str]) -> bool:
 
 
 def check_how(check: Check, keep: Kept) -> None:
-    """Raise InvalidRequestError for what a folder cannot be brought up to date by."""
+    """Raises InvalidRequestError for arguments that a sync cannot use."""
     if check not in ("time", "hash"):
         raise InvalidRequestError(f"check={shown(check)}: there are 'time' and 'hash'")
     if keep == "hash":
@@ -121,10 +121,10 @@ def check_how(check: Check, keep: Kept) -> None:
 
 
 def list_files(files: str | Path | Iterable[str | Path], wanted: Wanted) -> Listing:
-    """The files of a folder, in the order of their paths, or those that are given.
+    """Returns the files of a folder, ordered by path, or the given ones.
 
-    Links are not followed, and what is no regular file is left out. Raises NotFoundError if there is no
-    such folder: that is not taken for one whose files are gone.
+    Links are not followed, and only regular files are listed. Raises NotFoundError if the folder
+    does not exist: that does not count as removed files.
     """
     if isinstance(files, str | os.PathLike):
         root = Path(files)
@@ -204,13 +204,13 @@ def _failed(name: str, error: OSError) -> FailedDocument:
 
 
 _WEIGHT, _MOST_NOTED_AT_ONCE = 16_000, 32_000_000
-"""What a document is counted as besides its bytes, and of how much the times are kept in one commit: its
-row, which may hold its text, is in memory then."""
+"""A document's size besides its bytes, and the limit of times stored in one commit: its row, which
+may hold its text, is in memory then."""
 
 
 @frozen
 class Syncing:
-    """What brings the documents of a folder up to date."""
+    """Syncs the documents of a folder."""
 
     adding: Adding
     reading: ReadingArguments
@@ -221,7 +221,7 @@ class Syncing:
     progress: Callable[[DocumentProgress], object] | None
 
     async def run(self, listing: Listing) -> DocumentsSynced:
-        """Do file by file what is to be done; after a crash the next run does the rest."""
+        """Syncs file by file; after a crash the next run completes the rest."""
         known: dict[str, SourceDocument] = {}
         there = {file.uri for file in listing.files}
         done = _Done(failed=list(listing.failed))
@@ -255,7 +255,7 @@ class Syncing:
     async def _bring(
         self, file: FileOnDisk, document: SourceDocument | None, done: "_Done"
     ) -> SourceDocument | None:
-        """Have the document of a file as the file is; returns it, or what there is of it in a dry run."""
+        """Writes a file's document; returns it, or the existing one in a dry run."""
         if document is not None and self._is_unchanged(file, document):
             done.n_unchanged += 1
             return await self._renamed(file, document, {}, done)
@@ -290,7 +290,7 @@ class Syncing:
         properties: Mapping[str, Any],
         done: "_Done",
     ) -> SourceDocument:
-        """The document, its content being that of the file, with what else is known of the file."""
+        """Returns the document with the file's other properties; the content is the same."""
         about = {**document.metadata, **self.metadata}
         known = {**document.properties, **properties}
         given = (file.name, file.uri, about)
@@ -316,7 +316,7 @@ class Syncing:
         )
 
     async def _note(self, done: "_Done") -> None:
-        """Keep the times of the files that were touched, and hold the same bytes."""
+        """Stores the times of touched files with unchanged bytes."""
         if done.touched:
             await self.adding.note(done.touched)
             done.touched.clear()
@@ -329,33 +329,33 @@ class Syncing:
     async def _loaded(self, file: FileOnDisk) -> Loaded:
         is_settled = file.modified_ns < time.time_ns() - _SETTLED_NS
         loaded = await loading.loaded(file.path, self.reading, name=None, uri=None)
-        # Of one that was changed just now, what changes it next may leave its time as it is.
+        # A file changed just now may change again without a new time.
         properties = {MODIFIED: file.modified_ns} if is_settled else {}
         return replace(loaded, name=file.name, uri=file.uri, properties=properties)
 
 
 @dataclass(slots=True)
 class _Done:
-    """What was done by now, and what is still to be deleted."""
+    """The changes so far, and the documents still to be deleted."""
 
     added: list[str] = field(default_factory=list)
     updated: list[str] = field(default_factory=list)
     renamed: list[tuple[str, str]] = field(default_factory=list)
     gone: list[SourceDocument] = field(default_factory=list)
     touched: list[SourceDocument] = field(default_factory=list)
-    """Those of which nothing but their file's time is another; not kept yet."""
+    """Documents with only a new file time; not stored yet."""
     failed: list[FailedDocument] = field(default_factory=list)
     n_unchanged: int = 0
 
     def former(self, hash: str) -> SourceDocument | None:
-        """The document of a file that has this content and is gone, which is not deleted then."""
+        """Returns the document of a removed file with this content, which is then not deleted."""
         found = next((one for one in self.gone if one.hash == hash), None)
         if found is not None:
             self.gone.remove(found)
         return found
 
     def report(self, *, is_dry: bool) -> DocumentsSynced:
-        """What was done, or would be."""
+        """Returns the changes, done or planned."""
         return DocumentsSynced(
             added=tuple(self.added),
             updated=tuple(self.updated),

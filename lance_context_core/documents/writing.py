@@ -1,6 +1,7 @@
-"""The rows of a document: what is known of those that are there, and those that are to be.
+"""The rows of a document: existing ones, and those to write.
 
-However long it is, so many of its chunks as are one step are in memory as rows, or a piece of its text.
+However long the document is, memory holds only the chunks of one step as rows, or a piece of its
+text.
 """
 
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
@@ -26,12 +27,12 @@ from lance_context_core.storage.write_batch import Mode, WriteBatch
 from lance_context_core.types import Passage, Progress
 
 STEP = 512
-"""How many chunks are made, embedded and laid aside at a time."""
+"""How many chunks are made, embedded and spooled at a time."""
 
 
 @frozen_by_name
 class Held:
-    """What is known of a chunk or piece that is there, without its text and its vector."""
+    """An existing chunk or piece, without its text and its vector."""
 
     is_chunk: bool
     position: int
@@ -39,9 +40,9 @@ class Held:
     created_at: datetime
     passage: Passage
     says: bytes
-    """A digest of what it says."""
+    """A digest of its content."""
     embeds: bytes | None
-    """A digest of the text that its vector is of; a piece has none."""
+    """A digest of the embedded text; a piece has none."""
 
 
 Parts = Mapping[str, Held]
@@ -50,22 +51,22 @@ Parts = Mapping[str, Held]
 NOTHING: Parts = {}
 
 Rows = list[Row] | SpooledBatch
-"""A document's own row, and those of its chunks; in memory, or laid aside."""
+"""A document's own row, and those of its chunks; in memory, or spooled."""
 
 
 @frozen_by_name
 class Chunking:
-    """Where the chunks of one document are, and how they become rows."""
+    """The offsets of one document's chunks, and their conversion to rows."""
 
     table: Table
     resources: Resources
     id: str
     owner: Scope
     progress: Callable[[Progress], object] | None = None
-    """Is told of the passages, step by step, before they are written."""
+    """Called with the passages, step by step, before they are written."""
 
     async def held(self, where: sql.Clause) -> dict[str, Held]:
-        """The chunks and pieces that match, all of this document."""
+        """Returns the matching chunks and pieces, all of this document."""
         found = dict[str, Held]()
         columns = sources.REPLACED
         async for batch in self.table.batches(where, columns=columns, batch_rows=STEP):
@@ -75,10 +76,10 @@ class Chunking:
         return found
 
     async def rows(self, source: Source, row: Row, now: datetime, before: Parts = NOTHING) -> Rows:
-        """The rows to write for a document, `row` being its own: those of one step, or laid aside.
+        """Returns the rows to write for a document, `row` being its own: those of one step, or spooled.
 
-        A chunk that says what it did `before` is not among them, and one whose words stood elsewhere
-        in the document keeps their vector. If there were none, they have the revision of `row`.
+        Skips chunks with the same content as `before`; a chunk whose text moved within the document
+        reuses its vector. If there were none, they have the revision of `row`.
         """
         renew = Renewing(before, None if before else row["revision"])
         chunks = self._chunks(source, now, renew)
@@ -99,7 +100,7 @@ class Chunking:
     async def _chunks(
         self, source: Source, now: datetime, renew: "Renewing"
     ) -> AsyncIterator[list[dict[str, Any]]]:
-        """The rows of the chunks, step by step; none is empty."""
+        """Yields the rows of the chunks, step by step; none is empty."""
         where = {one.embeds: key for key, one in renew.before.items() if one.is_chunk}
 
         def made(position: int) -> dict[str, Any] | None:
@@ -124,7 +125,7 @@ class Chunking:
     async def _make_found(
         self, rows: Sequence[dict[str, Any]], where: Mapping[bytes | None, str]
     ) -> None:
-        """Give rows what they are found by; `where` are the keys of what holds vectors, by digest."""
+        """Adds search columns to rows; `where` maps digests to the keys of rows with the vectors."""
         composer = self.resources.composer
         shown = await steps.each(sources.as_record, rows)
         texts = [composer.embed_text(one) for one in shown]
@@ -143,7 +144,7 @@ class Chunking:
             row[VECTOR] = made_now[index] if index in made_now else known[keys[index]]
 
     async def _vectors(self, keys: Collection[str]) -> dict[str | None, Any]:
-        """The vectors of chunks that have one, by key."""
+        """Returns the vectors of chunks that have one, by key."""
         if not keys or VECTOR not in (await self.table.schema()).names:
             return {}
         where = sql.in_list(KEY, sorted(keys))
@@ -165,14 +166,14 @@ class Chunking:
 
 @frozen
 class Renewing:
-    """Tells of a row what is to be written of it, by what there was before."""
+    """Decides from the previous rows how a row is written."""
 
     before: Parts
     revision: int | None
-    """What all rows have in common where all are new."""
+    """The columns common to all rows if all are new."""
 
     def __call__(self, row: dict[str, Any]) -> dict[str, Any] | None:
-        """The row as it is written; None of one that says what it did."""
+        """Returns the row to write; None if its content is unchanged."""
         if (old := self.before.get(row[KEY])) is None:
             return row if self.revision is None else row | {"revision": self.revision}
         if _digest(sources.said(row)) == old.says:
@@ -181,7 +182,7 @@ class Renewing:
 
 
 async def inserted(table: Table, row: Row, rows: Rows) -> bool:
-    """Add the rows of a document, `row` being its own, in one commit, unless it is there by now.
+    """Adds the rows of a document, `row` being its own, in one commit, unless it exists by now.
 
     Returns whether they were added.
     """
@@ -191,12 +192,12 @@ async def inserted(table: Table, row: Row, rows: Rows) -> bool:
 
 
 def keys_of(rows: Rows) -> list[str]:
-    """The keys of rows."""
+    """Returns the keys of rows."""
     return rows.keys if isinstance(rows, SpooledBatch) else [row[KEY] for row in rows]
 
 
 def gone_of(source: Source, before: Parts) -> list[str]:
-    """The keys of what there was before and there is no more."""
+    """Returns the keys of previous rows that no longer exist."""
     n_chunks, n_pieces = len(source.passages), sources.n_pieces(source)
     return [
         key
@@ -206,7 +207,7 @@ def gone_of(source: Source, before: Parts) -> list[str]:
 
 
 def unchanged(row: Mapping[str, Any], text: Text, before: Parts) -> Source:
-    """What is kept of a document, as it is."""
+    """Returns the stored state of an unchanged document."""
     document = sources.from_row(row)
     chunks = sorted((one for one in before.values() if one.is_chunk), key=attrgetter("position"))
     return Source(

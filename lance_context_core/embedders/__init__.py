@@ -1,4 +1,4 @@
-"""What makes vectors of texts: the embedders of this package, and the way to bring one's own."""
+"""Embedders: turn texts into vectors; those of this package, and adapters for other ones."""
 
 from lance_context_core.embedders._adapt import AnyEmbedder, as_embedder
 from lance_context_core.embedders._callable import AsyncCallableEmbedder, CallableEmbedder
@@ -20,7 +20,7 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "CallableEmbedder",
     "AsyncCallableEmbedder",
     "as_embedder",
-    # Your own
+    # Custom embedders
     "Embedder",
     "AsyncEmbedder",
     "AnyEmbedder",

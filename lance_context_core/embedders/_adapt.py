@@ -1,4 +1,4 @@
-"""Whatever a caller has that embeds, as an embedder of the store."""
+"""Wraps embedding objects and functions of other libraries as embedders of the store."""
 
 from collections.abc import Callable
 from functools import partial
@@ -19,7 +19,7 @@ from lance_context_core.embedders._sentence_transformers import SentenceTransfor
 from lance_context_core.embedders._vectors import shortened
 from lance_context_core.errors import EmbeddingError, InvalidRequestError
 
-# Embedders by a name: the one place that knows which names there are.
+# Embedders by name: the only list of the names.
 
 _KINDS: dict[str, Callable[..., Embedder]] = {
     "fastembed": FastEmbedEmbedder,
@@ -28,13 +28,13 @@ _KINDS: dict[str, Callable[..., Embedder]] = {
     "openai": OpenAIEmbedder,
 }
 _SHORTENS = ("model2vec", "sentence-transformers", "openai")
-"""Those that can be asked for shorter vectors than the model's."""
+"""The kinds whose vectors can be shortened."""
 
 
 def embedder_of(name: str, *, dimension: int | None = None) -> Embedder:
-    """The embedder that `name` means: "local", or KIND:MODEL.
+    """Returns the embedder of a `name`: "local", or KIND:MODEL.
 
-    Raises InvalidRequestError for a name that means none, and what the kind raises.
+    Raises InvalidRequestError for an unknown name, and the errors of the kind.
     """
     if name == "local":
         return LocalEmbedder()
@@ -59,36 +59,17 @@ def embedder_of(name: str, *, dimension: int | None = None) -> Embedder:
 
 
 AnyEmbedder: TypeAlias = Embedder | AsyncEmbedder
-"""What the store embeds with; `as_embedder` makes one of whatever you have."""
+"""An embedder of the store, or an object that `as_embedder` converts."""
 
 _MODEL_ATTRIBUTES = ("model", "model_name", "model_id", "name")
 _NOT_A_MODEL = ("", "unknown")
-"""`unknown` is what LlamaIndex's base class says of itself."""
+"""`unknown` is the default of LlamaIndex's base class."""
 
 
 def as_embedder(
     value: Any, *, model: str | None = None, dimension: int | None = None
 ) -> AnyEmbedder:
-    """An embedder made of `value`, without calling it.
-
-    - a name: "local", or "fastembed:MODEL", "model2vec:MODEL", "sentence-transformers:MODEL",
-      "openai:MODEL", where MODEL may be a folder on the disk, except of the last;
-    - an `Embedder` or `AsyncEmbedder`: itself;
-    - a LanceDB EmbeddingFunction, from `get_registry().get(name).create()`; its own retries are not
-      used, since they would repeat any failure, a programming error too, for minutes;
-    - a LangChain `Embeddings`, a LlamaIndex `BaseEmbedding`, or anything with their methods. Where
-      they offer coroutines too, the blocking methods are used, in worker threads: their clients
-      often belong to one event loop;
-    - an embedding model of AgentScope, which is awaited on the loop that asks;
-    - a provider of lance-context, or anything with its `embed_texts`;
-    - a function from a list of texts to a list of vectors, or a coroutine function: `model` is
-      required.
-
-    The model's name is `model`; else the attribute `model`, `model_name`, `model_id` or `name` of
-    the value; else the qualified name of its class, which cannot tell two models of one class apart.
-    `dimension` asks a model that can for shorter vectors, and is checked of any other.
-    Raises InvalidRequestError for anything else, and MissingExtraError for a name without its extra.
-    """
+    """Returns an embedder made of `value`, without calling it."""
     if model is not None:
         checked_model(model)
     dimension = checked_dimension(dimension)
@@ -124,7 +105,7 @@ def _is_native(value: object) -> bool:
 
 
 def _renamed(embedder: AnyEmbedder, *, model: str | None, dimension: int | None) -> AnyEmbedder:
-    """`embedder` itself, or an embedder that says what the caller says of it."""
+    """Returns `embedder` itself, or a copy with the caller's model name and dimension."""
     if model in {None, embedder.model} and dimension in {None, embedder.dimension}:
         return embedder
     name, length = model or embedder.model, dimension or checked_dimension(embedder.dimension)
@@ -140,12 +121,12 @@ def _renamed(embedder: AnyEmbedder, *, model: str | None, dimension: int | None)
 def _functions(
     value: Any,
 ) -> tuple[Callable[[list[str]], Any], Callable[[str], Any] | None] | None:
-    """How `value` embeds documents and a query; None if it does not.
+    """Returns the functions of `value` that embed documents and a query; None if it has none.
 
     Functions come last: LlamaIndex's embeddings can be called too, with nodes.
     """
     if _has(value, "compute_source_embeddings", "compute_query_embeddings"):
-        # `ndims()` is not asked: it loads the model, or calls the service, for some functions.
+        # `ndims()` is not called: it loads the model, or calls the service, for some functions.
         return value.compute_source_embeddings, partial(_only, value.compute_query_embeddings)
     for documents, query in (
         ("embed_documents", "embed_query"),
@@ -162,13 +143,13 @@ def _functions(
 
 
 def _is_agentscope(value: Any) -> bool:
-    """Whether it is called with texts, is awaited, and says what model of how many dimensions it is."""
+    """Whether it is called with texts, is awaited, and has a model name and dimensions."""
     dimensions = getattr(value, "dimensions", None)
     return is_async(value) and type(dimensions) is int and not isinstance(value, type)
 
 
 async def _answered(model: Any, texts: list[str]) -> Any:
-    """The vectors in what a model of AgentScope answers."""
+    """Returns the vectors in an answer of AgentScope's model."""
     answer = await model(texts)
     return getattr(answer, "embeddings", answer)
 
@@ -178,7 +159,7 @@ def _has(value: object, *methods: str) -> bool:
 
 
 def _only(function: Callable[[str], Any], text: str) -> Any:
-    """The vector of one query; LanceDB's functions return a list of it."""
+    """Returns the vector of one query; LanceDB's functions return a list of it."""
     vectors = function(text)
     if len(vectors) != 1:
         raise EmbeddingError(f"{len(vectors)} vectors were returned for the query {text!r:.60}")

@@ -1,4 +1,4 @@
-"""Embedders made of functions: whatever turns a list of texts into a list of vectors."""
+"""Embedders made of functions from a list of texts to a list of vectors."""
 
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
@@ -17,7 +17,7 @@ from lance_context_core.errors import EmbeddingError, InvalidRequestError
 
 
 class _Functions:
-    """What the two classes share: the functions, and what is said of their vectors."""
+    """The shared part of the two classes: the functions, and their model and dimension."""
 
     _takes_coroutines: ClassVar[bool]
 
@@ -56,14 +56,14 @@ class CallableEmbedder(_Functions):
     _takes_coroutines = False
 
     def embed_documents(self, texts: Sequence[str]) -> VectorArray:
-        """See `Embedder.embed_documents`. Raises EmbeddingError for what is not vectors."""
+        """See `Embedder.embed_documents`. Raises EmbeddingError for invalid vectors."""
         if not texts:
             return no_vectors(self.dimension)
         raw = _immediate(self._fn(list(texts)), model=self.model)
         return checked_vectors(raw, texts, model=self.model, dimension=self.dimension)
 
     def embed_query(self, text: str) -> VectorArray:
-        """See `Embedder.embed_query`. Raises EmbeddingError for what is not a vector."""
+        """See `Embedder.embed_query`. Raises EmbeddingError for an invalid vector."""
         if self._query_fn is None:
             vector: VectorArray = self.embed_documents([text])[0]
             return vector
@@ -77,14 +77,14 @@ class AsyncCallableEmbedder(_Functions):
     _takes_coroutines = True
 
     async def aembed_documents(self, texts: Sequence[str]) -> VectorArray:
-        """See `Embedder.embed_documents`. Raises EmbeddingError for what is not vectors."""
+        """See `Embedder.embed_documents`. Raises EmbeddingError for invalid vectors."""
         if not texts:
             return no_vectors(self.dimension)
         raw = await _awaitable(self._fn(list(texts)), model=self.model)
         return checked_vectors(raw, texts, model=self.model, dimension=self.dimension)
 
     async def aembed_query(self, text: str) -> VectorArray:
-        """See `Embedder.embed_query`. Raises EmbeddingError for what is not a vector."""
+        """See `Embedder.embed_query`. Raises EmbeddingError for an invalid vector."""
         if self._query_fn is None:
             vector: VectorArray = (await self.aembed_documents([text]))[0]
             return vector
@@ -93,7 +93,7 @@ class AsyncCallableEmbedder(_Functions):
 
 
 def checked_model(model: object) -> str:
-    """`model` itself; raises InvalidRequestError unless it is a name."""
+    """Returns `model`; raises InvalidRequestError unless it is a name."""
     if not isinstance(model, str) or not model.strip():
         raise InvalidRequestError(
             f"model={shortened(model)} is not a name: pass the one that the vectors are known by"
@@ -102,7 +102,7 @@ def checked_model(model: object) -> str:
 
 
 def checked_dimension(dimension: int | None) -> int | None:
-    """`dimension` as an int; raises InvalidRequestError unless it is positive or None."""
+    """Returns `dimension` as an int; raises InvalidRequestError unless it is positive or None."""
     if dimension is None:
         return None
     try:
@@ -118,7 +118,7 @@ def checked_dimension(dimension: int | None) -> int | None:
 
 
 def _immediate(raw: Any, *, model: str) -> Any:
-    """`raw` itself, unless it is a coroutine, which a worker thread has no loop to await on."""
+    """Returns `raw`; raises for a coroutine, which a worker thread has no loop to await on."""
     if not inspect.isawaitable(raw):
         return raw
     if inspect.iscoroutine(raw):

@@ -1,4 +1,4 @@
-"""Transformer models by ONNX, on the processor, without torch: those of fastembed."""
+"""Transformer models of fastembed: ONNX, on the CPU, without torch."""
 
 import os
 from collections.abc import Sequence
@@ -25,9 +25,9 @@ from lance_context_core.errors import InvalidRequestError
 class FastEmbedEmbedder:
     """A model of fastembed, which the extra `fastembed` installs without a model.
 
-    `model` is one of the names that fastembed lists, downloaded to `cache_dir` at the first call
-    unless it was before; or a folder with an ONNX model, its tokenizer, and what sentence-transformers
-    writes beside (`1_Pooling/config.json`), by which its vectors are pooled: without it by their mean.
+    `model` is a name that fastembed lists, downloaded to `cache_dir` at the first call
+    unless it is cached; or a folder with an ONNX model, its tokenizer, and optionally the
+    sentence-transformers file `1_Pooling/config.json`, which sets the pooling: by default the mean.
     `threads` are those of one call; by default as many as there are processors.
 
     Raises MissingExtraError, at construction, without the extra, and InvalidRequestError for a name
@@ -83,7 +83,7 @@ class FastEmbedEmbedder:
 def checked_place(
     cache_dir: str | os.PathLike[str] | None, threads: int | None
 ) -> tuple[str | None, int | None]:
-    """Where fastembed keeps what it downloads, and in how many threads it runs, as it takes them."""
+    """Returns fastembed's download folder and number of threads, in its format."""
     if threads is not None:
         check_count(threads, "threads")
     return None if cache_dir is None else os.fspath(cache_dir), threads
@@ -125,7 +125,7 @@ def _load(source: Source, cache_dir: str | None, threads: int | None) -> Any:
 
 
 def _register(source: Source, folder: Path) -> None:
-    """Let fastembed know a folder: it takes models by their names alone."""
+    """Registers a folder with fastembed, which accepts models by name only."""
     from fastembed.common.model_description import ModelSource, PoolingType
 
     embedding = _library().TextEmbedding

@@ -1,4 +1,4 @@
-"""The embedder that needs no network and no service: a static model inside an installed package."""
+"""The embedder without network or service: a static model inside an installed package."""
 
 import json
 import logging
@@ -31,16 +31,16 @@ _loading = threading.Lock()
 class LocalEmbedder:
     """wordllama's 256-d static model, which the extra `local` installs with its weights.
 
-    A text's vector is the mean of the vectors of its tokens, whatever the texts beside it. Texts are
-    lower-cased first: a word has tokens of its own for each way to write it, and "Vase" would be
-    nearly a stranger to "vase". Tokens take about 100 bytes per character while they are counted,
-    for a million characters at a time or for one longer text. The model is loaded at the first call,
-    once per process: about a second, 33 MB. It never opens a connection. Raises MissingExtraError,
-    at construction, without the extra.
+    A text's vector is the mean of its tokens' vectors, independent of other texts. Texts are
+    lower-cased first: each spelling of a word has its own tokens, so "Vase" would be nearly
+    unrelated to "vase". Tokens take about 100 bytes per character while they are counted, for a
+    million characters at a time or for one longer text. The model is loaded at the first call, once
+    per process: about a second, 33 MB. It never opens a connection. Raises MissingExtraError, at
+    construction, without the extra.
     """
 
     model = "wordllama-l2-supercat-256-lower"
-    """Not the bare name of the weights: other programs that use these weights get other vectors."""
+    """Not the bare name of the weights: other programs with these weights compute other vectors."""
     dimension = 256
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class LocalEmbedder:
         return model.mean(encoded.ids)
 
     def is_instant(self, text: str) -> bool:
-        """Whether a text is embedded sooner than it is handed to another thread."""
+        """Whether embedding a text is faster than handing it to another thread."""
         return len(text) <= _INSTANT_CHARS and _load_once.cache_info().currsize > 0
 
     def __repr__(self) -> str:
@@ -92,14 +92,14 @@ class _Model:
 
 
 def _load() -> _Model:
-    """The model of this process; threads that ask at the same time wait for one load."""
+    """Returns the model of this process; concurrent threads wait for one load."""
     with _loading:
         return _load_once()
 
 
 @cache
 def _load_once() -> _Model:
-    # Importing wordllama calls logging.basicConfig, which would take the root logger away from
+    # Importing wordllama calls logging.basicConfig, which would reconfigure the root logger of
     # the application; it leaves a logger alone that has a handler.
     guard = logging.NullHandler()
     logging.getLogger().addHandler(guard)
@@ -117,7 +117,7 @@ def _load_once() -> _Model:
     return _Model(inference.embedding, inference.tokenizer)
 
 
-# Models that are a folder on the disk: found, named, and told apart.
+# Models in a folder: found, named, and identified.
 
 _WEIGHTS = (".safetensors", ".onnx", ".bin", ".onnx_data")
 _ONNX = ("onnx/model.onnx", "model.onnx", "model_optimized.onnx", "onnx/model_quantized.onnx")
@@ -126,20 +126,20 @@ _SAMPLE_BYTES = 65_536
 
 @frozen_by_name
 class Source:
-    """Where a model comes from."""
+    """The source of a model."""
 
     given: str
-    """The name in a model hub, or the path, as the library takes it."""
+    """The name in a model hub, or the path, in the library's format."""
     folder: Path | None
     """The folder, if it is one."""
     name: str
-    """What its vectors are known by: of a folder its own name, and a digest of the weights."""
+    """The recorded name of its vectors: for a folder its name, and a digest of the weights."""
 
 
 def source_of(model: str | os.PathLike[str]) -> Source:
-    """The folder of that path if there is one, else the model of that name in a hub.
+    """Returns the folder of that path if it exists, else the model of that name in a hub.
 
-    Raises InvalidRequestError for an empty name, and for a path that leads nowhere.
+    Raises InvalidRequestError for an empty name, and for a path that does not exist.
     """
     if not isinstance(model, str | os.PathLike) or not str(model).strip():
         raise InvalidRequestError(f"model={shown(model)}: give a model's name, or a folder")
@@ -156,14 +156,14 @@ def source_of(model: str | os.PathLike[str]) -> Source:
 
 
 def configuration(folder: Path, name: str) -> dict[str, Any]:
-    """What a JSON file of the folder holds; nothing if there is no such file, or no object in it."""
+    """Returns the object in a JSON file of the folder; empty without such a file or object."""
     path = folder / name
     found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
     return found if isinstance(found, dict) else {}
 
 
 def onnx_file(folder: Path) -> str:
-    """The file of a folder that is the model. Raises InvalidRequestError if none is."""
+    """Returns the model file of a folder. Raises InvalidRequestError if there is none."""
     for name in _ONNX:
         if (folder / name).is_file():
             return name
@@ -173,14 +173,14 @@ def onnx_file(folder: Path) -> str:
 
 
 def pooled_dimension(folder: Path) -> int | None:
-    """The length of vectors that are tokens' vectors pooled, as sentence-transformers notes it."""
+    """Returns the length of pooled token vectors, from the sentence-transformers configuration."""
     pooling = configuration(folder, "1_Pooling/config.json")
     found = pooling.get("word_embedding_dimension") or pooling.get("embedding_dimension")
     return found if isinstance(found, int) else None
 
 
 def _digest(folder: Path) -> str:
-    """Of the sizes, the beginnings and the ends of the weights: wherever they are copied, the same."""
+    """Returns a digest of the sizes, starts and ends of the weights: the same for each copy."""
     digest = blake2b(digest_size=4)
     weights = [one for one in folder.rglob("*") if one.suffix in _WEIGHTS and one.is_file()]
     for path in sorted(weights, key=lambda one: one.relative_to(folder).as_posix()):
@@ -193,20 +193,19 @@ def _digest(folder: Path) -> str:
     return digest.hexdigest()
 
 
-# Static models of model2vec: as fast as the local one, in the size and language of your choice.
+# Static models of model2vec: as fast as the local one, in more sizes and languages.
 
 _encoding = threading.Lock()
-"""model2vec sets its tokenizer up anew in each call: only one thread may be in it."""
+"""model2vec sets its tokenizer up anew in each call: only one thread may use it at a time."""
 
 
 class Model2VecEmbedder(Prompted):
     """A static model of model2vec, which the extra `model2vec` installs without a model.
 
-    `model` is a folder, or a name such as `minishlab/potion-base-8M`, whose model is downloaded at the
-    first call unless it was before. A text's vector is made of all its tokens, however long it is;
-    that of a text without tokens that the model knows is zeros.
-    `dimension` keeps so many of a vector's first numbers. Raises MissingExtraError, at construction,
-    without the extra.
+    `model` is a folder, or a name such as `minishlab/potion-base-8M`, whose model is downloaded at
+    the first call unless it is cached. A text's vector is made of all its tokens, at any length;
+    that of a text without tokens known to the model is zeros. `dimension` truncates vectors to so
+    many numbers. Raises MissingExtraError, at construction, without the extra.
     """
 
     max_concurrency = 1
@@ -245,7 +244,7 @@ def _load_static(source: Source, dimension: int | None) -> Any:
 
 
 def _dimension_of(folder: Path | None) -> int | None:
-    """The width of the matrix, as the head of the file says it: nothing is loaded."""
+    """Returns the width of the matrix from the head of the file: nothing is loaded."""
     path = None if folder is None else folder / "model.safetensors"
     if path is None or not path.is_file():
         return None

@@ -1,4 +1,4 @@
-"""Embeddings of OpenAI, and of every service that speaks as it does."""
+"""Embeddings of OpenAI, and of services with the same API."""
 
 from base64 import b64decode
 from collections.abc import Mapping, Sequence
@@ -24,16 +24,17 @@ _CHARS_AT_ONCE = 400_000
 
 
 class OpenAIEmbedder(Prompted):
-    """Embeds by OpenAI, or by a service with the same `/embeddings`, such as vLLM, Ollama and LM Studio.
+    """Embeds with OpenAI, or a compatible `/embeddings` service: vLLM, Ollama, LM Studio, and others.
 
     Without `base_url` the service is that of OPENAI_BASE_URL in the environment, else OpenAI's own;
-    without `api_key` the key is that of OPENAI_API_KEY, which only OpenAI's own service must have.
-    `dimension` asks the service for shorter vectors. `extra_body` is sent with each request, `headers`
-    too; a query in `base_url` stays. What fails by the network or for a while (429, 5xx) is tried again
-    `max_retries` times, as late as the service asks for; `timeout_seconds` is how long it may be silent.
+    without `api_key` the key is that of OPENAI_API_KEY, which only OpenAI's own service requires.
+    `dimension` requests shorter vectors. `extra_body` and `headers` are sent with each request;
+    a query in `base_url` stays. Network and temporary errors (429, 5xx) are retried
+    `max_retries` times, after the delay that the service requests; `timeout_seconds` is the longest
+    silence.
 
-    Needs no package: it takes the standard library's client. Raises InvalidRequestError, at
-    construction, for a missing key and for what no service could understand.
+    Needs no package: it uses the standard library's client. Raises InvalidRequestError, at
+    construction, for a missing key and for invalid arguments.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class OpenAIEmbedder(Prompted):
         self._url = url
 
     def close(self) -> None:
-        """Close the idle connections, which the end of the object does, too."""
+        """Closes the idle connections, as the end of the object does, too."""
         self._service.close()
 
     def __repr__(self) -> str:
@@ -99,7 +100,7 @@ class OpenAIEmbedder(Prompted):
 
 
 def _rows(answer: Any, *, n: int, model: str) -> list[Any]:
-    """The vectors in the order of the texts: services may answer in another, and say so."""
+    """Returns the vectors in the order of the texts: a service may number and reorder them."""
     data = answer.get("data") if isinstance(answer, Mapping) else None
     if not isinstance(data, list) or not all(isinstance(one, Mapping) for one in data):
         raise EmbeddingError(
@@ -117,7 +118,7 @@ def _rows(answer: Any, *, n: int, model: str) -> list[Any]:
 
 
 def _numbers(embedding: Any) -> Any:
-    """A vector as it was sent: numbers, or the bytes of 32-bit floats in base64."""
+    """Returns a vector: numbers, or the bytes of 32-bit floats in base64."""
     if not isinstance(embedding, str):
         return embedding
     try:

@@ -1,4 +1,4 @@
-"""What a model wants to stand before a question and before a document."""
+"""Prompts that a model expects before queries and documents."""
 
 import json
 import re
@@ -15,12 +15,12 @@ from lance_context_core.errors import InvalidRequestError
 
 @frozen_by_name
 class Prompts:
-    """What is put before texts, as a model was trained with it; empty for nothing."""
+    """The prefixes of texts that a model was trained with; empty for none."""
 
     query: str = ""
-    """Before a question."""
+    """Before a query."""
     document: str = ""
-    """Before a text that is kept."""
+    """Before a document."""
 
     def __post_init__(self) -> None:
         for name in ("query", "document"):
@@ -29,22 +29,22 @@ class Prompts:
 
 
 class Prompted(ABC):
-    """An embedder that puts what its model was trained with before each text."""
+    """An embedder that prefixes each text with its model's prompt."""
 
     _prompts: Prompts
 
     def embed_documents(self, texts: Sequence[str]) -> VectorArray:
-        """See `Embedder.embed_documents`. Raises EmbeddingError for what is not vectors."""
+        """See `Embedder.embed_documents`. Raises EmbeddingError for invalid vectors."""
         return self._embedded(texts, self._prompts.document)
 
     def embed_query(self, text: str) -> VectorArray:
-        """See `Embedder.embed_query`. Raises EmbeddingError for what is not a vector."""
+        """See `Embedder.embed_query`. Raises EmbeddingError for an invalid vector."""
         vector: VectorArray = self._embedded([text], self._prompts.query)[0]
         return vector
 
     @abstractmethod
     def _embedded(self, texts: Sequence[str], prompt: str) -> VectorArray:
-        """The vectors of the texts, each with the prompt before it."""
+        """Returns the vectors of the texts, each with the prompt before it."""
 
 
 _SEARCH = "Represent this sentence for searching relevant passages: "
@@ -66,15 +66,15 @@ _KNOWN = (
     ),
     (r"\bqwen3-embedding", Prompts(query=_INSTRUCT)),
 )
-"""By what is in a model's name, the first that is; from the models' own descriptions."""
+"""Prompts by a part of the model's name, the first match; from the models' own descriptions."""
 
 _DOCUMENT_NAMES = ("document", "passage", "corpus")
 
 
 def chosen(name: str, folder: Path | None, given: Prompts | None) -> tuple[Prompts, str]:
-    """The prompts of a model, the given ones before its own, and what its vectors are known by.
+    """Returns the prompts of a model, given ones first, and the recorded name of its vectors.
 
-    Other prompts before documents make other vectors: the name says so.
+    Other prompts before documents make other vectors: the name contains them.
     """
     usual = prompts_of(name, folder)
     if given is None or given == usual:
@@ -88,7 +88,7 @@ def chosen(name: str, folder: Path | None, given: Prompts | None) -> tuple[Promp
 
 
 def prompts_of(name: str, folder: Path | None = None) -> Prompts:
-    """Those that the folder's configuration has, else those known for the name, else none."""
+    """Returns the prompts of the folder's configuration, else those known for the name, else none."""
     if folder is not None:
         path = folder / "config_sentence_transformers.json"
         if path.is_file():
@@ -100,7 +100,7 @@ def prompts_of(name: str, folder: Path | None = None) -> Prompts:
 
 
 def _own(configured: Any) -> Prompts | None:
-    """Those of a model's configuration, by their names there; None if it has none."""
+    """Returns the prompts of a model's configuration by name; None if it has none."""
     if not isinstance(configured, Mapping):
         return None
     query = configured.get("query") or ""

@@ -1,4 +1,4 @@
-"""What the store asks of an embedder, asynchronous or not."""
+"""The protocols of embedders, blocking and asynchronous."""
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -16,35 +16,35 @@ VectorArray: TypeAlias = npt.NDArray[np.float32]
 class _Described(Protocol):
     @property
     def model(self) -> str:
-        """A stable name, recorded in the table; an embedder of another name is refused there."""
+        """A stable name, recorded in the table; the table refuses an embedder of another name."""
 
     @property
     def dimension(self) -> int | None:
-        """The length of the vectors; None if it is known only after the first call."""
+        """The length of the vectors; None if unknown before the first call."""
 
 
 @runtime_checkable
 class Embedder(_Described, Protocol):
     """Turns texts into vectors; called in worker threads, from several of them at once.
 
-    Any object with these members is one; there is nothing to inherit. A row of zeros says that the
-    model found nothing in a text that has a direction. It may have `batch_size`, how many texts a call
-    takes at most (else 64), and `max_concurrency`, in how many threads it is called (else 4).
+    Any object with these members qualifies, without inheritance. A row of zeros means that the
+    model found no direction in a text. Optional: `batch_size`, the most texts a call (64 by
+    default), and `max_concurrency`, the number of threads that call it (4 by default).
     """
 
     def embed_documents(self, texts: Sequence[str]) -> VectorArray:
-        """Vectors of shape (len(texts), dimension), float32, in the order of `texts`, not normalised."""
+        """Returns vectors of shape (len(texts), dimension), float32, in order, not normalised."""
 
     def embed_query(self, text: str) -> VectorArray:
-        """The vector to search with, of shape (dimension,), float32, not normalised."""
+        """Returns the vector to search with, of shape (dimension,), float32, not normalised."""
 
 
 @runtime_checkable
 class AsyncEmbedder(_Described, Protocol):
-    """The asynchronous counterpart of `Embedder`; of an object that is both, the coroutines are used.
+    """The asynchronous `Embedder`; for an object that is both, the coroutines are used.
 
-    One object is awaited on several event loops, at the same time and one after the other: a client
-    that belongs to one loop must not be kept.
+    One object is awaited on several event loops, at the same time and one after the other: it must
+    not keep a client that belongs to one loop.
     """
 
     async def aembed_documents(self, texts: Sequence[str]) -> VectorArray:
@@ -54,11 +54,11 @@ class AsyncEmbedder(_Described, Protocol):
         """See `Embedder.embed_query`."""
 
 
-# Texts in batches: as many at once as a model or a service takes, in number and in length.
+# Batches of texts: bounded in number and in length.
 
 
 def batches(texts: Sequence[str], *, max_texts: int, max_chars: int) -> Iterator[list[str]]:
-    """`texts` in order; one that is longer than `max_chars` is a batch of its own."""
+    """Yields `texts` in order; one that is longer than `max_chars` is a batch of its own."""
     batch: list[str] = []
     n_chars = 0
     for text in texts:
@@ -72,15 +72,15 @@ def batches(texts: Sequence[str], *, max_texts: int, max_chars: int) -> Iterator
 
 
 def well_formed(text: str) -> str:
-    """`text` with unpaired surrogates replaced: tokenizers refuse them, half an emoji is common."""
+    """Replaces unpaired surrogates in `text`: tokenizers refuse them, and half an emoji is common."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-# Telling that a model reads only the beginning of a text.
+# Warning that a model reads only the beginning of a text.
 
 
 class Truncation:
-    """What is said of texts that are longer than a model reads: once for each embedder."""
+    """Warns of texts longer than a model reads: once for each embedder."""
 
     def __init__(self, model: str) -> None:
         self._model = model
@@ -89,7 +89,7 @@ class Truncation:
     def look(
         self, texts: Sequence[str], max_tokens: int | None, n_tokens: Callable[[str], int]
     ) -> None:
-        """Warn of the first text of more than `max_tokens`; None if the model reads all there is."""
+        """Warns of the first text of more than `max_tokens`; None if the model has no limit."""
         if self._is_told or max_tokens is None:
             return
         for text in texts:

@@ -1,4 +1,4 @@
-"""Models of sentence-transformers: whatever torch runs, on a graphics card where there is one."""
+"""Models of sentence-transformers, run by torch, on a GPU if available."""
 
 import json
 import os
@@ -22,12 +22,11 @@ _encoding = threading.Lock()
 class SentenceTransformersEmbedder:
     """A model of sentence-transformers, which the extra of that name installs, with torch.
 
-    `model` is a folder, or a name in the Hugging Face hub, whose model is downloaded at the first call
-    unless it was before. `device` is torch's, such as "cpu" or "cuda"; by default the best there is.
-    `dimension` keeps so many of a vector's first numbers. `options` are further arguments of
-    `SentenceTransformer`, such as `trust_remote_code`. The prompts are those that the model's
-    configuration has, unless they are given. Raises MissingExtraError, at construction, without the
-    extra.
+    `model` is a folder, or a name in the Hugging Face hub, whose model is downloaded at the first
+    call unless it is cached. `device` is torch's, such as "cpu" or "cuda"; by default the best
+    available. `dimension` truncates vectors to so many numbers. `options` are further arguments of
+    `SentenceTransformer`, such as `trust_remote_code`. The prompts default to those of the model's
+    configuration. Raises MissingExtraError, at construction, without the extra.
     """
 
     max_concurrency = 1
@@ -72,7 +71,7 @@ class SentenceTransformersEmbedder:
         with _encoding:
             if callable(
                 model.tokenizer
-            ):  # that of a static model is none of transformers', and reads all
+            ):  # that of a static model is not transformers', and has no limit
                 self._truncation.look(given, model.max_seq_length, partial(_n_tokens, model))
             rows = getattr(model, method)(
                 given, prompt=prompt, batch_size=self.batch_size, show_progress_bar=False
@@ -81,7 +80,7 @@ class SentenceTransformersEmbedder:
 
 
 def _dimension_of(source: Source) -> int | None:
-    """As the folder says, if nothing comes after the pooling that makes other vectors of it."""
+    """Returns the folder's dimension, unless a layer after the pooling changes it."""
     path = None if source.folder is None else source.folder / "modules.json"
     if source.folder is None or path is None or not path.is_file():
         return None

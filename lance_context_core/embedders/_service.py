@@ -1,4 +1,4 @@
-"""The store's way to an embedder: off the event loop, in batches, once per text, checked."""
+"""Calls an embedder for the store: off the event loop, in batches, cached, checked."""
 
 import asyncio
 import contextvars
@@ -26,10 +26,10 @@ from lance_context_core.errors import ContextStoreError, EmbeddingError, Invalid
 T = TypeVar("T")
 
 _BATCH_SIZE, _MAX_CONCURRENCY = 64, 4
-"""What holds for an embedder that does not say what it can take."""
+"""The defaults for an embedder without these attributes."""
 
 _ENTRY_BYTES = 300
-"""What an entry takes beside the numbers: the array object, the digest and the place in the dict."""
+"""The overhead of an entry: the array object, the digest and the place in the dict."""
 
 
 class EmbeddingService:
@@ -37,8 +37,8 @@ class EmbeddingService:
 
     An `Embedder` runs in worker threads of this service, at most `max_concurrency` of them: 1 for a
     model that only one thread may use. An `AsyncEmbedder` is awaited on the caller's loop. A call
-    sends its batches of at most `batch_size` texts one after the other. Both are what the embedder's
-    attributes of these names say, if nothing else is given. Documents and queries each have a cache
+    sends its batches of at most `batch_size` texts one after the other. Both default to the
+    embedder's attributes of these names. Documents and queries each have a cache
     of `cache_bytes`, keyed by the exact text; 0 turns both off.
 
     Cancelling a call abandons it: the batch that a worker thread has begun runs to its end.
@@ -63,7 +63,7 @@ class EmbeddingService:
             ("cache_bytes", cache_bytes, 0),
         ):
             check_count(value, name, least=least)
-        # To look at a protocol's members takes longer than to embed a short text.
+        # Inspecting a protocol's members takes longer than embedding a short text.
         self._awaited: AsyncEmbedder | None = None
         self._called: Embedder | None = None
         if isinstance(embedder, AsyncEmbedder):
@@ -82,20 +82,20 @@ class EmbeddingService:
 
     @property
     def model(self) -> str:
-        """The embedder's name, as it was when the service was made."""
+        """The embedder's name when the service was created."""
         return self._model
 
     @property
     def dimension(self) -> int | None:
-        """The length of the vectors; None until the first call, if the embedder did not say it."""
+        """The length of the vectors; None if unknown before the first call."""
         return self._dimension
 
     async def embed_documents(self, texts: Sequence[str]) -> VectorArray:
-        """Vectors of shape (len(texts), dimension), float32, C-contiguous, in the order of `texts`.
+        """Returns vectors of shape (len(texts), dimension), float32, C-contiguous, in order.
 
         Not normalised. Each distinct text is sent to the embedder once. A row of zeros means that
         the model found no direction in the text: cosine is undefined there, store no vector. For no
-        texts, the shape is (0, dimension), with 0 for a dimension that is not known.
+        texts, the shape is (0, dimension), with 0 for an unknown dimension.
 
         Raises InvalidRequestError, before the embedder is called, for a text that is blank or not
         a string; EmbeddingError, from the cause, if the embedder fails or returns anything but one
@@ -111,16 +111,16 @@ class EmbeddingService:
         return np.stack([vectors[text] for text in texts])
 
     async def embed_query(self, text: str) -> VectorArray:
-        """The vector to search with, of shape (dimension,), float32; the caller's own copy.
+        """Returns the vector to search with, of shape (dimension,), float32; the caller's own copy.
 
-        Under the same rules as `embed_documents`; zeros mean that nothing can be found by it.
+        Under the same rules as `embed_documents`; zeros mean that it cannot find anything.
         """
         known = self._queries.get_many([_text(text)])
         vector = known[text] if text in known else await self._query_of(text)
         return vector.copy()
 
     async def _documents_of(self, batch: list[str]) -> dict[str, VectorArray]:
-        """The vectors of one batch, which are in the cache when this returns."""
+        """Returns the vectors of one batch, which are then in the cache."""
 
         def keep(raw: Any) -> dict[str, VectorArray]:
             matrix = checked_vectors(raw, batch, model=self._model, dimension=self._dimension)
@@ -142,7 +142,7 @@ class EmbeddingService:
         return await self._in_worker(embed, list(batch), keep=keep, n_texts=len(batch))
 
     async def _query_of(self, text: str) -> VectorArray:
-        """The vector of one query, which is in the cache when this returns."""
+        """Returns the vector of one query, which is then in the cache."""
 
         def keep(raw: Any) -> VectorArray:
             vector = checked_vector(raw, text, model=self._model, dimension=self._dimension)
@@ -163,14 +163,14 @@ class EmbeddingService:
         return await self._in_worker(embed, text, keep=keep, n_texts=1)
 
     def _is_instant(self, text: str) -> bool:
-        """Whether the embedder takes less time for a text than the way to another thread does."""
+        """Whether embedding a text is faster than handing it to another thread."""
         is_instant: Callable[[str], bool] | None = getattr(self._called, "is_instant", None)
         return is_instant is not None and is_instant(text)
 
     async def _in_worker(
         self, embed: Callable[[Any], Any], argument: Any, *, keep: Callable[[Any], T], n_texts: int
     ) -> T:
-        """`keep(embed(argument))` in a worker thread, to its end even if the caller is cancelled."""
+        """Runs `keep(embed(argument))` in a worker thread, to its end even if the caller is cancelled."""
 
         def work() -> T:
             with _Failures(self._model, n_texts=n_texts):
@@ -182,7 +182,7 @@ class EmbeddingService:
         return await loop.run_in_executor(self._workers, context.run, work)
 
     def _learn_dimension(self, dimension: int) -> None:
-        """Fix the dimension at the first vectors; concurrent first calls must agree."""
+        """Fixes the dimension at the first vectors; concurrent first calls must agree."""
         with self._lock:
             if self._dimension is None:
                 self._dimension = dimension
@@ -194,7 +194,7 @@ class EmbeddingService:
 
 
 class VectorCache:
-    """Vectors by text: keeps at most `max_bytes`, forgets what was used longest ago; for any number of threads."""
+    """A least recently used cache of vectors by text, up to `max_bytes`; thread-safe."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
@@ -202,18 +202,18 @@ class VectorCache:
 
     @property
     def n_bytes(self) -> int:
-        """What the vectors and their places take, about."""
+        """The approximate bytes of the vectors and their entries."""
         return self._vectors.size
 
     def get_many(self, texts: Iterable[str]) -> dict[str, VectorArray]:
-        """The vectors that are known, by text; read-only arrays."""
+        """Returns the cached vectors, by text; read-only arrays."""
         if not self._max_bytes:
             return {}
         found = {text: self._vectors.get(_digest(text)) for text in texts}
         return {text: vector for text, vector in found.items() if vector is not None}
 
     def put_many(self, vectors: Mapping[str, VectorArray]) -> None:
-        """Keep copies: a row of a batch would keep the whole batch in memory."""
+        """Caches copies: a row of a batch would keep the whole batch in memory."""
         if not self._max_bytes:
             return
         for text, vector in vectors.items():
@@ -223,7 +223,7 @@ class VectorCache:
 
 
 class _Failures:
-    """Turns whatever an embedder raises into an EmbeddingError; errors of our tree pass.
+    """Converts an embedder's exceptions to EmbeddingError; this package's errors pass.
 
     Not a `contextmanager`: that one lets a StopIteration through when a RuntimeError is raised from
     it, and a future cannot carry a StopIteration: the caller would wait forever.
@@ -250,12 +250,12 @@ def _size(vector: VectorArray) -> int:
 
 
 def _digest(text: str) -> bytes:
-    """128 bits: the text itself may be long, and Python's 64-bit hash can be made to collide."""
+    """Returns 128 bits: the text may be long, and Python's 64-bit hash can be made to collide."""
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def _texts(texts: Sequence[str]) -> list[str]:
-    """`texts` as a list; raises InvalidRequestError for a bare string, and for an item like `_text`."""
+    """Returns `texts` as a list; raises InvalidRequestError for a bare string, or an item as `_text`."""
     if isinstance(texts, str):
         raise InvalidRequestError(
             f"texts={shortened(texts)} is one string, where a list of them belongs: pass [text]"
@@ -266,7 +266,7 @@ def _texts(texts: Sequence[str]) -> list[str]:
 
 
 def _text(text: str, *, name: str = "text") -> str:
-    """`text` itself; raises InvalidRequestError unless it is a string that is not blank."""
+    """Returns `text`; raises InvalidRequestError unless it is a nonblank string."""
     if not isinstance(text, str):
         raise InvalidRequestError(f"{name}={shortened(text)} is not a string: embed its text")
     if not text or text.isspace():

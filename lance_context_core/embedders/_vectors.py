@@ -1,4 +1,4 @@
-"""Checks that what an embedder returned is vectors."""
+"""Checks the vectors that an embedder returns."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,11 +15,12 @@ _SHORTEST, _LONGEST = float(np.finfo(np.float32).tiny), float(np.finfo(np.float3
 def checked_vectors(
     raw: Any, texts: Sequence[str], *, model: str, dimension: int | None
 ) -> VectorArray:
-    """`raw` as a new C-contiguous float32 array of shape (len(texts), d), d = `dimension` if given.
+    """Returns `raw` as a new C-contiguous float32 array of shape (len(texts), d).
 
-    There is at least one text. Rows of zeros pass. Raises EmbeddingError, naming what came back, if
-    the count or the dimension is another, if a row is absent, not numeric or not finite, or if a row
-    is so long or so short that its squared length has no float32: the engine's cosine is wrong then.
+    `d` is `dimension` if given; there is at least one text. Rows of zeros pass. Raises
+    EmbeddingError, naming the result, if the count or the dimension differs, if a row is absent,
+    not numeric or not finite, or if a row is so long or so short that its squared length has no
+    float32: the engine's cosine is wrong then.
     """
     came = f"embedder {model!r} returned"
     array = _as_array(raw, texts, came=came)
@@ -43,10 +44,10 @@ def checked_vectors(
 
 
 def checked_vector(raw: Any, text: str, *, model: str, dimension: int | None) -> VectorArray:
-    """`raw` as a new float32 array of shape (d,), under the same rules as `checked_vectors`."""
+    """Returns `raw` as a new float32 array of shape (d,), under the rules of `checked_vectors`."""
     is_plain = type(raw) is np.ndarray and raw.dtype == np.float32 and raw.shape == (dimension,)
     if is_plain and _SHORTEST <= float(np.dot(raw, raw)) <= _LONGEST:
-        copy: VectorArray = raw.copy()  # What most come as; of others it is said what is wrong.
+        copy: VectorArray = raw.copy()  # The usual form; others get a specific error.
         return copy
     one = raw[None] if isinstance(raw, np.ndarray) and raw.ndim == 1 else [raw]
     vector: VectorArray = checked_vectors(one, [text], model=model, dimension=dimension)[0]
@@ -54,23 +55,23 @@ def checked_vector(raw: Any, text: str, *, model: str, dimension: int | None) ->
 
 
 def no_vectors(dimension: int | None) -> VectorArray:
-    """The answer to no texts: shape (0, dimension), with 0 for a dimension that is not known."""
+    """Returns the result for no texts: shape (0, dimension), with 0 for an unknown dimension."""
     return np.empty((0, dimension or 0), dtype=np.float32)
 
 
 def shortened(value: object) -> str:
-    """`value` as it is shown in an error message."""
+    """Returns `value` as shown in an error message."""
     shown = repr(value)
     return shown if len(shown) <= _SHOWN_CHARS else f"{shown[:_SHOWN_CHARS]}…"
 
 
 def _as_array(raw: Any, texts: Sequence[str], *, came: str) -> np.ndarray[Any, Any]:
-    """`raw` as one array, row by row where it is a list: numpy would not say which row is wrong."""
+    """Converts `raw` to one array, a list row by row: numpy would not name the invalid row."""
     try:
         if not isinstance(raw, list | tuple):
             return np.asarray(raw)
         rows = [np.asarray(row) for row in raw]
-    except Exception as error:  # torch raises RuntimeError or TypeError, others what they like
+    except Exception as error:  # torch raises RuntimeError or TypeError, others any error
         raise EmbeddingError(
             f"{came} {type(raw).__name__}, which cannot be read as an array: {error}"
         ) from error
@@ -90,7 +91,7 @@ def _as_array(raw: Any, texts: Sequence[str], *, came: str) -> np.ndarray[Any, A
 def _check_lengths(
     array: np.ndarray[Any, Any], vectors: VectorArray, texts: Sequence[str], *, came: str
 ) -> None:
-    """Raise for the first row that is neither all zeros nor of a length that cosine can divide by."""
+    """Raises for the first nonzero row whose length cosine cannot divide by."""
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         squares = np.einsum("ij,ij->i", vectors, vectors)
     sound = np.isfinite(squares) & (squares >= _SHORTEST)

@@ -1,1 +1,1 @@
-"""Erasure: what is meant by it, and what refers to it."""
+"""Erasure: the rows to erase, and the references to them."""

@@ -1,4 +1,4 @@
-"""The traces that erased records leave in others: what was derived from them, and what names them."""
+"""References to erased records in other rows: derived records and relationships."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -22,10 +22,10 @@ from lance_context_core.storage.table import Table
 from lance_context_core.storage.write_batch import Mode, WriteBatch
 
 ScopeValues = tuple[str | None, ...]
-"""The context, tenant, user and agent of a record; what is absent does not restrict."""
+"""The context, tenant, user and agent of a record; absent parts do not restrict."""
 
 Within = tuple[str | None, ...]
-"""These, and the session: within what an id means a record."""
+"""These, and the session: the range within which an id is unique."""
 
 _STATE = (KEY, "id", "context", *SCOPE_PARTS, "session_id", "kind")
 _POINTERS = ("supersedes_id", "superseded_by_id")
@@ -40,7 +40,7 @@ _LINKED = sql.any_of(
 
 
 class State(NamedTuple):
-    """What a record is or was known by."""
+    """The values that identify a record."""
 
     key: str
     id: str
@@ -53,88 +53,88 @@ class State(NamedTuple):
 
     @property
     def scope_values(self) -> ScopeValues:
-        """Within what the id counts."""
+        """The range of its id."""
         return self.context, self.tenant, self.user_id, self.agent_id
 
     @property
     def means_within(self) -> Within:
-        """Within what the id means it."""
+        """The range within which the id denotes it."""
         return *self.scope_values, self.session_id
 
     @property
     def named_within(self) -> Within:
-        """Within what the ids count that it names."""
+        """The range of the ids that it names."""
         context = None if self.context in OF_ALL else self.context
-        # Turns of two sessions may be called alike, and these tell of those of their own.
+        # Turns of two sessions may have the same id, and these name those of their own.
         is_of_one = self.context == SUMMARIES or (self.context == KNOWLEDGE and self.kind == JOB)
         session_id = self.session_id if is_of_one else None
         return context, self.tenant, self.user_id, self.agent_id, session_id
 
 
 class Link(NamedTuple):
-    """That a record names others, or did."""
+    """A current or former reference of a record to others."""
 
     state: State
     sources: frozenset[str]
-    """What it was derived from."""
+    """The records that it was derived from."""
     mentions: frozenset[str]
     before: str | None
-    """The key of the record before it, where it names that."""
+    """The key of the record before it, if it names one."""
     is_present: bool
-    """Whether it still does, on some ref."""
+    """Whether it still names them, on some ref."""
 
 
 class Names:
-    """Ids, and within what they mean an erased record."""
+    """Ids of erased records, and their ranges."""
 
     def __init__(self) -> None:
-        """None yet."""
+        """Starts empty."""
         self._by_id: dict[str, set[Within]] = defaultdict(set)
 
     def add(self, id: str, within: Within) -> None:
-        """Let `id` mean an erased record within that."""
+        """Adds an `id` of an erased record within that range."""
         self._by_id[id].add(within)
 
     def update(self, other: "Names") -> None:
-        """Let all that means one in the others mean it here."""
+        """Adds all ids of the others."""
         for id in other.ids:
             self._by_id[id] |= other.within(id)
 
     def within(self, id: str) -> set[Within]:
-        """Within what it means one."""
+        """Returns the ranges within which the id denotes one."""
         return self._by_id.get(id, set())
 
     @property
     def ids(self) -> Collection[str]:
-        """All that mean one anywhere."""
+        """Returns all ids."""
         return self._by_id.keys()
 
     def mean(self, ids: Iterable[str], within: Within) -> bool:
-        """Whether one of `ids`, in a record that names what is within that, means an erased one."""
+        """Whether one of `ids`, in a record with that range, denotes an erased one."""
         return any(compatible(within, one) for id in ids for one in self._by_id.get(id, ()))
 
 
 def compatible(one: Sequence[str | None], other: Sequence[str | None]) -> bool:
-    """Whether both may be in one scope: of each part, they name the same, or one names none."""
+    """Whether both may be in one scope: each part is the same, or absent in one."""
     return all(a is None or b is None or a == b for a, b in zip(one, other, strict=True))
 
 
 @frozen
 class Found:
-    """What was looked for in all versions of one ref."""
+    """The matches in all versions of one ref."""
 
     states: set[State]
-    """What the matching records are known by in any of them."""
+    """The matching records in any of them."""
     links: set[Link]
-    """Who names whom in any of them."""
+    """The references in any of them."""
     is_shown: bool
     """Whether the newest one has a matching record."""
 
 
 async def found(ref: TableRef, where: str, scope_condition: str | None, main: Any) -> Found:
-    """What matching records are known by in any version of the ref, and who names whom there.
+    """Returns matching records in any version of the ref, and the references there.
 
-    That within the scope; nobody for None, as of tables whose rows name nobody. `main` is a handle
+    References within the scope; none for None, as of tables without references. `main` is a handle
     of the table on main.
     """
     states: set[State] = set()
@@ -155,14 +155,14 @@ async def found(ref: TableRef, where: str, scope_condition: str | None, main: An
 
 
 async def shown(ref: TableRef, where: str) -> list[State]:
-    """What matching records are known by in the newest version of the ref."""
+    """Returns matching records in the newest version of the ref."""
     return _states(await purge.present(ref.table, where, _STATE))
 
 
 def derived(links: Iterable[Link], names: Names, erased: set[str]) -> set[State]:
-    """What was derived from erased records, and so on; their ids join `names`.
+    """Returns the keys of records derived from erased ones, transitively; their ids join `names`.
 
-    `erased` are the keys of those that are erased already.
+    `erased` are the keys of already erased ones.
     """
     waiting = [link for link in links if link.sources and link.state.key not in erased]
     further: set[State] = set()
@@ -179,9 +179,9 @@ def derived(links: Iterable[Link], names: Names, erased: set[str]) -> set[State]
 async def scrub(
     table: Table, names: Names, keys: Collection[str], scope_condition: str, *, sources: bool
 ) -> None:
-    """Take what `names` means, and those `keys`, out of the records of one ref.
+    """Removes references to `names`, and to those `keys`, from the records of one ref.
 
-    Out of their sources too, if asked.
+    Also from their sources, if requested.
     """
     columns = [*table.spec.schema.names, VECTOR]
     attempts = Attempts("the same records kept being changed by others")
@@ -207,14 +207,14 @@ def _scrubbed(
     *,
     sources: bool,
 ) -> dict[str, Any] | None:
-    """The row without the names; None if it has none of them."""
+    """Returns the row without the names; None if it has none of them."""
 
     def means(id: str | None) -> bool:
         return id is not None and names.mean([id], within)
 
     changes: dict[str, Any] = {name: None for name in _POINTERS if means(row.get(name))}
     if "superseded_by_id" in changes and row["lifecycle_status"] in records.VISIBLE_STATUSES:
-        # What is outdated stays hidden, though nothing names any more what took its place.
+        # A superseded row stays hidden, though its successor's name is removed.
         changes["lifecycle_status"] = records.SUPERSEDED
     edges = row.get("relationships") or []
     if any(means(edge["target_id"]) for edge in edges):
@@ -230,7 +230,7 @@ def _scrubbed(
 
 
 def scrubbed_revision(revision: int) -> int:
-    """The next revision, and the same on every ref: what was equal on two of them stays so."""
+    """Returns the next revision, the same on every ref: equal rows on two refs stay equal."""
     digest = blake2b(b"%d" % revision, digest_size=4).digest()
     own = int.from_bytes(digest, "little") >> 1
     return next_revision(revision) % 2**31 | own << 31
@@ -245,17 +245,17 @@ def _states(rows: pa.Table) -> list[State]:
     return [State(*(row.get(name) for name in _STATE)) for row in rows.to_pylist()]
 
 
-# What is known in the graph from erased sources: what nothing else supports goes, the rest forgets them.
+# The graph's rows from erased sources: unsupported ones go, the rest lose the sources.
 
 _FEW = 1_000
-"""So many sources are asked for by name; of more, all that has any is looked through."""
+"""Up to this many sources are queried by name; for more, all rows with sources are read."""
 
 _AT_ONCE = 5_000
 _SUPPORT = (KEY, "source_ids", "node", *SCOPE_PARTS)
 
 
 async def was_named(ref: TableRef, names: Names, scope_condition: str, main: Any) -> bool:
-    """Whether any version of the ref has something that is known from an erased source."""
+    """Whether any version of the ref has a row with an erased source."""
     asked = [(_supported(names, scope_condition), _SUPPORT)]
     async for _, (found,) in purge.past(ref, asked, main):
         if any(_meant(row, names) for row in found.to_pylist()):
@@ -264,13 +264,13 @@ async def was_named(ref: TableRef, names: Names, scope_condition: str, main: Any
 
 
 async def is_named(table: Table, names: Names, scope_condition: str) -> bool:
-    """Whether the newest version has something that is known from an erased source."""
+    """Whether the newest version has a row with an erased source."""
     found = await purge.present(table, _supported(names, scope_condition), _SUPPORT)
     return any(_meant(row, names) for row in found.to_pylist())
 
 
 async def unsupported(table: Table, names: Names, scope_condition: str) -> set[str]:
-    """The keys of what is known from erased sources alone, and of all that leads to such entities."""
+    """Returns the keys of rows with erased sources alone, and of all rows that refer to such entities."""
     found = await purge.present(table, _supported(names, scope_condition), _SUPPORT)
     gone = [row for row in found.to_pylist() if len(_meant(row, names)) == len(row["source_ids"])]
     keys = {row[KEY] for row in gone}
@@ -284,7 +284,7 @@ async def unsupported(table: Table, names: Names, scope_condition: str) -> set[s
 async def scrub_graph(
     table: Table, names: Names, scope_condition: str, *, all_of_them: bool
 ) -> None:
-    """Take erased sources out of what has others, too; out of what has no others if it is to stay."""
+    """Removes erased sources from rows with others, and from rows without others if they are to stay."""
     attempts = Attempts("the same part of the graph kept being changed by others")
     while True:
         attempts.begin()
@@ -308,7 +308,7 @@ def _supported(names: Names, scope_condition: str) -> str:
 
 
 def _meant(row: Mapping[str, Any], names: Names) -> set[str]:
-    """The sources of a row that are erased ones."""
+    """Returns the erased ones among the sources of a row."""
     within = (None, *(row.get(part) for part in SCOPE_PARTS), None)
     return {one for one in row.get("source_ids") or () if names.mean([one], within)}
 

@@ -1,8 +1,8 @@
-"""Erasure: what is meant by it, in every version of every ref, and what else it concerns.
+"""Erasure of rows, in every version of every ref, and of derived rows.
 
-First everything is deleted wherever it is shown, and only then the files are cleaned, ref by ref.
+First deletes everything wherever it is visible, and only then cleans the files, ref by ref.
 A crash before that leaves the older versions, in which all of it is found again; a crash after it
-leaves refs that have seen a deletion, and these are cleaned whatever is found.
+leaves refs with a deletion, and these are cleaned whatever is found.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,10 +32,10 @@ async def erase(
     dry_run: bool,
     progress: Callable[[Progress], object] | None = None,
 ) -> Erasure:
-    """Erase all states of what is meant, in every version, on every branch and under every tag.
+    """Erases all revisions of the target, in every version, on every branch and under every tag.
 
-    Nobody maintains the tables meanwhile: an index that is being built may still hold it. Raises
-    ConflictError if others have the turn, or the rows, for too long.
+    Blocks maintenance of the tables meanwhile: an index that is being built may still hold it.
+    Raises ConflictError if others hold the turn, or the rows, for too long.
     """
     if target.is_nothing:
         return Erasure()
@@ -63,7 +63,7 @@ async def _erase(
     dry_run: bool,
     progress: Callable[[Progress], object] | None,
 ) -> Erasure:
-    """As `erase`, once. What is `told` by whoever began comes first: less is found by who begins anew."""
+    """As `erase`, once. The `told` of the first run comes first: a restart finds less."""
     main = whole.main()
     database = main.resources.database
     assert isinstance(database, db.Database)
@@ -81,11 +81,11 @@ async def _erase(
         return report
     written = [ref.table for plan in plans for ref in plan.refs if branches.branch_of(ref.name)]
     async with whole.resources.upkeep.hold(written):
-        if await database.has(db.COLD_TABLE):  # Until now it may have been moved.
+        if await database.has(db.COLD_TABLE):  # Rows may have been archived until now.
             await database.settle()
             plans = await due_plans(database, await main.tables(), target)
         if sum([plan.settle() for plan in plans]) > 1:
-            # To clean the only one deletes there, too.
+            # Cleaning the only ref deletes there, too.
             for plan in plans:
                 await plan.hide()
             whole.resources.forget_hot()
@@ -95,7 +95,7 @@ async def _erase(
             whole.resources.forget_hot()
             now = Progress(n_done=n, n_total=len(plans), what="tables", name=plan.name)
             await tell(progress, now)
-        # Also what came and went between two folds, which no table has seen.
+        # Also rows that came and went between two flushes, which no table has seen.
         journal = database.connection.journal
         is_wiped = journal is None or await journal.wipe()
     if is_noted:
@@ -139,10 +139,10 @@ def _report(plans: Sequence[Plan], *, may_linger: bool) -> Erasure:
 
 
 async def _gone(database: db.Database, plan: Plan) -> set[str]:
-    """The keys of what an erasure has removed from a table."""
+    """Returns the keys of rows that an erasure has removed from a table."""
     if plan.name != db.GRAPH_TABLE:
         return plan.matched | plan.derived
-    # There it is found ref by ref: what was noted, and is nowhere any more, is gone.
+    # Found ref by ref: noted rows that no longer exist anywhere are gone.
     links = await Log(database).links()
     noted = {row.key for link in links if link.entry.table == plan.name for row in link.entry.rows}
     for ref in plan.refs:
@@ -152,7 +152,7 @@ async def _gone(database: db.Database, plan: Plan) -> set[str]:
 
 
 def _n_documents(plan: Plan) -> int:
-    """How many documents a plan concerns; the chunks of a file are counted with it."""
+    """Returns how many documents a plan erases; a file's chunks are counted with it."""
     if plan.name == db.DOCUMENTS_TABLE:
         return sum(not is_chunk_id(state.id) for state in plan.states)
     return len(plan.matched) if is_collection(plan.name) and plan.name != IMAGES else 0

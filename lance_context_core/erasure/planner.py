@@ -1,4 +1,4 @@
-"""Finding what an erasure concerns: what matches, what was made of it, and what only that names."""
+"""Plans an erasure: matching rows, rows derived from them, and blobs that only they name."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,7 +32,7 @@ from lance_context_core.storage.names import collection_of, kv_of, table_of
 from lance_context_core.storage.table import Table
 from lance_context_core.types.media import SCHEME, uri_of
 
-# The bytes that erased things named, and nothing else does: they go with the last one.
+# Blobs that only erased rows name: they go with the last one.
 
 _NAMES = "payload_uri"
 _HOLDERS = (RECORDS_TABLE, COLD_TABLE, DOCUMENTS_TABLE)
@@ -40,7 +40,7 @@ _HOLDERS = (RECORDS_TABLE, COLD_TABLE, DOCUMENTS_TABLE)
 
 
 class Named(NamedTuple):
-    """That something names a blob, and whose that is."""
+    """A reference to a blob, with its owner."""
 
     uri: str
     scope: tuple[str | None, ...]
@@ -51,7 +51,7 @@ class Named(NamedTuple):
         return self.uri.removeprefix(SCHEME)
 
     def is_of(self, state: State) -> bool:
-        """Whether the blob is the one that is meant: the scope it is in is one that this is within."""
+        """Whether it refers to that blob: its scope is within the blob's scope."""
         whose = state.tenant, state.user_id, state.agent_id
         within = all(a is None or a == b for a, b in zip(whose, self.scope, strict=True))
         return within and self.uri == uri_of(blobs.hash_of(state.id))
@@ -60,7 +60,7 @@ class Named(NamedTuple):
 async def once_named(
     database: Database, name: str, refs: Sequence[TableRef], gone: Collection[str], scope: str
 ) -> set[Named]:
-    """What the rows with these keys name, or named in any version, on any ref."""
+    """Returns the blobs that the rows with these keys name, now or in any version, on any ref."""
     if name not in _HOLDERS:
         return set()
     where = sql.all_of([sql.starts_with(_NAMES, SCHEME), scope])
@@ -80,9 +80,9 @@ async def unheld(
     named: Collection[Named],
     gone: Mapping[str, Collection[str]],
 ) -> set[State]:
-    """Those of the blobs' states that were `named`, and that nothing which stays names on any ref.
+    """Returns those of the blobs that were `named`, and that no remaining row names on any ref.
 
-    `gone` are the keys of what goes, by table.
+    `gone` are the keys of erased rows, by table.
     """
     meant = {one for one in states if any(name.is_of(one) for name in named)}
     if not meant:
@@ -101,7 +101,7 @@ async def unheld(
 
 
 async def pinned(refs: Sequence[TableRef], states: Collection[State]) -> set[str]:
-    """The keys of those blobs that are pinned on some ref, with those of their pieces."""
+    """Returns the keys of those blobs that are pinned on some ref, with those of their pieces."""
     where = sql.all_of(
         [sql.equals("kind", blobs.BLOB), sql.in_list(KEY, sorted({one.key for one in states}))]
     )
@@ -127,45 +127,45 @@ def _whose(row: Mapping[str, Any]) -> tuple[str | None, ...]:
     return (blobs.hash_of(row["id"]), *(row[part] for part in SCOPE_PARTS))
 
 
-# What is to be erased from one table: on which refs it is, hidden there and scoured from the files.
+# The rows to erase from one table: on which refs they are, hidden there and cleaned from the files.
 
 _OTHERS_MAKE_REFS = "branches and tags kept being made by others: try again"
 
 
 @dataclass(slots=True, kw_only=True)
 class Plan:
-    """What is to be erased from one table."""
+    """The rows to erase from one table."""
 
     database: Database
     name: str
     spec: TableSpec
     refs: list[TableRef]
     scope_condition: str
-    """What lies outside stays, also of a record that once was inside."""
+    """Rows outside stay, also of a record that once was inside."""
     matched: set[str]
-    """The keys of what is meant."""
+    """The keys of the matching rows."""
     derived: set[str] = field(default_factory=set)
     states: set[State] = field(default_factory=set)
-    """What the records of both sorts are or were known by."""
+    """The records of both sorts, now or earlier."""
     links: dict[str | None, set[Link]]
-    """Who names whom, by ref; of records."""
+    """The references, by ref; of records."""
     names: Names = field(default_factory=Names)
     rewritten: frozenset[str] = frozenset()
-    """The keys of what no branch shows any more as it was made of these."""
+    """The keys of rows derived from these that no branch shows any more."""
     mentions: set[str] = field(default_factory=set)
-    """The keys of records that stay and name erased ones."""
+    """The keys of remaining records that name erased ones."""
     in_sources: bool = False
-    """Whether that may be as their sources."""
+    """Whether they may name them as their sources."""
     is_linked: bool = False
-    """Whether records that stay name erased ones as those before them."""
+    """Whether remaining records name erased ones as their predecessors."""
     touched: set[str | None] = field(default_factory=set)
-    """The refs that show what is erased, or name it."""
+    """The refs that show erased rows, or references to them."""
     left_alone: frozenset[str | None] = frozenset()
-    """The refs that cannot hold it, once that is settled: later it could not be told any more."""
+    """The refs that cannot hold them, once settled: later it could not be determined any more."""
 
     @property
     def due(self) -> list[TableRef]:
-        """The refs to clean: those that show it, and those whose files may hold what was deleted."""
+        """Returns the refs to clean: those that show them, and those whose files may hold deleted rows."""
         return [
             ref
             for ref in self.refs
@@ -173,19 +173,19 @@ class Plan:
         ]
 
     async def look(self) -> None:
-        """See which refs show it, of those that have not shown it before."""
+        """Finds the refs that show them, among those that have not before."""
         for ref in self.refs:
             if ref.name not in self.touched and await self._is_shown(ref):
                 self.touched.add(ref.name)
 
     def settle(self) -> int:
-        """Leave those refs alone from now on that are not to be cleaned; returns how many are."""
+        """Excludes refs that need no cleaning from now on; returns how many need it."""
         due = {ref.name for ref in self.due}
         self.left_alone = frozenset(ref.name for ref in self.refs if ref.name not in due)
         return len(due)
 
     async def hide(self) -> None:
-        """Delete it from all refs, also from those that others make meanwhile."""
+        """Deletes them from all refs, also from refs that others create meanwhile."""
         done: set[str | None] = set()
         for _ in range(FEW_ATTEMPTS):
             for ref in self.due:
@@ -202,14 +202,14 @@ class Plan:
         raise ConflictError(_OTHERS_MAKE_REFS)
 
     async def scour(self, *, sole_writer: bool) -> list[Removed]:
-        """Clean the files of all refs that may hold it, those that others were made from last."""
+        """Cleans the files of all refs that may hold them, parents last."""
         removed: list[Removed] = []
         done: set[str | None] = set()
         for _ in range(FEW_ATTEMPTS):
             for ref in self.due:
                 if ref.name in done or not (ref.name is None or await _is_there(ref)):
                     continue
-                # One that only keeps an older version would be one more copy.
+                # A ref that only keeps an older version would be one more copy.
                 if branches.is_kept(ref.name):
                     await ref.table.access.drop(str(ref.name))
                 else:
@@ -222,12 +222,12 @@ class Plan:
             if not new:
                 await self._refresh()
                 return removed
-            # What others have just made of a ref may hold what that one held.
+            # New copies of a ref may hold its rows.
             done -= {ref.fork.ref for ref in new if ref.fork is not None}
         raise ConflictError(_OTHERS_MAKE_REFS)
 
     async def _look_again(self) -> None:
-        """See which refs others have made meanwhile; what is known of the others stays so."""
+        """Finds refs that others created meanwhile; the state of the known ones stays."""
         forks = await purge.forks(self.database, self.name, self.spec)
         if forks != {ref.name: ref.fork for ref in self.refs}:
             main = self.database.table(self.name, self.spec)
@@ -236,18 +236,18 @@ class Plan:
             await self.look()
 
     async def _is_shown(self, ref: TableRef) -> bool:
-        """Whether the newest version of a ref shows what is to go from it."""
+        """Whether the newest version of a ref shows rows to erase."""
         return await purge.shows(ref.table, await self._gone_from(ref))
 
     async def _gone_from(self, ref: TableRef) -> Gone:
-        """The rows that are to go from a ref; where nobody writes, also what is otherwise elsewhere."""
+        """Returns the rows to erase from a ref; without other writers, also rows that exist elsewhere."""
         keys = self.matched | self.derived
         return Gone(
             self.scope_condition, keys if branches.branch_of(ref.name) else keys | self.rewritten
         )
 
     async def _scrub(self, table: Table) -> None:
-        """Let nothing that stays name what goes."""
+        """Removes references of remaining rows to erased ones."""
         if self.mentions or self.is_linked:
             keys = self.matched | self.derived
             await traces.scrub(
@@ -255,7 +255,7 @@ class Plan:
             )
 
     async def _refresh(self) -> None:
-        """Take this process's handles off the versions that are gone."""
+        """Moves this process's handles off the removed versions."""
         for ref in self.refs:
             if (branch := branches.branch_of(ref.name)) is not None:
                 on = self.database if ref.name is None else self.database.on(branch)
@@ -266,13 +266,13 @@ class Plan:
 
 @dataclass(slots=True, kw_only=True)
 class GraphPlan(Plan):
-    """What is to be erased from the graph: what was known from erased sources alone.
+    """The rows to erase from the graph: those with only erased sources.
 
-    It is looked for on each ref: on one of them there may be another source.
+    Searched on each ref: on one of them there may be another source.
     """
 
     removes: bool = True
-    """Else only the names of the sources are taken out."""
+    """Otherwise only the names of the sources are removed."""
 
     async def _is_shown(self, ref: TableRef) -> bool:
         return await cascade.is_named(ref.table, self.names, self.scope_condition)
@@ -281,7 +281,7 @@ class GraphPlan(Plan):
         return Gone(self.scope_condition, await self.unsupported(ref))
 
     async def unsupported(self, ref: TableRef) -> set[str]:
-        """The keys of what is to go from a ref."""
+        """Returns the keys of the rows to erase from a ref."""
         if not self.removes:
             return set()
         return await cascade.unsupported(ref.table, self.names, self.scope_condition)
@@ -293,7 +293,7 @@ class GraphPlan(Plan):
 
 
 async def _is_there(ref: TableRef) -> bool:
-    """Whether nobody has deleted a ref beside main meanwhile."""
+    """Whether a ref other than main still exists."""
     try:
         await ref.table.access.writer()
     except NotFoundError:
@@ -302,16 +302,16 @@ async def _is_there(ref: TableRef) -> bool:
 
 
 IMAGES = table_of(IMAGES_COLLECTION)
-"""Where pictures are among pictures: it goes with them."""
+"""The table of image vectors: rows go with their image."""
 
 _WHOLLY = (db.DOCUMENTS_TABLE, db.BLOBS_TABLE, db.GRAPH_TABLE)
-"""The tables of which a scope's part goes with all that the scope has."""
+"""The tables whose rows are erased with a whole scope."""
 
 
 async def due_plans(database: db.Database, tables: Iterable[Table], target: Target) -> list[Plan]:
-    """What is to be done, of each of the tables that has anything to clean, the bytes of blobs first.
+    """Returns the plans of all tables with something to clean, blobs first.
 
-    What the journal holds is not looked at: it has just been folded.
+    Ignores the write-ahead log: it has just been flushed.
     """
     specs = {table.name: table.spec for table in tables}
     found = await _plans(database, specs, target)
@@ -323,7 +323,7 @@ async def due_plans(database: db.Database, tables: Iterable[Table], target: Targ
 async def _plans(
     database: db.Database, specs: Mapping[str, TableSpec], target: Target
 ) -> list[Plan]:
-    """What is to be done, the records last: they tell what else there is to do."""
+    """Returns the plans, the records last: they determine the others."""
     wanted = dict(target.documents)
     if target.is_whole_scope:
         mine = [name for name in specs if is_collection(name) or is_items(name) or name in _WHOLLY]
@@ -358,7 +358,7 @@ async def _plans(
 async def _with_graph(
     plans: list[Plan], database: db.Database, specs: Mapping[str, TableSpec], target: Target
 ) -> list[Plan]:
-    """The plans, with what is known in the graph from what they erase."""
+    """Adds the plan of the graph's rows with erased sources."""
     if db.GRAPH_TABLE not in specs or target.is_whole_scope:
         return plans
     names = Names()
@@ -405,7 +405,7 @@ async def _plan(
     *,
     of: Mapping[str, list[State]] | None = None,
 ) -> Plan:
-    """What matches in any version; of sessions only those that belong to erased records."""
+    """Returns the matches in any version; of sessions only those of erased records."""
     plan = await _matching(database, name, spec, where, target)
     if of is not None:
         plan.states = {
@@ -465,7 +465,7 @@ async def _plan_records(database: db.Database, target: Target) -> Plan:
 async def _plan_cold(
     database: db.Database, spec: TableSpec, of_records: Plan, target: Target
 ) -> Plan:
-    """What is or was put away of the same records: a row has the same key wherever it is."""
+    """Returns the archived rows of the same records: a row has the same key everywhere."""
     assert target.records is not None
     gone = of_records.matched | of_records.derived
     where = sql.any_of([target.records, *([sql.in_list(KEY, sorted(gone))] if gone else [])])
@@ -478,7 +478,7 @@ async def _plan_cold(
 async def _plan_blobs(
     database: db.Database, specs: Mapping[str, TableSpec], plans: Sequence[Plan], target: Target
 ) -> list[Plan]:
-    """The bytes that only what goes had named; none of them, where all of a scope goes anyway."""
+    """Returns the blobs that only erased rows named; none if a whole scope goes anyway."""
     if db.BLOBS_TABLE not in specs or target.is_whole_scope:
         return []
     named: set[Named] = set()
@@ -509,7 +509,7 @@ async def _matching(
     *,
     is_linked: bool = False,
 ) -> Plan:
-    """What matches in any version; if such rows name each other, also who in the scope names whom."""
+    """Returns the matches in any version; if such rows have references, also those of the scope."""
     scope_condition = target.scope_condition
     linked_within = scope_condition if is_linked else None
     async with database.table(name, spec).access.separately(is_settled=True) as main:
@@ -532,7 +532,7 @@ async def _matching(
 
 
 async def _left_empty(plan: Plan) -> dict[str, list[State]]:
-    """The sessions that no ref has a record of any more, with the erased records that they had."""
+    """Returns the sessions without records on any ref, with the erased records that they had."""
     erased: dict[str, list[State]] = {}
     for state in plan.states:
         if state.session_id is not None:

@@ -1,4 +1,4 @@
-"""What an erasure is to remove, by the conditions that tell it."""
+"""The target of an erasure, given by conditions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
@@ -13,45 +13,45 @@ from lance_context_core.storage import sql
 from lance_context_core.storage.sql import EVERYTHING, NOTHING, Clause
 
 Derived = bool | Literal["rebuild"]
-"""What becomes of what was made of erased records: see `AsyncContextStore.erase`."""
+"""The treatment of rows derived from erased records: see `AsyncContextStore.erase`."""
 
 
 @frozen_by_name
 class Target:
-    """What is to be erased: of some records, of some documents, or all that a scope has."""
+    """The rows to erase: some records, some documents, or all of a scope."""
 
     scope: Scope
     scope_condition: Clause
     """The condition of being in the scope."""
     records: Clause | None = None
-    """The condition on records; None if none is meant."""
+    """The condition on records; None for none."""
     ids: tuple[str, ...] = ()
-    """What the condition asks for by name: leaves traces also where no version shows it."""
+    """The names in the condition: they leave traces also if no version shows them."""
     documents: Mapping[str, Clause] = field(default_factory=dict)
     """The conditions on documents, by table."""
     is_whole_scope: bool = False
-    """Whether the sessions, documents and items of the scope are meant, beside its records."""
+    """Whether the sessions, documents and items of the scope are erased with its records."""
     derived: bool = True
     staying: frozenset[str] | None = None
-    """Where what has other sources was written anew: the keys of that, and then nothing goes but what
-    names an erased record now."""
+    """The keys of rows rebuilt from other sources: then only rows that name an erased record now are
+    erased."""
 
     def derives(self, key: str, *, is_present: bool) -> bool:
-        """Whether something goes because of what it names, or named."""
+        """Whether a row is erased because of its current or former references."""
         return self.staying is None or (is_present and key not in self.staying)
 
     @property
     def is_nothing(self) -> bool:
-        """Whether nothing at all is asked for."""
+        """Whether nothing at all is selected."""
         return self.records in {None, NOTHING} and not self.documents
 
 
 def records(
     scope: Scope, *, ids: Sequence[str] | None, filter: FilterLike | None, derived: Derived
 ) -> Target:
-    """Some records, of whatever contexts; or, if none are named, all that the scope has.
+    """Selects some records, of any contexts; or, if none are named, all of the scope.
 
-    Raises InvalidRequestError if that were the whole store.
+    Raises InvalidRequestError for the whole store.
     """
     if derived not in (True, False, "rebuild"):
         raise InvalidRequestError(f"derived={shown(derived)}: there are True, False and 'rebuild'")
@@ -81,7 +81,7 @@ def records(
 def documents(
     scope: Scope, table: str, *, ids: Sequence[str] | None, filter: FilterLike | None
 ) -> Target:
-    """Some documents of one collection; in a scope, if none are named, all that it has there."""
+    """Selects some documents of one collection; in a scope, if none are named, all of them."""
     named, in_scope = _named(ids, filter, DOCUMENT_FIELDS), _in_scope(scope)
     if not named and (not in_scope or filter is not None):
         raise InvalidRequestError(
@@ -92,13 +92,13 @@ def documents(
 
 
 def of_table(scope: Scope, table: str, where: Clause) -> Target:
-    """The documents of one table that meet a condition."""
+    """Selects the documents of one table that meet a condition."""
     documents = {} if where == NOTHING else {table: where}
     return Target(scope=scope, scope_condition=_in_scope(scope), documents=documents)
 
 
 def _named(ids: Sequence[str] | None, filter: FilterLike | None, columns: Columns) -> Clause:
-    """The condition of being among `ids` and matching `filter`; empty if that restricts nothing."""
+    """Matches rows among `ids` that match `filter`; empty without a restriction."""
     named = [] if ids is None else [sql.in_list("id", check_names(ids, "ids"))]
     if filter is not None:
         matching = sql.filtered(filter, columns=columns)

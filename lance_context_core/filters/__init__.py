@@ -1,4 +1,4 @@
-"""The one filter language of the store: dicts or SQL, and the typed tree that they are parsed into."""
+"""The filter language of the store: dicts or SQL, parsed into a typed tree."""
 
 from lance_context_core.filters.columns import (
     CHUNK_FIELDS,
@@ -30,7 +30,7 @@ from lance_context_core.filters.tree import (
 )
 
 __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
-    # Making a filter
+    # Creating a filter
     "Field",
     "Filter",
     "FilterLike",
@@ -47,7 +47,7 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "And",
     "Or",
     "Not",
-    # What is filtered
+    # Tables and their columns
     "parse",
     "Columns",
     "ColumnType",

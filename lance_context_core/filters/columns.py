@@ -1,4 +1,4 @@
-"""What filters can name: the columns of each table, and the JSON in which every other name is a key."""
+"""Names in filters: the columns of each table; every other name is a key in a JSON column."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -8,19 +8,19 @@ from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.errors import FilterError
 
 METADATA = "metadata"
-"""The JSON column in which every key is looked up that is not the name of a column."""
+"""The JSON column of every key that is not the name of a column."""
 
 VALUE = "value"
-"""The same of key-value items."""
+"""The same for key-value items."""
 
 WRITTEN_BY = "written_by"
-"""What filters call the author of a row: an `author` is what much metadata has of its own."""
+"""The filter name of a row's author: metadata often has an `author` of its own."""
 
 _AUTHOR = {WRITTEN_BY: "author"}
 
 
 class ColumnType(StrEnum):
-    """What a column holds, as far as filters care."""
+    """The type of a column in filters."""
 
     TEXT = "text"
     INTEGER = "integer"
@@ -28,24 +28,24 @@ class ColumnType(StrEnum):
     TIMESTAMP = "timestamp"
     TEXT_LIST = "list of texts"
     TARGETS = "relationships"
-    """A list of texts too, but only what it contains means something: the ids that are pointed at."""
+    """Also a list of texts, but only `contains` applies: the ids of related records."""
     JSON = "JSON"
     OPAQUE = "opaque"
-    """Bytes, vectors and the like: no filter can look into it."""
+    """Bytes, vectors and the like: filters cannot read it."""
 
 
 @frozen_by_name
 class Columns:
-    """The columns of a table, by their public names; every other name is a metadata key."""
+    """The columns of a table, by public name; other names are metadata keys."""
 
     types: Mapping[str, ColumnType]
     stored_as: Mapping[str, str] = field(default_factory=dict)
-    """The names in the table of those columns that have another name there."""
+    """The names in the table of columns with a different public name."""
     json: str = METADATA
-    """The column that every name means a key of which is not the name of a column."""
+    """The JSON column of every key that is not the name of a column."""
 
     def check(self, name: str) -> ColumnType:
-        """The type of the column called `name`; FilterError if a filter cannot name it."""
+        """Returns the type of the column `name`; raises FilterError if filters cannot use it."""
         type_ = self.types.get(name)
         if type_ is None or type_ is ColumnType.OPAQUE:
             known = sorted(one for one in self.types if self.types[one] is not ColumnType.OPAQUE)
@@ -81,7 +81,7 @@ RECORD_FIELDS = Columns(
     },
     stored_as={"bot_id": "agent_id", "relationships": "edges", **_AUTHOR},
 )
-"""What a filter of records can name."""
+"""The filterable columns of records."""
 
 DOCUMENT_FIELDS = Columns(
     types={
@@ -93,7 +93,7 @@ DOCUMENT_FIELDS = Columns(
     },
     stored_as=_AUTHOR,
 )
-"""What a filter of the documents in a vector collection can name."""
+"""The filterable columns of the documents in a vector collection."""
 
 _OF_DOCUMENTS = {
     **dict.fromkeys(
@@ -112,7 +112,7 @@ SOURCE_FIELDS = Columns(
     },
     stored_as={"type": "file_type"},
 )
-"""What a filter of files that were read can name."""
+"""The filterable columns of source documents."""
 
 CHUNK_FIELDS = Columns(
     types={
@@ -123,7 +123,7 @@ CHUNK_FIELDS = Columns(
     },
     stored_as={"type": "file_type", "start": "start_offset", "end": "end_offset"},
 )
-"""What a filter of their chunks can name."""
+"""The filterable columns of their chunks."""
 
 ITEM_FIELDS = Columns(
     types={
@@ -135,4 +135,4 @@ ITEM_FIELDS = Columns(
     stored_as={"key": "id", **_AUTHOR},
     json=VALUE,
 )
-"""What a filter of key-value items can name."""
+"""The filterable columns of key-value items."""

@@ -1,4 +1,4 @@
-"""The one filter language of the store: dicts or SQL, and the typed tree that they are parsed into."""
+"""The filter language of the store: dicts or SQL, parsed into a typed tree."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -20,53 +20,11 @@ from lance_context_core.filters.tree import (
 )
 
 FilterLike = Mapping[str, Any] | str | Filter
-"""A filter in any of its three forms: a dict, a condition in SQL, or what `Field` makes; see `parse`."""
+"""A filter in any of its three forms: a dict, an SQL condition, or a `Field` condition; see `parse`."""
 
 
 def parse(filter: FilterLike | None, *, columns: Columns) -> Filter | None:
-    """The tree that a filter stands for; None if it restricts nothing.
-
-    A dict maps keys to values or to operators, and all of its entries must hold:
-
-        {"session_id": "s1", "price": {"$gte": 5, "$lt": 10}, "$or": [{"a.b": 1}, {"c": None}]}
-
-    A key is the public name of a column, or else a metadata key: "metadata.role" where the two
-    collide. A key with dots is itself in the records that have it, and in the others the path that
-    it spells: "a.b" is the key "a.b", or else "b" in the object under "a". `{"a": {"b": 1}}` is a
-    path, too. `Field` names literal keys.
-
-    A value that is absent, or of another type than the operand, does not match. Therefore `$ne`, `$nin`
-    and `$not` do match absent values. Null, and a column's empty list, are absent values.
-
-    `$eq`, or the value alone
-        is equal: see `Comparison`. `None` matches absent values.
-    `$ne`
-        not `$eq`
-    `$gt`, `$gte`, `$lt`, `$lte`
-        comes after, or before: texts, numbers, and timestamps
-    `$in`, `$nin`
-        `$eq` one of a list; `$eq` none of a list
-    `$exists`
-        True: is not absent. False: is absent.
-    `$contains`
-        is a list with that element, or a text with that text in it (case counts). For
-        `relationships`, an id that the record points at. `contains` alone is the same.
-    `$contains_any`, `$contains_all`
-        is a list with at least one of, or with every one of, these elements
-    `$text`
-        is a text with that text in it, upper and lower case being the same
-    `$not`
-        for a key: a value or operators that must not match. At the top: a filter that must not
-        match, or a list of filters of which none may.
-    `$and`, `$or`
-        a list of filters
-    "created_after", "created_before"
-        bounds of `created_at`, themselves included
-
-    Operators of columns may be written without `$`. A text is read as a condition in
-    SQL: `price >= 5 AND session_id = 's1'`. FilterError names the key, the operator and
-    what is known, for whatever is not understood.
-    """
+    """Parses a filter into its tree; None if it restricts nothing."""
     if filter is None:
         return None
     if isinstance(filter, Filter):
@@ -100,7 +58,7 @@ def _check_names(filter: Filter, *, columns: Columns, depth: int) -> None:
 
 
 def _entries(filter: Any, *, columns: Columns, depth: int) -> list[Filter]:
-    """The conditions that a dict lists, all of which must hold."""
+    """Returns the conditions of a dict, all of which must hold."""
     _check_depth(depth)
     if not isinstance(filter, Mapping):
         raise FilterError(
@@ -154,12 +112,12 @@ def _place(key: str, *, columns: Columns) -> Field:
 
 @remembered(64 * 1024)
 def _inside(column: str, key: str) -> Field:
-    """A place in a JSON column, of which one filter may speak a thousand times."""
+    """Returns a path in a JSON column; cached, since one filter may use it a thousand times."""
     return Field(column).child(key)
 
 
 def _conditions(place: Field, value: Any, *, depth: int) -> list[Filter]:
-    """What `{place: value}` says: a value, operators, or conditions on the keys below."""
+    """Returns the conditions of `{place: value}`: a value, operators, or conditions on nested keys."""
     _check_depth(depth)
     if not isinstance(value, Mapping):
         return [place.eq(value)]

@@ -1,6 +1,6 @@
-"""Filters written as SQL conditions, read into the same tree as all others.
+"""Parses filters written as SQL conditions into the same tree as all others.
 
-The text never reaches the engine: only what the tree can say is understood.
+The text never reaches the engine: only conditions that the tree supports are accepted.
 """
 
 import re
@@ -16,7 +16,7 @@ from lance_context_core.filters.tree import MAX_DEPTH, And, Field, Filter, Or
 Truth: TypeAlias = Callable[[bool], Filter]
 """The filter that matches where a condition is true, and the one where it is false.
 
-Neither matches where SQL calls it unknown: where the field is absent.
+Neither matches where SQL's result is unknown: where the field is absent.
 """
 
 _TOKEN = re.compile(
@@ -34,12 +34,12 @@ _CONSTANTS = {"TRUE": True, "FALSE": False}
 
 
 def parse_sql(text: str, *, place: Callable[[str], Field], literal: Callable[..., Field]) -> Filter:
-    """The tree of a condition such as `minutes < 30 AND (color IN ('red', 'blue') OR cook IS NULL)`.
+    """Parses a condition such as `minutes < 30 AND (color IN ('red', 'blue') OR cook IS NULL)`.
 
-    It knows `=`, `<>`, `<`, `<=`, `>`, `>=`, `IN`, `BETWEEN`, `IS NULL`, `LIKE '%part%'` (`ILIKE` for
-    any case), `AND`, `OR`, `NOT` and parentheses; texts, numbers, `TRUE`, `FALSE` and
-    `TIMESTAMP '…'`. As in SQL, what is absent is only found by `IS NULL`. `place` finds a plain name,
-    `literal` one whose keys are quoted. Raises FilterError for everything else.
+    Supports `=`, `<>`, `<`, `<=`, `>`, `>=`, `IN`, `BETWEEN`, `IS NULL`, `LIKE '%part%'` (`ILIKE`
+    for any case), `AND`, `OR`, `NOT` and parentheses; texts, numbers, `TRUE`, `FALSE` and
+    `TIMESTAMP '…'`. As in SQL, only `IS NULL` matches absent values. `place` resolves a plain name,
+    `literal` one with quoted keys. Raises FilterError for everything else.
     """
     parser = _Parser(text, _tokens(text), place, literal)
     condition = parser.either(0)
@@ -50,7 +50,7 @@ def parse_sql(text: str, *, place: Callable[[str], Field], literal: Callable[...
 
 @dataclass(slots=True)
 class _Parser:
-    """Reads from left to right; each method one rule of the grammar."""
+    """A recursive descent parser; each method is one rule of the grammar."""
 
     text: str
     tokens: list[tuple[str, str]]
@@ -59,7 +59,7 @@ class _Parser:
     position: int = 0
 
     def either(self, depth: int) -> Truth:
-        """Conditions with OR between them."""
+        """Parses conditions joined by OR."""
         if depth > MAX_DEPTH:
             raise FilterError(f"a filter is nested at most {MAX_DEPTH} deep")
         found = [self.both(depth)]
@@ -68,14 +68,14 @@ class _Parser:
         return found[0] if len(found) == 1 else _joined(found, is_or=True)
 
     def both(self, depth: int) -> Truth:
-        """Conditions with AND between them."""
+        """Parses conditions joined by AND."""
         found = [self.negated(depth)]
         while self.skip("AND"):
             found.append(self.negated(depth))
         return found[0] if len(found) == 1 else _joined(found, is_or=False)
 
     def negated(self, depth: int) -> Truth:
-        """A condition, perhaps with NOT before it, or in parentheses."""
+        """Parses a condition, optionally with NOT before it, or in parentheses."""
         if self.skip("NOT"):
             if depth >= MAX_DEPTH:
                 raise FilterError(f"a filter is nested at most {MAX_DEPTH} deep")
@@ -87,7 +87,7 @@ class _Parser:
         return self.condition()
 
     def condition(self) -> Truth:
-        """What is said of one field."""
+        """Parses a condition on one field."""
         field = self.field()
         kind, sign = self.tokens[self.position] if self.position < len(self.tokens) else ("", "")
         if kind == "sign" and sign in _COMPARISONS:
@@ -105,7 +105,7 @@ class _Parser:
         return _not(said) if is_negated else said
 
     def said_by_word(self, field: Field) -> Truth:
-        """A condition whose operator is a word."""
+        """Parses a condition whose operator is a word."""
         if self.skip("IN"):
             self.expect("(")
             values = [self.value()]
@@ -125,7 +125,7 @@ class _Parser:
         raise self.surprised("an operator such as =, IN, BETWEEN, LIKE or IS NULL")
 
     def like(self, field: Field, contains: Callable[[str], Filter]) -> Filter:
-        """A pattern with % at both ends and no other wildcards."""
+        """Parses a pattern with % at both ends and no other wildcards."""
         pattern = self.value()
         inside = pattern[1:-1] if isinstance(pattern, str) else ""
         is_plain = not re.search(r"[%_\\]", inside)
@@ -136,7 +136,7 @@ class _Parser:
         )
 
     def field(self) -> Field:
-        """A name, with dots between its keys; keys in quotes are literal."""
+        """Parses a name, with dots between its keys; quoted keys are literal."""
         names, is_plain = [], True
         while True:
             kind, text = self.take("a name", kinds=("word", "quoted"))
@@ -147,7 +147,7 @@ class _Parser:
         return self.place(".".join(names)) if is_plain else self.literal(*names)
 
     def value(self) -> Any:
-        """A literal."""
+        """Parses a literal."""
         kind, text = self.take(
             "a text in '…', a number, TRUE or FALSE", kinds=("text", "number", "word")
         )
@@ -167,14 +167,14 @@ class _Parser:
         raise self.surprised("a text in '…', a number, TRUE or FALSE")
 
     def take(self, wanted: str, *, kinds: tuple[str, ...]) -> tuple[str, str]:
-        """The next token, which must be of one of those kinds."""
+        """Consumes the next token, which must be of one of those kinds; returns it."""
         if self.position == len(self.tokens) or self.tokens[self.position][0] not in kinds:
             raise self.surprised(wanted)
         self.position += 1
         return self.tokens[self.position - 1]
 
     def skip(self, text: str) -> bool:
-        """Whether the next token is that word or sign, which is then behind us."""
+        """Consumes the next token if it is that word or sign; returns whether it was."""
         if self.position == len(self.tokens):
             return False
         kind, token = self.tokens[self.position]
@@ -183,12 +183,12 @@ class _Parser:
         return is_it
 
     def expect(self, text: str) -> None:
-        """As `skip`, for what must be there."""
+        """As `skip`, for a required token."""
         if not self.skip(text):
             raise self.surprised(text)
 
     def surprised(self, wanted: str) -> FilterError:
-        """The error for another token than the wanted one."""
+        """Returns the error for an unexpected token."""
         rest = self.tokens[self.position :]
         found = rest[0][1] if rest else "the end"
         return FilterError(f"filter {shown(self.text)}: {wanted} was expected, not {shown(found)}")
@@ -223,7 +223,7 @@ def _not(one: Truth) -> Truth:
 def _joined(some: list[Truth], *, is_or: bool) -> Truth:
     def joined(truth: bool) -> Filter:  # noqa: FBT001 - whether it shall be true is all it takes
         filters = tuple(one(truth) for one in some)
-        # Of a negation, De Morgan says what the members must be.
+        # De Morgan gives the members of a negation.
         return Or(filters) if is_or is truth else And(filters)
 
     return joined

@@ -14,41 +14,41 @@ from lance_context_core._util.json_tags import has_order
 from lance_context_core.errors import FilterError, InvalidRequestError
 
 MAX_DEPTH = 16
-"""Filters are nested at most this deep; a metadata path has at most this many keys."""
+"""The deepest nesting of filters; the most keys of a metadata path."""
 
 MAX_PATHS = 8
-"""A field has at most this many paths, see `Field.paths`."""
+"""The most paths of a field, see `Field.paths`."""
 
 
 Ordered: TypeAlias = str | float | Decimal | date | time | timedelta | UUID
-"""What comes before or after its like; a datetime is a date."""
+"""Types with an order; a datetime is a date."""
 
 
 class Filter:
     """A condition on a record: true or false, never unknown.
 
-    A value that is missing, or of another type than the operand, does not match; so the negation of
+    A missing value, or one of another type than the operand, does not match; so the negation of
     a condition does match it. Filters combine with `&`, `|` and `~`.
     """
 
     __slots__ = ()
 
     def __and__(self, other: "Filter") -> "And":
-        """Both hold."""
+        """Matches if both match."""
         return And((*_members(self, And), *_members(other, And)))
 
     def __or__(self, other: "Filter") -> "Or":
-        """At least one holds."""
+        """Matches if at least one matches."""
         return Or((*_members(self, Or), *_members(other, Or)))
 
     def __invert__(self) -> "Filter":
-        """It does not hold: among others, for records in which its field is absent."""
+        """Matches if it does not: also records without its field."""
         return self.filter if isinstance(self, Not) else Not(self)
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Field:
-    """A column, or a place in the metadata, named by literal keys.
+    """A column, or a path in the metadata, named by literal keys.
 
     `Field("role")` is a column, `Field("metadata", "a.b")` the value under the key "a.b", and
     `Field("metadata", "a", "b")` the value under "b" in the object under "a". A key is never a
@@ -57,10 +57,10 @@ class Field:
 
     column: str
     paths: tuple[tuple[str, ...], ...]
-    """Paths into a JSON column. The first one that a record has, be it with null, is the field."""
+    """Paths into a JSON column. The field is the first one that a record has, even with null."""
 
     def __init__(self, column: str, /, *keys: str) -> None:
-        """Raises FilterError for names that are no text, and for more than MAX_DEPTH keys."""
+        """Raises FilterError for names that are not texts, and for more than MAX_DEPTH keys."""
         names = [_valid(check_text, name, "the name of a field") for name in (column, *keys)]
         if len(keys) > MAX_DEPTH:
             raise FilterError(f"a metadata path has at most {MAX_DEPTH} keys, not {len(keys)}")
@@ -68,65 +68,65 @@ class Field:
         object.__setattr__(self, "paths", (tuple(names[1:]),))
 
     def otherwise(self, *keys: str) -> "Field":
-        """This field in the records that have it; in the others, the value at the path `keys`."""
+        """Returns this field with the path `keys` as a fallback for records without it."""
         return self._along([*self.paths, keys])
 
     def child(self, key: str) -> "Field":
-        """The value under `key`; a key with dots is itself, or else the path that it spells."""
+        """Returns the field under `key`; a key with dots is literal, or else a path."""
         return self._along(
             (*path, *keys) for path in self.paths for keys in ((key,), key.split("."))
         )
 
     def eq(self, value: Any) -> Filter:
-        """The value is `value`, see `Comparison`; None is what absent and null values are."""
+        """Matches a value equal to `value`, see `Comparison`; None matches absent and null values."""
         return Absent(self) if value is None else Comparison(self, operator="eq", operand=value)
 
     def ne(self, value: Any) -> Filter:
-        """Not `eq`: matches records without the field too, unless `value` is None."""
+        """Matches if `eq` does not: also records without the field, unless `value` is None."""
         return Not(self.eq(value))
 
     def gt(self, value: Ordered) -> Filter:
-        """The value comes after `value`."""
+        """Matches if the value comes after `value`."""
         return Comparison(self, operator="gt", operand=value)
 
     def gte(self, value: Ordered) -> Filter:
-        """The value is `value` or comes after it."""
+        """Matches if the value equals `value` or comes after it."""
         return Comparison(self, operator="gte", operand=value)
 
     def lt(self, value: Ordered) -> Filter:
-        """The value comes before `value`."""
+        """Matches if the value comes before `value`."""
         return Comparison(self, operator="lt", operand=value)
 
     def lte(self, value: Ordered) -> Filter:
-        """The value is `value` or comes before it."""
+        """Matches if the value equals `value` or comes before it."""
         return Comparison(self, operator="lte", operand=value)
 
     def is_in(self, values: Iterable[Any]) -> Filter:
-        """`eq` one of `values`. Of no values, nothing is one."""
+        """Matches if `eq` one of `values`. Without values, nothing matches."""
         return Membership(self, _listed(values, field=self, operator="$in"))
 
     def not_in(self, values: Iterable[Any]) -> Filter:
-        """Not `is_in`: matches records without the field too, unless None is among `values`."""
+        """Negates `is_in`: also matches records without the field, unless `values` contain None."""
         return Not(Membership(self, _listed(values, field=self, operator="$nin")))
 
     def exists(self) -> Filter:
-        """The value is there, and is not null."""
+        """Matches if the value exists, and is not null."""
         return Not(Absent(self))
 
     def contains(self, value: Ordered | None) -> Filter:
-        """The value is a list with `value` in it, or a text with the text `value` in it."""
+        """Matches a list that contains `value`, or a text with the substring `value`."""
         return Contains(self, value)
 
     def contains_any(self, values: Iterable[Ordered | None]) -> Filter:
-        """The value is a list with one of `values` in it. Of no values, no list has one."""
+        """Matches a list that contains one of `values`. Without values, no list matches."""
         return ContainsAny(self, _listed(values, field=self, operator="$contains_any"))
 
     def contains_all(self, values: Iterable[Ordered | None]) -> Filter:
-        """The value is a list with each of `values` in it. No values are in every list."""
+        """Matches a list that contains each of `values`. Without values, every list matches."""
         return ContainsAll(self, _listed(values, field=self, operator="$contains_all"))
 
     def text(self, part: str) -> Filter:
-        """The value is a text with `part` in it, upper and lower case being the same."""
+        """Matches a text with the substring `part`, ignoring case."""
         return Text(self, part)
 
     def __str__(self) -> str:
@@ -146,26 +146,26 @@ class Field:
 
 @frozen
 class Condition(Filter):
-    """What a filter says about one field: the leaves of the tree."""
+    """A condition on one field: the leaves of the tree."""
 
     field: Field
 
     @property
     def spelling(self) -> str:
-        """The operator, as filter dicts and messages call it."""
+        """The operator, as in filter dicts and messages."""
         return _SPELLINGS[type(self)]
 
     def refused(self, operand: Any, *, wanted: str) -> FilterError:
-        """The error for an operand that the operator cannot take."""
+        """Returns the error for an operand that the operator does not accept."""
         return _refused(operand, field=self.field, operator=self.spelling, wanted=wanted)
 
     def _value(self, operand: Any) -> Any:
-        """A copy of an operand in plain JSON types; a time, decimal or UUID remains what it is.
+        """Returns a copy of an operand in plain JSON types; times, decimals and UUIDs stay.
 
-        Of a column a datetime must be aware, and becomes one in UTC; metadata may have kept any.
+        For a column a datetime must be aware, and is converted to UTC; metadata may contain any.
         """
         if type(operand) is str and operand.isascii():
-            return operand  # as it is, of which there may be many thousands
+            return operand  # unchanged: there may be many thousands
         if isinstance(operand, int | float | Decimal) and not isinstance(operand, bool):
             return _number(operand)
         is_time = isinstance(operand, datetime)
@@ -189,17 +189,17 @@ class Absent(Condition):
 
 @frozen
 class Comparison(Condition):
-    """The field's value stands to `operand` as `operator` says.
+    """Compares the field's value with `operand` by `operator`.
 
     Texts compare with texts, by code points; numbers with numbers, integers, floats and decimals
-    exactly on one scale, with the infinities at its ends; NaN equals nothing and is neither before
-    nor after anything; booleans equal booleans and have no order; timestamp columns compare with
+    exactly on one scale, with the infinities at its ends; NaN equals nothing and has no
+    order; booleans equal booleans and have no order; timestamp columns compare with
     aware datetimes and with ISO 8601 texts that have an offset; lists and objects equal those with
-    the same JSON, in whatever order the keys are, and have no order.
+    the same JSON, in any order of keys, and have no order.
 
-    What an adapter has kept in metadata, see `adapting.JsonCodec`, compares as in Python: times with
-    times of the same type, aware ones with aware ones, durations and UUIDs with their like. Tuples
-    and sets are lists.
+    Metadata values encoded by an adapter, see `adapting.JsonCodec`, compare as in Python: times
+    with times of the same type, aware ones with aware ones, durations with durations, UUIDs with
+    UUIDs. Tuples and sets are lists.
     """
 
     _: KW_ONLY
@@ -208,7 +208,7 @@ class Comparison(Condition):
 
     @property
     def spelling(self) -> str:
-        """The operator, as filter dicts and messages call it."""
+        """The operator, as in filter dicts and messages."""
         return f"${self.operator}"
 
     def __post_init__(self) -> None:
@@ -222,7 +222,7 @@ class Comparison(Condition):
 
 @frozen
 class Membership(Condition):
-    """The field equals one of `operands`; None among them is what absent and null values are."""
+    """The field equals one of `operands`; None among them matches absent and null values."""
 
     operands: tuple[Any, ...]
 
@@ -235,7 +235,7 @@ class Membership(Condition):
 
 @frozen
 class Text(Condition):
-    """The field is a text in which `part` is found once both are in lower case. No wildcards."""
+    """The field is a text with the substring `part`, once both are lower-cased. No wildcards."""
 
     part: str
 
@@ -248,7 +248,7 @@ class Text(Condition):
 
 @frozen
 class Contains(Condition):
-    """The field is a list with `operand` as an element, or a text with the text `operand` in it."""
+    """The field is a list that contains `operand`, or a text with the substring `operand`."""
 
     operand: Ordered | None
 
@@ -266,12 +266,12 @@ class _ContainsSome(Condition):
 
 @frozen
 class ContainsAny(_ContainsSome):
-    """The field is a list with at least one of `operands` as an element."""
+    """The field is a list that contains at least one of `operands`."""
 
 
 @frozen
 class ContainsAll(_ContainsSome):
-    """The field is a list with every one of `operands` as an element."""
+    """The field is a list that contains every one of `operands`."""
 
 
 @frozen
@@ -284,17 +284,17 @@ class _Several(Filter):
 
 @frozen
 class And(_Several):
-    """Every one of `filters` holds; so does an And of none."""
+    """Every one of `filters` matches; an And of none always does."""
 
 
 @frozen
 class Or(_Several):
-    """At least one of `filters` holds; an Or of none never does."""
+    """At least one of `filters` matches; an Or of none never does."""
 
 
 @frozen
 class Not(Filter):
-    """`filter` does not hold: among others, for records in which its field is absent."""
+    """`filter` does not match: also records without its field."""
 
     filter: Filter
 
@@ -325,7 +325,7 @@ def _refused(operand: Any, *, field: Field, operator: str, wanted: str) -> Filte
 
 
 def _number(value: float | Decimal) -> float | Decimal:
-    """The number in its plain type; there is one NaN."""
+    """Returns the number in its plain type; there is one NaN."""
     if isinstance(value, int):
         return int(value)
     if isinstance(value, Decimal):

@@ -1,7 +1,7 @@
-"""Entities, what relates them, what is said of them, and where.
+"""Entities, relations between them, mentions and statements.
 
-What is here is for who makes entities and relations, or reads on in what a walk answered; the graph
-itself is in `ContextStore.graph`.
+This package is for code that creates entities and relations, or follows the result of a walk; the
+graph itself is in `ContextStore.graph`.
 """
 
 from lance_context_core.codecs.graph import entity_id
@@ -35,13 +35,13 @@ from lance_context_core.types.graph import (
 )
 
 __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
-    # What a graph is made of
+    # The parts of a graph
     "Entity",
     "Relation",
     "Mention",
     "Statement",
     "entity_id",
-    # What is read out of one
+    # Results
     "SubGraph",
     "Path",
     "Impact",
@@ -49,7 +49,7 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "Merger",
     "Contradiction",
     "draw",
-    # Who finds entities
+    # Extractors
     "EntityExtractor",
     "RuleEntityExtractor",
     "ModelEntityExtractor",
@@ -59,7 +59,7 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "FoundRelation",
     "FoundStatement",
     "GraphExtraction",
-    # What calls take
+    # Arguments
     "Types",
     "Direction",
     "Centrality",

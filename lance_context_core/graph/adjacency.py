@@ -1,7 +1,7 @@
-"""The entities and relations of a scope in memory, as arrays by which walks go from one to the next.
+"""The entities and relations of a scope in memory, as arrays for walks.
 
-Texts are held as Arrow has them; no Python object is kept for an entity or a relation. What was
-written since the arrays were made is a short list beside them.
+Texts are Arrow columns; no Python object exists per entity or relation. Later writes are in a
+short list next to the arrays.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,45 +30,45 @@ COLUMNS = (
     *(KEY, "id", "kind", "content", "type", "weight", "node", "source_node", "target_node"),
     *("valid_from", "valid_to", "recorded_at", *SCOPE_PARTS),
 )
-"""What of a table is read for the arrays."""
+"""The columns that the arrays need."""
 
 _MOST_ADDED = 2_000
-"""So many changes are held beside the arrays, then these are made anew."""
+"""The most changes next to the arrays; after that the arrays are built anew."""
 
 _ADDED_BYTES = 2_000
-"""What one of them takes, about."""
+"""The approximate bytes of one change."""
 
 _FEW_SCOPES = 32
-"""In so many an id is looked for by the nodes that it would have; in more by the ids themselves."""
+"""In up to this many scopes an id is looked up by its nodes; in more by the ids themselves."""
 
 _NONE = np.iinfo(np.int64).min
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _PLAIN_ENTITY = r'^\{"name":"(?P<name>[^"\\]*)","type":"[^"\\]*"\}$'
 _PLAIN_RELATION = r'^\{"source_id":"[^"\\]*","target_id":"[^"\\]*","type":"[^"\\]*"\}$'
-"""A content that says nothing beyond names, types and ends."""
+"""The content of an entity without further fields."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Things:
-    """Entities or relations by number, in the order of their writing."""
+    """Entities or relations by number, in write order."""
 
     ids: pa.Array
     names: pa.Array | None
-    """Of plain entities their names; None for relations."""
+    """The names of plain entities; None for relations."""
     contents: pa.Array
-    """Null of a thing of which the other columns say all."""
+    """The further columns; null where the others are complete."""
     is_plain: np.ndarray
-    """For each whether its content is null, as it would say nothing more."""
+    """For each whether its content is null, because it has no further fields."""
     types: Sequence[str]
     type_codes: np.ndarray
-    """For each which of the types it has."""
+    """The type number of each."""
     keys: np.ndarray
-    """The first 60 bits of each key: int64, in order of the things."""
+    """The first 60 bits of each key: int64, in order of the numbers."""
     by_key: np.ndarray
-    """The numbers of the things in ascending order of `keys`: int32."""
+    """The numbers in ascending order of `keys`: int32."""
     scopes: np.ndarray
     weights: np.ndarray | None
-    """NaN for none; None if no thing has one."""
+    """NaN for none; None if no row has one."""
     since: np.ndarray | None
     until: np.ndarray | None
     recorded: np.ndarray
@@ -111,14 +111,14 @@ class _Things:
         return sum(int(one.nbytes) for one in (*texts, *numbers, *others) if one is not None)
 
     def number(self, key: int) -> int:
-        """Of the thing with that key; -1 for none."""
+        """Returns the number of a key; -1 for none."""
         place = int(np.searchsorted(self.keys, key, sorter=self.by_key))
         if place < len(self.by_key) and self.keys[number := self.by_key[place]] == key:
             return int(number)
         return -1
 
     def fitting(self, of: np.ndarray, types: frozenset[str] | None, moment: Moment) -> np.ndarray:
-        """For each of these numbers whether the thing has one of the types, and is there at the moment."""
+        """For each of these numbers whether it has one of the types, and exists at the moment."""
         fits = np.ones(len(of), bool)
         if types is not None:
             codes = [code for code, name in enumerate(self.types) if name in types]
@@ -137,15 +137,15 @@ class _Things:
 
 @dataclass(frozen=True, slots=True)
 class _Added:
-    """What was written since the arrays were made."""
+    """Writes since the arrays were built."""
 
     entities: Mapping[int, Row] = field(default_factory=dict)
     """By node."""
     relations: Mapping[int, Row] = field(default_factory=dict)
-    """By key number, in the order of writing."""
+    """By key number, in write order."""
     gone_nodes: frozenset[int] = frozenset()
     gone_relations: frozenset[int] = frozenset()
-    """Numbers of what the arrays have, and is not so any more."""
+    """Numbers in the arrays that are outdated."""
 
     def __len__(self) -> int:
         n = len(self.entities) + len(self.relations)
@@ -153,12 +153,12 @@ class _Added:
 
 
 Link = tuple[int, int, int]
-"""A relation: the nodes of both ends, and its number, which is below 0 of what was added later."""
+"""A relation: the nodes of both ends, and its number, which is negative for later additions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Adjacency:
-    """The graph of a scope at one moment. Never changed; safe to share between threads."""
+    """The graph of a scope at one moment. Immutable; safe to share between threads."""
 
     state: Position
     nodes: np.ndarray
@@ -168,17 +168,17 @@ class Adjacency:
     entities: _Things
     relations: _Things
     ends: tuple[np.ndarray, np.ndarray]
-    """For each relation the places in `nodes` of both ends: int32."""
+    """For each relation the positions in `nodes` of both ends: int32."""
     starts: tuple[np.ndarray, np.ndarray]
-    """For each place in `nodes` where the relations out of it begin in `order`; likewise into it."""
+    """For each position in `nodes` the start of its outgoing relations in `order`; likewise incoming."""
     order: tuple[np.ndarray, np.ndarray]
-    """The relations by the end from which they lead out; likewise into which: int32."""
+    """The relations ordered by source; likewise by target: int32."""
     scopes: Sequence[Mapping[str, str | None]]
     added: _Added = _Added()
 
     @classmethod
     def of(cls, state: Position, found: pa.Table) -> "Adjacency":
-        """The graph of these rows, in their order; takes about a microsecond for each."""
+        """Builds the graph of these rows, in their order; takes about a microsecond for each."""
         codes, scopes = _scopes_of(found)
         kinds = found["kind"]
         parts = []
@@ -211,19 +211,19 @@ class Adjacency:
 
     @property
     def n_bytes(self) -> int:
-        """What it takes in memory, about."""
+        """The approximate bytes in memory."""
         arrays = (self.nodes, self.entity_at, *self.ends, *self.starts, *self.order)
         own = sum(one.nbytes for one in arrays) + self.entities.n_bytes + self.relations.n_bytes
         return int(own) + _ADDED_BYTES * len(self.added) + 500 * len(self.scopes)
 
-    # As the table is now
+    # Following the table
 
     def followed(
         self, state: Position, entries: Iterable[Entry], where: Clause
     ) -> "Adjacency | None":
-        """It with what was written since; None if that is too much. `where` is what is shown of the table.
+        """Returns a graph with the writes since; None if too many. `where` selects the visible rows.
 
-        Raises UnsureError where only the engine can tell what is shown.
+        Raises UnsureError if only the engine can decide which rows are visible.
         """
         changed = [entry for entry in entries if _concerns(entry)]
         if not changed:
@@ -249,10 +249,10 @@ class Adjacency:
         added = _Added(entities, links, frozenset(gone_nodes), frozenset(gone_links))
         return replace(self, state=state, added=added)
 
-    # Where walks begin
+    # Starts of walks
 
     def find(self, entity_id: str) -> list[int]:
-        """The nodes of the entities of that id."""
+        """Returns the nodes of the entities with that id."""
         own = self._nodes_of(entity_id)
         known = self._entity_numbers(own).tolist()
         found = [node for node, number in zip(own, known, strict=True) if number >= 0]
@@ -260,14 +260,14 @@ class Adjacency:
         return [*found, *(node for node, row in added if row["id"] == entity_id)]
 
     def _nodes_of(self, entity_id: str) -> list[int]:
-        """The nodes that entities of that id have, if there are any."""
+        """Returns the possible nodes of an id."""
         if len(self.scopes) <= _FEW_SCOPES:
             return [rows.node(Scope(**parts), entity_id) for parts in self.scopes]
         found = np.flatnonzero(np.asarray(pc.equal(self.entities.ids, entity_id), bool))
         return [int(one) for one in self.entities.keys[found]]
 
     def nodes_of(self, types: frozenset[str] | None, moment: Moment) -> list[int]:
-        """The nodes of the entities of these types that are there at the moment, in the order of writing."""
+        """Returns the nodes of the entities of these types that exist at the moment, in write order."""
         numbers = np.arange(len(self.entities))
         if self.added.gone_nodes:
             numbers = np.setdiff1d(numbers, list(self.added.gone_nodes))
@@ -290,7 +290,7 @@ class Adjacency:
         moment: Moment,
         limit: int,
     ) -> list[Link]:
-        """The relations that lead on from these nodes, at most `limit`, in the order of writing."""
+        """Returns the relations that lead on from these nodes, at most `limit`, in write order."""
         places = self._places(frontier)
         found = [
             self._led(side, places)
@@ -298,7 +298,7 @@ class Adjacency:
             if direction in (name, "both")
         ]
         numbers = found[0] if len(found) == 1 else np.concatenate(found)
-        # What leads from one of them to another was found at both ends.
+        # A relation between two of them was found at both ends.
         numbers = np.unique(numbers)
         if self.added.gone_relations:
             numbers = numbers[~np.isin(numbers, list(self.added.gone_relations))]
@@ -333,7 +333,7 @@ class Adjacency:
         return led
 
     def _there(self, numbers: np.ndarray, moment: Moment) -> np.ndarray:
-        """For each relation whether both ends were there at the moment."""
+        """For each relation whether both ends existed at the moment."""
         fits = np.ones(len(numbers), bool)
         for end in self.ends:
             nodes = self.nodes[end[numbers]].tolist()
@@ -372,10 +372,10 @@ class Adjacency:
                 continue
             links.append((source, target, -1 - place))
 
-    # What is found
+    # Results
 
     def entities_of(self, nodes: Iterable[int], moment: Moment) -> dict[int, Entity]:
-        """The entities of these nodes that are there at the moment, in the order of the nodes."""
+        """Returns the entities of these nodes that exist at the moment, in the order of the nodes."""
         asked = list(nodes)
         numbers = self._entity_numbers(asked)
         if moment:
@@ -396,7 +396,7 @@ class Adjacency:
         return found
 
     def relations_of(self, links: Sequence[Link], entities: Mapping[int, Entity]) -> list[Relation]:
-        """The relations, in this order, between these entities, by their nodes."""
+        """Returns the relations, in this order, between these entities, by their nodes."""
         known = [one for one in links if one[2] >= 0]
         ends = [entities[one[0]].id for one in known], [entities[one[1]].id for one in known]
         made = self._made_relations(np.array([one[2] for one in known], np.int64), ends)
@@ -406,7 +406,7 @@ class Adjacency:
         return [next(rest) if one >= 0 else relation_of(added[-1 - one]) for _, _, one in links]
 
     def _entity(self, node: int) -> int:
-        """The number of the entity of a node, if that is in the arrays and still so; else -1."""
+        """Returns the number of a node's entity if the arrays have it unchanged; else -1."""
         return int(self._entity_numbers([node])[0])
 
     def _entity_numbers(self, nodes: Sequence[int]) -> np.ndarray:
@@ -441,7 +441,7 @@ class Adjacency:
         return made
 
     def _columns(self, things: "_Things", numbers: np.ndarray) -> dict[str, Iterable[Any]]:
-        """What all things have, by the names of their fields."""
+        """Returns the common columns, by the names of their fields."""
         times: dict[int, datetime] = {}
         recorded = things.recorded[numbers].tolist()
         for one in set(recorded):
@@ -459,7 +459,7 @@ class Adjacency:
         }
 
     def _row(self, things: "_Things", number: int, made: Entity | Relation) -> dict[str, Any]:
-        """The row of a thing that says more than the arrays do."""
+        """Returns the row of an entity or relation with further columns."""
         row = {name: getattr(made, name) for name in ("id", "recorded_at", *SCOPE_PARTS)}
         return {**row, "content": things.contents[number].as_py()}
 
@@ -471,7 +471,7 @@ def _texts(column: pa.Array, numbers: np.ndarray) -> list[Any]:
 
 
 def _concerns(entry: Entry) -> bool:
-    # Of what is removed the kind is not told.
+    # The kind of a removed row is unknown.
     return entry.how is How.REMOVE or entry.row["kind"] not in (rows.MENTION, rows.STATEMENT)
 
 
@@ -486,7 +486,7 @@ def _one(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _scopes_of(found: pa.Table) -> tuple[np.ndarray, list[Mapping[str, str | None]]]:
-    """The number of the scope of each row, and the scopes by number."""
+    """Returns the scope number of each row, and the scopes by number."""
     codes = np.zeros(found.num_rows, np.int64)
     for part in SCOPE_PARTS:
         coded = _one(found[part]).dictionary_encode(null_encoding="encode")

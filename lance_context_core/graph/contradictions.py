@@ -1,4 +1,4 @@
-"""What is said of entities, and what of it contradicts something else."""
+"""Statements about entities, and the contradictions between them."""
 
 import builtins
 from collections import defaultdict
@@ -25,10 +25,10 @@ from lance_context_core.storage.names import next_revision
 from lance_context_core.storage.write_batch import Mode, WriteBatch
 from lance_context_core.types.graph import Contradiction, Statement
 
-# Which of the statements about one thing holds: worked out when they are read, from all that are there.
+# Which statement of a slot holds: computed when they are read, from all existing ones.
 #
-# Nothing of it is kept but what somebody has decided. So an erased statement supersedes nothing any more,
-# and what comes over from another branch takes its place among the others.
+# Only decisions are stored. So an erased statement supersedes nothing any more, and a statement
+# merged from another branch takes its place among the others.
 
 LATER = "valid from later"
 UNDATED = "nothing tells which of them came later"
@@ -37,7 +37,7 @@ BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
 
 @frozen
 class Decision:
-    """What somebody has said of a statement: that another one stays in its place."""
+    """A decision that another statement stays in a statement's place."""
 
     stays: str
     reason: str
@@ -54,11 +54,11 @@ class Pair:
 
 
 Slot = tuple[int, str]
-"""Of whom, as a node, and what, by its words."""
+"""The subject, as a node, and the predicate."""
 
 
 def slots(statements: Iterable[Statement]) -> dict[Slot, list[Statement]]:
-    """The statements by what they are about."""
+    """Groups the statements by subject and predicate."""
     found: dict[Slot, list[Statement]] = defaultdict(list)
     for one in statements:
         scope = scope_of(one)
@@ -67,11 +67,11 @@ def slots(statements: Iterable[Statement]) -> dict[Slot, list[Statement]]:
 
 
 def pairs(of_slot: Sequence[Statement], decisions: Mapping[str, Decision]) -> Iterator[Pair]:
-    """The contradictions among the statements of one slot, in the order of the later ones.
+    """Returns the contradictions among the statements of one slot, in the order of the later ones.
 
-    Two contradict each other if they say another object of the same time, and neither is one of many.
-    The one that holds from later on supersedes; where neither tells since when, or both since the same
-    moment, nobody can tell, until somebody decides.
+    Two statements contradict each other if their objects differ at the same time, and neither
+    allows several values. The one with the later start supersedes; if neither has a start, or both
+    have the same, the pair is undecided until a decision.
     """
     ids = {one.id for one in of_slot}
     single = sorted((one for one in of_slot if not one.one_of_many), key=_order)
@@ -96,13 +96,13 @@ def pairs(of_slot: Sequence[Statement], decisions: Mapping[str, Decision]) -> It
 
 
 def settled(statements: Sequence[Statement], decisions: Mapping[str, Decision]) -> list[Statement]:
-    """The statements, each with what supersedes it, if anything does; in their order."""
+    """Returns the statements in their order, each with the one that supersedes it, if any."""
     found: dict[str, Statement] = {}
     for of_slot in slots(statements).values():
         for pair in pairs(of_slot, decisions):
             for one in (pair.earlier, pair.later):
                 if pair.stays not in (None, one.id) and one.id is not None:
-                    # Of several that supersede it, the first one to do so.
+                    # Of several that supersede it, the first one.
                     found.setdefault(
                         one.id, replace(one, superseded_by=pair.stays, reason=pair.reason)
                     )
@@ -114,7 +114,7 @@ def _says(one: Statement) -> str:
 
 
 def _meet(one: Statement, other: Statement) -> bool:
-    """Whether there is a moment at which both would hold."""
+    """Whether both would hold at some moment."""
     return (one.valid_to is None or one.valid_to > _since(other)) and (
         other.valid_to is None or other.valid_to > _since(one)
     )
@@ -133,23 +133,23 @@ Policy = (
     | Callable[[Contradiction], str | None]
     | Callable[[Contradiction], Awaitable[str | None]]
 )
-"""Which of two statements stays: the one that was recorded later, or that more sources say. A function
-is given the `Contradiction` and returns the id of the one that stays, or None to leave it open; one that
-blocks is called in a thread of its own."""
+"""Selects the statement that stays: the one recorded later, or that with more sources. A function
+receives the `Contradiction` and returns the id of the one that stays, or None to leave it open;
+a blocking one is called in a thread of its own."""
 
 _POLICIES = ("recorded_later", "most_sources")
 
 
 @handle
 class AsyncStatements:
-    """What sources say of the entities of a graph. All of it is kept, whatever contradicts it."""
+    """Statements of sources about the entities of a graph, also contradicting ones."""
 
     _graph: ScopedGraph
 
     async def add(self, statements: Sequence[Statement]) -> builtins.list[Statement]:
-        """Add statements, or further sources of those that are there; in one commit.
+        """Adds statements, or further sources of existing ones; in one commit.
 
-        Raises NotFoundError, before anything is written, for a subject that is no entity.
+        Raises NotFoundError, before anything is written, if a subject does not exist.
         """
         return await Batch(self._graph).add(statements, Statement, "statements")
 
@@ -162,10 +162,10 @@ class AsyncStatements:
         at: datetime | None = None,
         known_at: datetime | None = None,
     ) -> builtins.list[Statement]:
-        """What is said of an entity, or of all; what is superseded only if that is asked for.
+        """Returns the statements about an entity, or about all; superseded ones only on request.
 
-        With `at`, what held then: a statement that another one supersedes holds until that one does.
-        Raises NotFoundError for an entity that is not there.
+        With `at`, returns those that held then: a superseded statement holds until its successor
+        does. Raises NotFoundError if the entity does not exist.
         """
         found, decisions = await self._read(subject_id, predicate, Moment.of(None, known_at))
         moment = Moment.of(at, None).at
@@ -181,10 +181,10 @@ class AsyncStatements:
         predicate: str | None = None,
         include_settled: bool = True,
     ) -> builtins.list[Contradiction]:
-        """The pairs of statements that cannot both hold, of an entity or of all.
+        """Returns the pairs of statements that cannot both hold, of an entity or of all.
 
-        Each says which of them supersedes the other, and why, or that it is undecided. Raises
-        NotFoundError for an entity that is not there.
+        Each names the statement that supersedes and the reason, or is undecided. Raises
+        NotFoundError if the entity does not exist.
         """
         found, decisions = await self._read(subject_id, predicate, Moment())
         of_slots = slots(found)
@@ -207,10 +207,10 @@ class AsyncStatements:
     async def resolve(
         self, policy: Policy, *, subject_id: str | None = None, reason: str | None = None
     ) -> builtins.list[Contradiction]:
-        """Decide the contradictions that are open, of an entity or of all; returns those decided.
+        """Decides the open contradictions, of an entity or of all; returns the decided ones.
 
-        A decision holds as long as both statements are there, and `undecide` takes it back.
-        `reason` is recorded with it; the policy's name, if it is not given.
+        A decision holds as long as both statements exist; `undecide` reverts it.
+        `reason` is stored with it; by default the policy's name.
         """
         if policy not in _POLICIES and not callable(policy):
             raise InvalidRequestError(
@@ -233,9 +233,9 @@ class AsyncStatements:
         return done
 
     async def decide(self, stays: str, *, over: str, reason: str = "") -> None:
-        """Let one statement supersede another one, of the same subject and predicate.
+        """Lets one statement supersede another one of the same subject and predicate.
 
-        Raises NotFoundError unless both are there, InvalidRequestError if they are of two things.
+        Raises NotFoundError unless both exist, InvalidRequestError if subject or predicate differ.
         """
         check_text(reason, "reason")
         kept, gone = await self._row(stays, "stays"), await self._row(over, "over")
@@ -247,7 +247,7 @@ class AsyncStatements:
         await self._note(over, {"stays": one.id, "reason": reason or "decided"})
 
     async def undecide(self, statement_id: str) -> bool:
-        """Take back that something supersedes a statement; returns whether that was decided."""
+        """Reverts the decision that supersedes a statement; returns whether one existed."""
         row = await self._row(statement_id, "statement_id")
         if "decision" not in loads(row["content"], "content"):
             return False
@@ -255,13 +255,13 @@ class AsyncStatements:
         return True
 
     async def delete(self, statement_id: str) -> bool:
-        """Remove a statement; returns whether it was there. What it superseded holds again."""
+        """Deletes a statement; returns whether it existed. Its superseded statement holds again."""
         return await writing.delete(self._graph, statement_id, STATEMENT, "statement_id")
 
     async def outdated_sources(self) -> builtins.list[str]:
-        """The records, documents and chunks of which all that they say is superseded.
+        """Returns the ids of records, documents and chunks whose statements are all superseded.
 
-        For searches that leave these out: `filter=~Field("id").is_in(...)`.
+        For searches that exclude them: `filter=~Field("id").is_in(...)`.
         """
         told = await self.list(include_superseded=True)
         holding = {id for one in told if one.superseded_by is None for id in one.source_ids}

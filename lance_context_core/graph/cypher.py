@@ -1,4 +1,4 @@
-"""Questions in Cypher, for reading, and the walks of a graph."""
+"""Cypher queries for reading, and the walks of a graph."""
 
 import asyncio
 import builtins
@@ -24,7 +24,7 @@ from lance_context_core.storage import sql
 from lance_context_core.types.graph import Entity, Impact, Path, Ranked, SubGraph
 
 Parameter = str | int | float | bool | None | list[str] | list[int] | list[float]
-"""What may stand for a `$name`."""
+"""The values of a `$name`."""
 
 
 async def asked(
@@ -35,7 +35,7 @@ async def asked(
     moment: Moment,
     max_rows: int,
 ) -> list[dict[str, Any]]:
-    """The rows that the query returns."""
+    """Returns the rows of the query."""
     check_count(max_rows, "max_rows")
     made = parsed(check_text(query, "query"), _checked(parameters or {}))
     memory = await in_memory(graph, max_rows)
@@ -71,7 +71,7 @@ def _value(value: object, where: str) -> Any:
     )
 
 
-# What a graph is asked: walks from an entity, and questions about the whole of it.
+# Walks from an entity, and queries about the whole graph.
 
 Types = str | Sequence[str]
 """One type, or several."""
@@ -96,16 +96,16 @@ class AsyncWalks:
         known_at: datetime | None = None,
         limit: int = 1_000,
     ) -> SubGraph:
-        """An entity and what is within so many relations of it, with the relations walked on the way.
+        """Returns an entity and its neighbours up to some steps away, with the relations walked.
 
-        - `types`: walk relations of these alone.
+        - `types`: walks only relations of these types.
         - `direction`: `out` walks along relations, `in` against them.
-        - `limit`: so many entities at most, the nearest ones; and twenty times as many relations.
-          `is_cut` says whether there is more.
+        - `limit`: the most entities, the nearest ones; and twenty times as many relations.
+          `is_cut` is set if there are more.
 
-        Each step is one look into the indexes for a whole frontier: what is not reached is not read. A
-        graph that is walked again is kept in memory, in the bounds of the search cache.
-        Raises NotFoundError if there is no such entity.
+        Each step is one index lookup for a whole frontier: unreached rows are not read. A
+        graph that is walked again is kept in memory, within the bounds of the search cache.
+        Raises NotFoundError if the entity does not exist.
         """
         walk = self._walk(direction, types, at, known_at)
         memory = await near(self._graph)
@@ -126,15 +126,15 @@ class AsyncWalks:
         known_at: datetime | None = None,
         limit: int = 10_000,
     ) -> Path | None:
-        """The way between two entities with the fewest relations; None if there is none.
+        """Returns the path between two entities with the fewest relations; None if none exists.
 
-        - `weighted`: the one on which the weights add up to the least, a relation without one counts
+        - `weighted`: minimises the sum of the weights instead; a relation without one counts
           as 1.
-        - `direction`: `out` goes along relations only, `in` against them only.
-        - `max_steps`: of no more relations than these.
-        - `limit`: so many entities are looked at before it is given up: InvalidRequestError.
+        - `direction`: `out` follows relations forwards only, `in` backwards only.
+        - `max_steps`: the most relations on the path.
+        - `limit`: the most entities visited; beyond it raises InvalidRequestError.
 
-        Raises NotFoundError if one of them is not there.
+        Raises NotFoundError if one of them does not exist.
         """
         walk = self._walk(direction, types, at, known_at)
         sources = await self._starts(source_id, "source_id")
@@ -155,16 +155,17 @@ class AsyncWalks:
         known_at: datetime | None = None,
         limit: int = 1_000,
     ) -> builtins.list[Impact]:
-        """What a change of an entity may reach, the most first.
+        """Returns the entities that a change of an entity may affect, the most affected first.
 
-        A relation passes on as much of a change as its weight says, at most all of it; no weight is
-        all. Of all ways to an entity the one that passes on the most counts.
+        A relation passes on the share of a change given by its weight, at most all; without a
+        weight all. Of all paths to an entity the one with the largest share counts.
 
-        - `passes`: how much of that relations of a type pass on, in [0, 1]; all of it for others.
-        - `least`: what less than this arrives at is not told.
-        - `direction`: `in` asks what leads here, such as what depends on it; `out` the other way.
+        - `passes`: the share that relations of a type pass on, in [0, 1]; all for others.
+        - `least`: excludes entities that receive less than this.
+        - `direction`: `in` follows incoming relations, such as from dependents; `out` outgoing
+          ones.
 
-        Raises NotFoundError if there is no such entity.
+        Raises NotFoundError if the entity does not exist.
         """
         walk = self._walk(direction, types, at, known_at)
         starts = await self._starts(entity_id)
@@ -181,9 +182,9 @@ class AsyncWalks:
         known_at: datetime | None = None,
         limit: int = 1_000,
     ) -> SubGraph:
-        """The entities that are spoken of in a session or a document, and the relations between them.
+        """Returns the entities mentioned in a session or a document, and their relations.
 
-        With neither, of the whole graph. In the order in which they are spoken of first.
+        With neither, of the whole graph. In the order of the first mentions.
         """
         walk = self._walk("out", None, at, known_at)
         if session_id is None and document_id is None:
@@ -194,7 +195,7 @@ class AsyncWalks:
             nodes = list(dict.fromkeys(row["about_node"] for row in found))
         return await traversal.induced(walk, nodes, limit=limit)
 
-    # The whole
+    # The whole graph
 
     async def central(
         self,
@@ -205,9 +206,9 @@ class AsyncWalks:
         known_at: datetime | None = None,
         limit: int = 10,
     ) -> builtins.list[Ranked]:
-        """The entities that the most leads to, the first ones first.
+        """Returns the most central entities, the first ones first.
 
-        Of all relations the ends are read, and nothing else: a million are forty megabytes.
+        Reads only the ends of all relations: a million are forty megabytes.
         """
         moment = Moment.of(at, known_at)
         return await whole.central(self._graph, by=by, types=types, moment=moment, limit=limit)
@@ -221,7 +222,7 @@ class AsyncWalks:
         known_at: datetime | None = None,
         limit: int = 10,
     ) -> builtins.list[tuple[Entity, ...]]:
-        """The largest groups of two entities or more, the largest first. As `central`, of reading.
+        """Returns the largest groups of two or more entities, largest first. Reads as `central`.
 
         `louvain` needs the extra `networkx`, and loads the graph into it.
         """
@@ -239,7 +240,7 @@ class AsyncWalks:
 
 
 def within(session_id: str | None, document_id: str | None) -> list[sql.Clause]:
-    """That a mention is in a session, in a document, or in both, if they are given."""
+    """Matches mentions in a session, in a document, or in both, if given."""
     named = {"session_id": session_id, "document_id": document_id}
     return [
         sql.equals(column, check_name(value, column))

@@ -1,4 +1,4 @@
-"""What the patterns of a query match in a graph that is in memory, and the rows that are returned of it."""
+"""Matches the patterns of a query in a graph in memory, and returns the rows."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,10 +24,10 @@ Bound = dict[str, Any]
 """Entities and relations by the names of a query."""
 
 _USED = " used"
-"""Under what no query can write: the relationships that the patterns of a MATCH have used."""
+"""A name that no query can write, for the relationships that the patterns of a MATCH have used."""
 
 _AT_ONCE = 500
-"""So many rows are expanded together, so that those of a node with many relations are bounded soon."""
+"""How many rows are expanded together, to bound those of nodes with many relations early."""
 
 
 @dataclass(slots=True)
@@ -38,14 +38,14 @@ class Matcher:
     moment: Moment
     max_rows: int
     pause: Callable[[], None]
-    """Called again and again; what it raises ends the query."""
+    """Called repeatedly; its exceptions end the query."""
     _entities: dict[int, Entity] = field(default_factory=dict)
     _relations: dict[int, Relation] = field(default_factory=dict)
     _nodes: dict[int, int] = field(default_factory=dict)
-    """The node of an entity that was made here."""
+    """The node of an entity that was created here."""
 
     def rows(self, query: Query) -> list[dict[str, Any]]:
-        """What the query returns."""
+        """Returns the rows of the query."""
         found: list[Bound] = [{}]
         for match in query.matches:
             found = self._matched(match, found)
@@ -102,7 +102,7 @@ class Matcher:
         self, start: Node, related: Related, end: Node, found: list[Bound], n_before: int
     ) -> list[Bound]:
         done: list[Bound] = []
-        # A row, the node at which it is, and the relationships that it has used.
+        # A row, its current node, and the relationships that it has used.
         at = [(row, self._nodes[id(row[start.name])], row[_USED]) for row in found]
         for n_steps in range(related.most + 1):
             if n_steps >= related.least:
@@ -140,7 +140,7 @@ class Matcher:
         for source, target, number in links:
             if related.direction != "in":
                 onward.setdefault(source, []).append((target, number))
-            # One that leads back to where it begins is one way, not two.
+            # One that returns to its start is one path, not two.
             if related.direction != "out" and (source != target or related.direction == "in"):
                 onward.setdefault(target, []).append((source, number))
         further = []
@@ -151,7 +151,7 @@ class Matcher:
             self._check_room(n_before + len(further))
         return further
 
-    # What was found
+    # Results
 
     def _made(self, nodes: Iterable[int]) -> dict[int, Entity]:
         asked = list(dict.fromkeys(nodes))
@@ -184,7 +184,7 @@ class Matcher:
 
 
 def _start(chain: Chain, bound: Mapping[str, Any], fixes: Mapping[str, Any]) -> int:
-    """From which node of a chain the fewest ways lead on, by what is said of it."""
+    """Returns the node of a chain from which the fewest paths lead on, by its conditions."""
 
     def weight(place: int) -> int:
         node = chain.nodes[place]
@@ -254,7 +254,7 @@ def _returned(query: Query, found: list[Bound]) -> list[dict[str, Any]]:
 
 
 def _grouped(query: Query, found: list[Bound]) -> list[dict[str, Any]]:
-    """A row for each group of those that are alike in all columns without an aggregate."""
+    """Returns a row for each group with equal values in all columns without an aggregate."""
     groups: dict[Any, tuple[dict[str, Any], list[Bound]]] = {}
     keys = [(name, one) for name, one in query.items if not one.aggregates]
     for bound in found:

@@ -1,4 +1,4 @@
-"""Cypher for reading, from text to clauses: what is not on the list of what is supported is refused by name."""
+"""Parses read-only Cypher into clauses; unsupported clauses are refused by name."""
 
 import re
 from collections.abc import Mapping
@@ -23,10 +23,10 @@ from lance_context_core.graph.cypher_values import (
 )
 
 MAX_STEPS = 20
-"""The longest path that a pattern of variable length may ask for."""
+"""The longest path of a pattern of variable length."""
 
 _MOST_TOKENS = 1_000
-"""Values are nested as deep as there are operators in a row."""
+"""The deepest nesting of values: the most operators in a row."""
 
 _TOKEN = re.compile(
     r"""
@@ -73,9 +73,9 @@ class Node:
     """A node of a pattern."""
 
     name: str
-    """What is not named has a name that no query can write."""
+    """An unnamed node has a name that no query can write."""
     labels: tuple[tuple[str, ...], ...]
-    """All of these, of each any."""
+    """Alternatives for each of several required labels."""
     properties: Mapping[str, Expression]
 
 
@@ -104,7 +104,7 @@ class Chain:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """What one MATCH asks for."""
+    """The patterns and conditions of one MATCH."""
 
     chains: tuple[Chain, ...]
     where: Expression | None
@@ -118,13 +118,13 @@ class Query:
     is_distinct: bool
     items: tuple[tuple[str, Expression], ...]
     order: tuple[tuple[Expression, bool], ...]
-    """By what, and whether that descends."""
+    """The sort keys, and whether each descends."""
     skip: int
     limit: int | None
 
 
 def parsed(text: str, parameters: Mapping[str, Any]) -> Query:
-    """The clauses of a query. Raises InvalidRequestError for what is not supported, naming it."""
+    """Parses the clauses of a query. Raises InvalidRequestError for unsupported ones, naming them."""
     parser = _Parser(text, parameters)
     if parser.n_tokens > _MOST_TOKENS:
         raise InvalidRequestError(
@@ -159,7 +159,7 @@ class _Parser:
 
     @property
     def n_tokens(self) -> int:
-        """How many words and signs the query has."""
+        """The number of words and signs in the query."""
         return len(self._tokens)
 
     # Clauses
@@ -222,7 +222,7 @@ class _Parser:
         if written in self._aliases:
             made = looked_up(written)
         elif is_distinct or any(one.aggregates for _, one in items):
-            # Of what is grouped there is nothing left but the columns.
+            # Grouped rows have only the columns.
             if not made.names <= self._aliases or made.aggregates:
                 self._refuse(f"ORDER BY {shown(written)}: order by a column that is returned")
         elif made.aggregates:

@@ -1,4 +1,4 @@
-"""What expressions of Cypher are worth: null where a value is unknown, as openCypher has it."""
+"""Evaluates expressions of Cypher: null where a value is unknown, as in openCypher."""
 
 import math
 import operator
@@ -12,10 +12,10 @@ from lance_context_core.errors import InvalidRequestError
 from lance_context_core.types.graph import Entity, Relation
 
 Row = Mapping[Any, Any]
-"""What is bound to names, and what aggregates came to."""
+"""The values of names, and of aggregates."""
 
 ANY_ENTITY, ANY_RELATION = "Entity", "Relation"
-"""What all of them are called in a query."""
+"""The common name of all of them in a query."""
 
 AGGREGATES = frozenset(("count", "sum", "avg", "min", "max", "collect"))
 
@@ -35,7 +35,7 @@ class Aggregate:
     is_distinct: bool
 
     def of(self, rows: Sequence[Row]) -> Any:
-        """What it comes to."""
+        """Returns the aggregate's value."""
         if self.about is None:
             return len(rows)
         values = [value for row in rows if (value := self.about.of(row)) is not None]
@@ -61,14 +61,14 @@ class Aggregate:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Expression:
-    """A value that depends on what names are bound to."""
+    """A value that depends on the bound names."""
 
     of: Callable[[Row], Any]
     names: frozenset[str] = frozenset()
     """The names that it reads outside of aggregates."""
     aggregates: tuple[Aggregate, ...] = ()
     fixes: Mapping[str, Any] = field(default_factory=dict)
-    """By name, the id that what is bound to it must have for this to hold."""
+    """By name, the id that its value must have for this to hold."""
     id_of: str | None = None
     """The name whose id this is."""
 
@@ -79,12 +79,12 @@ class _Function(NamedTuple):
 
 
 def constant(value: Any) -> Expression:
-    """Always this."""
+    """An expression with a constant value."""
     return Expression(lambda _: value)
 
 
 def looked_up(name: str, key: str | None = None) -> Expression:
-    """What a name is bound to, or a property of it."""
+    """The value of a name, or a property of it."""
     if key is None:
         return Expression(lambda row: row[name], frozenset((name,)))
     is_id = name if key == "id" else None
@@ -102,7 +102,7 @@ def with_label(name: str, labels: Sequence[str]) -> Expression:
 
 
 def aggregated(one: Aggregate) -> Expression:
-    """What an aggregate came to."""
+    """The value of an aggregate."""
     return Expression(lambda row: row[one], aggregates=(one,))
 
 
@@ -126,7 +126,7 @@ def operated(sign: str, *given: Expression) -> Expression:
 
 
 def chained(operands: Sequence[Expression], signs: Sequence[str]) -> Expression:
-    """Comparisons one after the other: all must hold."""
+    """Chained comparisons: all must hold."""
     if not signs:
         return operands[0]
     made = operated(signs[0], operands[0], operands[1])
@@ -156,7 +156,7 @@ def _made(given: Sequence[Expression], of: Callable[..., Any]) -> Expression:
 
 
 def property_of(one: Any, key: str) -> Any:
-    """A property of an entity or a relation; null if it has none."""
+    """Returns a property of an entity or a relation; null if absent."""
     if one is None:
         return None
     if not isinstance(one, Entity | Relation):
@@ -171,13 +171,13 @@ def property_of(one: Any, key: str) -> Any:
 
 
 def is_labelled(one: Any, labels: Sequence[str]) -> bool:
-    """Whether it is of one of these types, by a name of all of them or its own."""
+    """Whether it has one of these types, by the common name or its own."""
     everything = ANY_ENTITY if isinstance(one, Entity) else ANY_RELATION
     return any(label in (one.type, everything) for label in labels)
 
 
 def identity(value: Any) -> Any:
-    """What two values have in common if DISTINCT and grouping take them for one."""
+    """Returns the key by which DISTINCT and grouping compare values."""
     if isinstance(value, list | tuple):
         return "list", tuple(map(identity, value))
     if isinstance(value, Entity | Relation):
@@ -191,7 +191,7 @@ def identity(value: Any) -> Any:
 
 
 def order_of(value: Any) -> Any:
-    """By what values are sorted, of whatever types: null is the last of all."""
+    """Returns the sort key of values of any types: null is last."""
     if isinstance(value, Mapping):
         return (0, dumps(dict(value)))
     if isinstance(value, Entity):
@@ -212,7 +212,7 @@ def order_of(value: Any) -> Any:
 
 
 def is_equal(one: Any, other: Any) -> bool | None:
-    """Whether two values are equal; null if that is unknown."""
+    """Whether two values are equal; null if unknown."""
     if one is None or other is None:
         return None
     if isinstance(one, list) and isinstance(other, list):
@@ -247,7 +247,7 @@ def _compared(holds: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool | 
 
 
 def _check_times(one: Any, other: Any) -> None:
-    """Raise for a time that is compared with a text or a number: that is never so, and was meant otherwise."""
+    """Raises for a time compared with a text or a number: never true, and so a mistake."""
     kinds = [isinstance(value, datetime) for value in (one, other)]
     if kinds[0] is not kinds[1] and None not in (one, other):
         raise InvalidRequestError(
@@ -376,7 +376,7 @@ _OPERATORS: Mapping[str, Callable[..., Any]] = {
 
 
 def _for(kinds: Any, name: str, work: Callable[[Any], Any]) -> _Function:
-    """A function of one value of these kinds; of null it is null."""
+    """Returns a function of one value of these kinds; null for null."""
 
     def of(value: Any) -> Any:
         if value is None:
@@ -405,4 +405,4 @@ FUNCTIONS: Mapping[str, _Function] = {
     "abs": _for(int | float, "abs", abs),
     "coalesce": _Function((1, 100), _first),
 }
-"""By the names in lower case: what there is of functions, and of how many values."""
+"""The functions by lower-case name, with their numbers of arguments."""

@@ -1,4 +1,4 @@
-"""A graph as a picture: an SVG of its own, without a library, the same for the same graph."""
+"""Draws a graph as SVG, without a library; the same graph gives the same drawing."""
 
 from collections.abc import Iterable, Mapping
 from html import escape
@@ -10,25 +10,25 @@ from lance_context_core.errors import InvalidRequestError
 from lance_context_core.types.graph import SubGraph
 
 MOST = 300
-"""So many entities can be told apart in one picture, and laid out while one waits."""
+"""The most entities in one drawing: still distinguishable, and laid out in interactive time."""
 
 _ROUNDS = 200
 _MARGIN = np.array([100, 50])
-"""Beside which half a name of most lengths has room, and the names above."""
+"""Margins for half a name of most lengths, and for the names above."""
 _COLOURS = ("#4c78a8", "#f58518", "#54a24b", "#e45756", "#72b7b2", "#b279a2", "#9d755d", "#bab0ac")
 _LONGEST = 28
-"""Letters of a name."""
+"""The font size of names."""
 _LETTER = 7.5
 """The width of most letters of a name, in pixels."""
 
 
 def draw(graph: SubGraph, *, width: int = 900, height: int = 600) -> str:
-    """The graph as an SVG document: entities in the colours of their types, relations as arrows.
+    """Returns the graph as an SVG document: entities coloured by type, relations as arrows.
 
-    Between two entities there is one line, with a head at each end that a relation leads to, and the
-    types of them all.
-    Names are shown as text, whatever is in them. Raises InvalidRequestError for more than 300
-    entities: draw the neighbours of one.
+    Relations between the same two entities are one line, with a head at each target end and all
+    their types.
+    Names are escaped text. Raises InvalidRequestError for more than 300 entities: draw the
+    neighbours of one.
     """
     check_count(width, "width", least=280)
     check_count(height, "height", least=280)
@@ -51,7 +51,7 @@ def draw(graph: SubGraph, *, width: int = 900, height: int = 600) -> str:
         if a < b or (a > b and not is_both):
             named = lines[a, b] | (lines[b, a] if is_both else {})
             parts.append(_line(places[a], places[b], named, is_both=is_both))
-    is_below = _leans(places, pairs)[:, 1] < 0  # of the lines most go up
+    is_below = _leans(places, pairs)[:, 1] < 0  # most lines go up
     for number, one in enumerate(graph.entities):
         x, y = places[number]
         parts.append(
@@ -67,8 +67,8 @@ def draw(graph: SubGraph, *, width: int = 900, height: int = 600) -> str:
 
 
 def _laid_out(n: int, pairs: list[tuple[int, int]]) -> np.ndarray:
-    """Places in the unit square: what is related is drawn together, all else apart (Fruchterman, 1991)."""
-    turn = np.arange(n) * 2.399963  # by the golden angle, so that no two begin at one place
+    """Returns positions in the unit square: related entities attract (Fruchterman, 1991)."""
+    turn = np.arange(n) * 2.399963  # by the golden angle, so that no two start at one position
     radius = np.sqrt((np.arange(n) + 0.5) / max(n, 1))
     places = np.stack([radius * np.cos(turn), radius * np.sin(turn)], axis=1)
     if n < 2:
@@ -94,7 +94,7 @@ def _laid_out(n: int, pairs: list[tuple[int, int]]) -> np.ndarray:
 
 
 def _leans(places: np.ndarray, pairs: list[tuple[int, int]]) -> np.ndarray:
-    """Where the lines of each place lead to, all together: a direction."""
+    """Returns the direction of each entity's lines, summed up."""
     leans = np.zeros_like(places)
     for a, b in pairs:
         along = (places[b] - places[a]) / max(float(np.linalg.norm(places[b] - places[a])), 1e-9)
@@ -126,7 +126,7 @@ def _loop(place: np.ndarray, types: Iterable[str]) -> str:
 
 
 def _beside(x: float, name: str, width: int) -> float:
-    """Where the middle of a name is: above its entity, or so that all of it is in the picture."""
+    """Returns the middle of a name: above its entity, or moved so that it fits the picture."""
     half = min(_LETTER * len(_short(name)) / 2 + 4, width / 2)
     return float(min(max(x, half), width - half))
 
@@ -144,7 +144,7 @@ def _short(text: str) -> str:
 
 
 def _text(text: str) -> str:
-    """The text as XML has it; what XML cannot hold is shown as a replacement."""
+    """Escapes the text for XML; characters that XML cannot hold become replacements."""
     kept = "".join(one if one >= " " and one not in "\ufffe\uffff" else "\ufffd" for one in text)
     return escape(kept)
 

@@ -1,4 +1,4 @@
-"""Reading texts into a graph: what an extractor finds, with where it stands, in one commit a text."""
+"""Extracts a graph from texts: entities with their positions, one commit a text."""
 
 import re
 from collections import Counter
@@ -27,7 +27,7 @@ from lance_context_core.stores.records.scoped import Records
 from lance_context_core.types import Progress
 from lance_context_core.types.graph import Entity, Mention, Relation, Statement
 
-# Entities without a model: what is known by how it is written, in any script.
+# Extraction without a model, by spelling, in any script.
 
 _MONTHS = (
     "January|February|March|April|May|June|July|August|September|October|November|December"
@@ -43,7 +43,7 @@ _UNITS = "%|km|cm|mm|kg|mg|GB|MB|TB|GHz|MHz|kWh|ms|h|°C"
 _NUMBER = r"\d[\d.,\u00a0\u202f]*\d|\d"
 
 PATTERNS: Mapping[str, re.Pattern[str]] = {
-    # In this order: what one has taken is no other's any more.
+    # In this order: text that one pattern matched is closed to the next.
     "url": re.compile(
         r"\bhttps?://[^\s<>\"'`\])}]{1,2000}(?<![.,;:!?])|\bwww\.[^\s<>\"'`\])}]{1,2000}(?<![.,;:!?])"
     ),
@@ -95,7 +95,7 @@ _COMMON = frozenset(
         "и в на он она мы вы я не с по это что как но а у вчера сегодня завтра когда если"
     ).split()
 )
-"""Words that begin sentences, and name nobody by being written with a capital there."""
+"""Words that start sentences, and are no names because of a capital there."""
 
 _LONGEST_NAME = 6
 """Words."""
@@ -103,21 +103,21 @@ _LONGEST_NAME = 6
 
 @frozen
 class RuleEntityExtractor:
-    """Finds what is known by how it is written, without a model.
+    """Extracts entities by their spelling, without a model.
 
-    Dates, amounts, e-mail addresses, URLs, hashtags, code identifiers, quoted titles, people before
-    their honorifics, and names: words with capitals, several in a row, or one within a sentence or
-    several times; in Latin, Cyrillic and Greek letters. It finds no relations and no statements.
-    The time it takes grows with the length of the text, and no faster.
+    Finds dates, amounts, e-mail addresses, URLs, hashtags, code identifiers, quoted titles, people
+    before their honorifics, and names: words with capitals, several in a row, or one within a
+    sentence or several times; in Latin, Cyrillic and Greek letters. Finds no relations and no
+    statements. The time is linear in the length of the text.
     """
 
     @property
     def name(self) -> str:
-        """The rules, with their version."""
+        """The name of the rules, with their version."""
         return "entity-rules/1"
 
     def extract(self, source: SourceText) -> Extracted:
-        """What stands in a text, in its order."""
+        """Returns the entities in a text, in order."""
         taken = bytearray(len(source.text))
         found = [*_written(source.text, taken), *_names(source.text, taken)]
         return Extracted(entities=sorted(found, key=lambda one: (one.start, one.end)))
@@ -137,7 +137,7 @@ def _written(text: str, taken: bytearray) -> Iterator[FoundEntity]:
 
 
 def _names(text: str, taken: bytearray) -> list[FoundEntity]:
-    """Words with capitals, in rows."""
+    """Returns runs of capitalised words."""
     rows = list(_rows(text, taken))
     inside = Counter(text[start:end] for start, end, begins, _ in rows if not begins)
     often = Counter(text[start:end] for start, end, _, _ in rows)
@@ -150,7 +150,7 @@ def _names(text: str, taken: bytearray) -> list[FoundEntity]:
 
 
 def _rows(text: str, taken: bytearray) -> Iterator[tuple[int, int, bool, int]]:
-    """Where words with capitals follow each other, whether a sentence begins there, and how many."""
+    """Yields runs of capitalised words, whether a sentence starts there, and their number."""
     row: list[re.Match[str]] = []
     last = 0
     for word in _WORD.finditer(text):
@@ -168,7 +168,7 @@ def _rows(text: str, taken: bytearray) -> Iterator[tuple[int, int, bool, int]]:
 
 
 def _row(text: str, row: list[re.Match[str]]) -> Iterator[tuple[int, int, bool, int]]:
-    """The row without particles at its end, and without a common word where a sentence begins."""
+    """Yields the run without particles at its end, and without a common word at a sentence start."""
     while row and not _is_capital(row[-1][0]):
         row = row[:-1]
     if not row:
@@ -192,7 +192,7 @@ async def sources(
     session_id: str | None,
     document_id: str | None,
 ) -> list[SourceText]:
-    """The texts that are meant: those given, or those of a session or a document."""
+    """Returns the texts to read: those given, or those of a session or a document."""
     if sum(one is not None for one in (texts, session_id, document_id)) != 1:
         raise InvalidRequestError(
             "extract from what? pass one of texts, session_id and document_id"
@@ -223,7 +223,7 @@ async def extract(
     extractor: EntityExtractor | None,
     progress: Callable[[Progress], object] | None,
 ) -> GraphExtraction:
-    """Read texts into the graph; each replaces what was found in it before."""
+    """Extracts texts into the graph; each replaces its earlier extraction."""
     extractor = RuleEntityExtractor() if extractor is None else extractor
     if not callable(getattr(extractor, "extract", None)):
         raise InvalidRequestError(
@@ -312,7 +312,7 @@ async def _write(graph: ScopedGraph, source: SourceText, found: Extracted) -> Co
 
 
 def _all_known(known: dict[str, str], *names: str) -> list[str]:
-    """The ids of these entities; none if one of them is not known."""
+    """Returns the ids of these entities; empty if one is unknown."""
     ids = [known[key] for name in names if (key := name_key(name)) in known]
     return ids if len(ids) == len(names) else []
 

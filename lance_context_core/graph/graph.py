@@ -1,4 +1,4 @@
-"""The graph of a store: what hangs together with what, as far as a handle may see it."""
+"""The graph of a store, within the scope of a handle."""
 
 import builtins
 from collections.abc import Callable, Mapping, Sequence
@@ -27,32 +27,32 @@ T = TypeVar("T")
 
 @handle
 class AsyncGraph(AsyncWalks):
-    """Entities, the relations between them, and where they are spoken of; satisfies `GraphStore` and `CypherCapable`.
+    """Entities, relations and mentions; satisfies `GraphStore` and `CypherCapable`.
 
-    What a call writes is one commit. Of what has changed in time a read shows all, unless `at` or
-    `known_at` are given: what holds at that moment, and what was known then. A store to which no caller
-    added an entity has none.
+    Each call writes one commit. Reads return all states in time, unless `at` or `known_at` are
+    given: the state that holds at that moment, and the one known then. A store has no graph until a
+    caller adds an entity.
     """
 
     # Writing
 
     async def add_entities(self, entities: Sequence[Entity]) -> builtins.list[Entity]:
-        """Add entities, or replace those of the same ids; returns them as they are known now.
+        """Adds entities, or replaces those with the same ids; returns their current state.
 
-        What an entity was known from before it is still known from. Raises InvalidRequestError,
-        before anything is written, for what cannot be kept.
+        An entity keeps its earlier sources. Raises InvalidRequestError, before anything is written,
+        for an invalid entity.
         """
         return await Batch(self._graph).add(entities, Entity, "entities")
 
     async def add_relations(self, relations: Sequence[Relation]) -> builtins.list[Relation]:
-        """As `add_entities`, with relations between entities that are there.
+        """As `add_entities`, for relations between existing entities.
 
-        Raises NotFoundError, before anything is written, for an end that is not.
+        Raises NotFoundError, before anything is written, if an end does not exist.
         """
         return await Batch(self._graph).add(relations, Relation, "relations")
 
     async def add_mentions(self, mentions: Sequence[Mention]) -> builtins.list[Mention]:
-        """As `add_relations`, with places where entities are spoken of."""
+        """As `add_relations`, for mentions of entities."""
         return await Batch(self._graph).add(mentions, Mention, "mentions")
 
     async def add(
@@ -63,10 +63,10 @@ class AsyncGraph(AsyncWalks):
         mentions: Sequence[Mention] = (),
         progress: Callable[[Progress], object] | None = None,
     ) -> None:
-        """Add entities, relations between them, and where they are spoken of, in one commit.
+        """Adds entities, relations and mentions, in one commit.
 
-        `progress` is called as they are made ready, up to 10,000 at a time, and once all are
-        written; what it raises before that, as cancelling does, ends the call, and nothing is
+        `progress` is called as they are prepared, up to 10,000 at a time, and once all are
+        written; an exception from it before that, as when cancelling, ends the call, and nothing is
         written.
         """
         check_progress(progress)
@@ -78,28 +78,28 @@ class AsyncGraph(AsyncWalks):
         await tell_written(progress, len(batch.things), "things")
 
     async def delete_entity(self, entity_id: str) -> bool:
-        """Remove an entity and all that leads to it; returns whether it was there.
+        """Deletes an entity and everything that refers to it; returns whether it existed.
 
-        Older versions of the store still have it: `AsyncContextStore.erase` removes what was said.
+        Older versions of the store still contain it: `AsyncContextStore.erase` erases its sources.
         """
         return await writing.delete(self._graph, entity_id, ENTITY, "entity_id")
 
     async def delete_relation(self, relation_id: str) -> bool:
-        """Remove a relation; returns whether it was there. Its ends stay."""
+        """Deletes a relation; returns whether it existed. Its ends stay."""
         return await writing.delete(self._graph, relation_id, RELATION, "relation_id")
 
     async def forget(self, source_ids: Sequence[str]) -> int:
-        """Let nothing be known from these records, documents or chunks; returns how much went.
+        """Removes records, documents or chunks as sources; returns how many rows were deleted.
 
-        What is known from nowhere else goes, in one commit, and with an entity all that leads to it.
-        `AsyncContextStore.erase` does the same where it erases a record, in all versions.
+        Rows without another source are deleted, in one commit, an entity with everything that
+        refers to it. `AsyncContextStore.erase` does the same for erased records, in all versions.
         """
         return await writing.forget(self._graph, source_ids)
 
     # Reading
 
     async def get(self, entity_id: str) -> Entity | None:
-        """An entity; None if there is none. What was merged into another one is that one."""
+        """Returns an entity, following mergers; None if it does not exist."""
         try:
             nodes = await self._graph.starts(entity_id, "entity_id")
         except NotFoundError:
@@ -107,13 +107,13 @@ class AsyncGraph(AsyncWalks):
         return next(iter((await self._graph.entities(nodes)).values()), None)
 
     async def get_relation(self, relation_id: str) -> Relation | None:
-        """A relation; None if there is none."""
+        """Returns a relation; None if it does not exist."""
         where = sql.equals("id", check_name(relation_id, "relation_id"))
         found = await self._graph.read(where, sql.equals("kind", RELATION))
         return relation_of(found[0]) if found else None
 
     async def find(self, name: str, *, type: Types | None = None) -> builtins.list[Entity]:
-        """The entities that are called so, whatever the case; then those that some source calls so."""
+        """Returns the entities of that name, ignoring case; then those mentioned by it."""
         named = await self._graph.read(
             sql.equals("name_key", rows.name_key(check_name(name, "name"))),
             sql.in_list("kind", [ENTITY, MENTION]),
@@ -132,13 +132,13 @@ class AsyncGraph(AsyncWalks):
     async def entities(
         self, *, type: Types | None = None, limit: int | None = None, offset: int = 0
     ) -> builtins.list[Entity]:
-        """The entities, of some types or of all, in the order in which they were added."""
+        """Returns the entities, of some types or of all, in the order of adding."""
         return await self._listed(entity_of, ENTITY, type, limit, offset)
 
     async def relations(
         self, *, type: Types | None = None, limit: int | None = None, offset: int = 0
     ) -> builtins.list[Relation]:
-        """The relations, of some types or of all, in the order in which they were added."""
+        """Returns the relations, of some types or of all, in the order of adding."""
         return await self._listed(relation_of, RELATION, type, limit, offset)
 
     async def mentions(
@@ -150,9 +150,9 @@ class AsyncGraph(AsyncWalks):
         document_id: str | None = None,
         limit: int | None = None,
     ) -> builtins.list[Mention]:
-        """Where entities are spoken of: one of them, or in one source, session or document, or all.
+        """Returns the mentions of one entity, in one source, session or document, or all.
 
-        In the order of writing. Raises NotFoundError for an entity that is not there.
+        In write order. Raises NotFoundError if the entity does not exist.
         """
         check_span(offset=0, limit=limit, last=None)
         where = [sql.equals("kind", MENTION), *within(session_id, document_id)]
@@ -163,9 +163,9 @@ class AsyncGraph(AsyncWalks):
         return await steps.each(mention_of, await self._graph.read(*where, limit=limit))
 
     async def aliases(self, entity_id: str) -> dict[str, int]:
-        """What an entity is called, and in how many places; its own name is among them, maybe with 0.
+        """Returns an entity's names with their numbers of mentions, its own name maybe with 0.
 
-        Raises NotFoundError if there is no such entity.
+        Raises NotFoundError if the entity does not exist.
         """
         nodes = await self._starts(entity_id)
         own = [one.name for one in (await self._graph.entities(nodes)).values()]
@@ -173,7 +173,7 @@ class AsyncGraph(AsyncWalks):
         return {name: named.count(name) for name in dict.fromkeys([*own, *named])}
 
     async def count(self) -> dict[str, int]:
-        """How many entities, relations, mentions and statements there are, by these words."""
+        """Returns the numbers of entities, relations, mentions and statements, by these words."""
         kinds = {"entities": ENTITY, "relations": RELATION, "mentions": MENTION}
         kinds["statements"] = STATEMENT
         return {
@@ -190,18 +190,18 @@ class AsyncGraph(AsyncWalks):
         known_at: datetime | None = None,
         max_rows: int = 1_000_000,
     ) -> builtins.list[dict[str, Any]]:
-        """Ask in Cypher, for reading: the rows that `MATCH … RETURN` gives, by the names of its columns.
+        """Runs a read-only Cypher query; returns the rows of `MATCH … RETURN`, by column name.
 
         A label is a type of entities, `Entity` is all; likewise with relations and `Relation`. Both
-        have `id`, `type`, `properties` as JSON, `valid_from`, `valid_to` and `recorded_at`; entities a
-        `name`, relations a `weight`; any other name is one of their properties, null if they have none
-        of it. Nothing is found that this handle does not see.
+        have `id`, `type`, `properties` as JSON, `valid_from`, `valid_to` and `recorded_at`;
+        entities a `name`, relations a `weight`; any other name is one of their properties, null if
+        absent. Finds only the data that this handle sees.
 
-        - `parameters`: what stands for each `$name`.
-        - `max_rows`: more entities and relations that are read, and more rows that the patterns match
-          on the way, are refused.
+        - `parameters`: the value of each `$name`.
+        - `max_rows`: the limit of entities and relations read, and of rows that the patterns match
+          on the way.
 
-        Raises InvalidRequestError for what writes or is not supported, and names it.
+        Raises InvalidRequestError for writes and unsupported clauses, and names them.
         """
         return await cypher.asked(
             self._graph,
@@ -211,41 +211,41 @@ class AsyncGraph(AsyncWalks):
             max_rows=max_rows,
         )
 
-    # What is said of entities
+    # Statements
 
     @property
     def statements(self) -> AsyncStatements:
-        """What sources say of the entities, and what of it contradicts something else."""
+        """Statements of sources about the entities, and their contradictions."""
         return AsyncStatements(self._graph)
 
-    # Entities that are one
+    # Merging entities
 
     async def merge(
         self, entity_id: str, into: str, *, reason: str = "", source_ids: Sequence[str] = ()
     ) -> Merger:
-        """Let an entity be another one from now on, in one commit; nothing of either is lost.
+        """Merges an entity into another one, in one commit; nothing of either is lost.
 
-        What led to it leads to the other one, and its id does so, too. `source_ids` are what shows
-        that they are one. `unmerge` takes it back. Raises NotFoundError if one of them is not there,
-        InvalidRequestError if they are one already, or belong to two scopes.
+        References to it, and its id, then lead to the other one. `source_ids` are the evidence that
+        they are one. `unmerge` reverts it. Raises NotFoundError if one does not exist,
+        InvalidRequestError if they are merged already, or belong to two scopes.
         """
         return await writing.merge(
             self._graph, entity_id, into, reason=reason, source_ids=source_ids
         )
 
     async def unmerge(self, merger_id: str) -> Entity:
-        """Take a merger back, in one commit; returns the entity that is there again.
+        """Reverts a merger, in one commit; returns the restored entity.
 
-        What was written of it in the meantime by its own id goes with it. Raises NotFoundError if
-        there is no such merger.
+        Rows written under its own id in the meantime go with it. Raises NotFoundError if the merger
+        does not exist.
         """
         return await writing.unmerge(self._graph, merger_id)
 
     async def mergers(self) -> builtins.list[Merger]:
-        """What was merged into what, and why, the earliest first."""
+        """Returns the mergers and their reasons, the earliest first."""
         return await writing.mergers(self._graph)
 
-    # Reading texts
+    # Extraction
 
     async def extract(
         self,
@@ -256,15 +256,15 @@ class AsyncGraph(AsyncWalks):
         extractor: EntityExtractor | None = None,
         progress: Callable[[Progress], object] | None = None,
     ) -> GraphExtraction:
-        """Find entities in texts, in the messages of a session, or in the passages of a document.
+        """Extracts entities from texts, the messages of a session, or the passages of a document.
 
-        Each text is one commit: its entities, where they stand in it, and the relations and
-        statements that the extractor finds. Read again, a text replaces what was found in it before;
-        what is there already stays as it says itself. Without an `extractor` rules look for what is
-        known by how it is written. Raises InvalidRequestError unless one of the three is given.
+        Each text is one commit: its entities, their mentions, and the relations and
+        statements that the extractor finds. A text read again replaces its earlier extraction;
+        existing entities keep their own fields. Without an `extractor` rules find entities by their
+        spelling. Raises InvalidRequestError unless one of the three is given.
 
-        `progress` is called after each text; what it raises, as cancelling does, ends the call, and
-        what was reported is kept.
+        `progress` is called after each text; an exception from it, as when cancelling, ends the
+        call, and reported texts stay stored.
         """
         check_progress(progress)
         given = await extraction.sources(self._graph, texts, session_id, document_id)

@@ -1,4 +1,4 @@
-"""Entities by a model: asked once for a text, and believed only where the text says so."""
+"""Extraction by a model: one call for a text, accepted only where the text proves it."""
 
 import hashlib
 from collections import Counter
@@ -16,12 +16,12 @@ from lance_context_core.models.answers import problem_of
 from lance_context_core.models.asking import ModelRequest
 from lance_context_core.types.sources import Stretch
 
-# What is read for a graph, what is found in it, and who finds it.
+# Input and output of extractors.
 
 
 @frozen_by_name
 class SourceText:
-    """A text that entities are looked for in: a message, a chunk, or one of the caller's own."""
+    """A text to extract entities from: a message, a chunk, or another text."""
 
     id: str
     """The id of the record or chunk."""
@@ -34,16 +34,16 @@ class SourceText:
 @own_first
 @frozen_by_name
 class FoundEntity(Stretch):
-    """A place in a text that speaks of an entity."""
+    """A mention of an entity in a text."""
 
     name: str
-    """What the entity is called; the same name and type is the same entity."""
+    """The name of the entity; the same name and type is the same entity."""
     type: str
 
 
 @frozen_by_name
 class FoundRelation:
-    """A relation between two entities that were found, by their names."""
+    """A relation between two found entities, by their names."""
 
     source: str
     target: str
@@ -52,17 +52,17 @@ class FoundRelation:
 
 @frozen_by_name
 class FoundStatement:
-    """What the text says of an entity that was found."""
+    """A statement of the text about a found entity."""
 
     subject: str
-    """Its name."""
+    """The entity's name."""
     predicate: str
     object: str
-    """In words; the name of an entity that was found is that entity."""
+    """In words; the name of a found entity refers to that entity."""
     confidence: float | None = None
     """In [0, 1]."""
     valid_from: datetime | None = None
-    """Since when it holds, and up to when: None where the text does not tell."""
+    """When it starts to hold, and stops: None where the text does not say."""
     valid_to: datetime | None = None
     one_of_many: bool = False
 
@@ -70,22 +70,22 @@ class FoundStatement:
 @own_first
 @frozen_by_name
 class Extracted(Counted):
-    """What was found in one text."""
+    """The output for one text."""
 
     entities: Sequence[FoundEntity] = ()
     relations: Sequence[FoundRelation] = ()
-    """Those whose ends are not among the entities are left out."""
+    """Those with an end outside the entities are left out."""
     statements: Sequence[FoundStatement] = ()
-    """Those whose subject is not among the entities are left out."""
+    """Those with a subject outside the entities are left out."""
 
 
 @own_first
 @frozen_by_name
 class GraphExtraction(Counted):
-    """What an extraction has put into the graph."""
+    """The result of an extraction into the graph."""
 
     sources: int
-    """How many texts were read."""
+    """The number of texts read."""
     entities: int
     mentions: int
     relations: int
@@ -93,15 +93,15 @@ class GraphExtraction(Counted):
 
 
 class EntityExtractor(Protocol):
-    """Finds entities in a text, and what is said of them, at once or to be awaited."""
+    """Extracts entities and statements from a text; blocking or asynchronous."""
 
     @property
     def name(self) -> str:
-        """What it is, with its version."""
+        """The extractor's name, with its version."""
         ...
 
     def extract(self, source: SourceText) -> Extracted | Awaitable[Extracted]:
-        """What is found in one text; what blocks runs in a thread."""
+        """Extracts one text; a blocking method runs in a thread."""
         ...
 
 
@@ -148,14 +148,13 @@ Give nothing that the text does not say. Empty lists are a good answer."""
 
 @frozen
 class ModelEntityExtractor(Asking):
-    """Finds entities, relations and statements with a language model: one call for a text.
+    """Extracts entities, relations and statements with a language model: one call for a text.
 
-    An entity is taken only if it quotes words that stand in the text; a relation or a statement only
-    if it is about such entities. What is not is refused, and counted by what is wrong with it. It
-    raises what the model raises, ModelAnswerError for an answer of which nothing can be read, and
-    TimeoutError after `timeout` seconds.
+    Accepts an entity only if it quotes words of the text; a relation or a statement only if it is
+    about such entities. Refuses the rest, and counts it by reason. Raises the model's errors,
+    ModelAnswerError for an unreadable answer, and TimeoutError after `timeout` seconds.
 
-    - `instructions`: what else the model is told, such as which types there are.
+    - `instructions`: further text for the model, such as the allowed types.
     """
 
     @property
@@ -165,7 +164,7 @@ class ModelEntityExtractor(Asking):
         return f"{NAME}+{self.model.name}+{digest}"
 
     async def extract(self, source: SourceText) -> Extracted:
-        """What the model finds and the text proves."""
+        """Returns the entities that the model finds and the text proves."""
         told = {
             "text": source.text,
             **({"of": source.said_at.isoformat()} if source.said_at else {}),

@@ -1,7 +1,7 @@
-"""Which graphs are in memory as an `Adjacency`: those that are walked again and again, within bounds.
+"""Caches graphs as an `Adjacency` in memory: those walked repeatedly, within bounds.
 
-They are in the search cache of the store, and go with all that is in it: with what is erased, with the
-store, and where something else was used later.
+They are in the search cache of the store, and are removed with its other entries: by an erasure,
+with the store, and as least recently used.
 """
 
 import asyncio
@@ -16,30 +16,30 @@ from lance_context_core.storage.changes import NEVER, Position
 from lance_context_core.storage.sql.predicates import UnsureError
 
 _FEW_ROWS = 1_000
-"""So many are read as fast as the engine answers."""
+"""Up to this many rows the engine is as fast."""
 
 _MOST_ROWS = 2_000_000
-"""More are walked by the indexes alone."""
+"""Larger graphs are walked by the indexes alone."""
 
 _MOST_BELIEVED = 100
-"""How many walks in a row take it for granted that a graph is too large."""
+"""For so many walks in a row a graph is assumed to be still too large."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """That a graph is not in memory, though it was walked."""
+    """A graph that was walked, and is not in memory."""
 
     state: Position
     n_left: int = 0
-    """How many further walks are answered by the indexes, before it is read."""
+    """How many further walks use the indexes before it is read."""
     n_bytes: int = 500
 
 
 async def near(graph: ScopedGraph) -> Adjacency | None:
-    """The graph as it is now; None if it is not to be in memory, or only the engine knows it.
+    """Returns the current graph; None if it is not to be cached, or only the engine knows it.
 
-    It is read when it is walked for the second time since other than by the log was written to it: as
-    long as the log tells what was written, that is added.
+    Reads it on the second walk since the last write outside the log: as long as the log has
+    the writes, they are added.
     """
     hot, table = graph.resources.hot, graph.table
     if hot is None or table.access.is_pinned:
@@ -64,7 +64,7 @@ async def near(graph: ScopedGraph) -> Adjacency | None:
     if n_left > 1:
         hot.keep(table, place, _Asked(since.state, n_left - 1), n_forgotten=n_forgotten)
         return None
-    # Those who ask meanwhile do not read it once more.
+    # Concurrent callers do not read it again.
     hot.keep(table, place, _Asked(since.state, _MOST_BELIEVED), n_forgotten=n_forgotten)
     most = _MOST_ROWS if isinstance(known, _Asked) else _FEW_ROWS
     try:
@@ -77,13 +77,13 @@ async def near(graph: ScopedGraph) -> Adjacency | None:
         hot.keep(table, place, again, n_forgotten=n_forgotten)
         return None
     hot.keep(table, place, made, n_forgotten=n_forgotten)
-    if hot.known(table, place) is None:  # It takes more than the cache holds.
+    if hot.known(table, place) is None:  # It exceeds the cache.
         hot.keep(table, place, _Asked(since.state, _MOST_BELIEVED), n_forgotten=n_forgotten)
     return made
 
 
 async def whole(graph: ScopedGraph, max_rows: int) -> Adjacency:
-    """The graph as it is now, also where it is not to be kept in memory.
+    """Returns the current graph, also if it is not to be cached.
 
     Raises InvalidRequestError if it then has more than `max_rows` entities and relations.
     """

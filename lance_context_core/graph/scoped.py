@@ -1,4 +1,4 @@
-"""The part of a graph that one handle sees: which rows it is, and what is read of them."""
+"""The part of a graph that one handle sees: its conditions and reads."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -18,24 +18,24 @@ from lance_context_core.stores.scoped import Scoped
 from lance_context_core.types.graph import Entity, Mention, Relation
 
 AT_ONCE = 5_000
-"""So many nodes are asked about in one query: the text of the condition grows with them."""
+"""The most nodes in one query: the text of the condition grows with them."""
 
 _MOST_MERGERS = 100
-"""So many entities may have been merged into each other, one after the other."""
+"""The most mergers in a chain."""
 
 Row = dict[str, Any]
 
 
 @frozen
 class Moment:
-    """What of a graph is meant, where it has changed: what holds at a time, and was known at one."""
+    """The selected state of a graph: when its rows hold, and when they were known."""
 
     at: datetime | None = None
     known_at: datetime | None = None
 
     @classmethod
     def of(cls, at: object, known_at: object) -> "Moment":
-        """As callers give it."""
+        """Converts the arguments of a call."""
         return cls(
             None if at is None else check_time(at, "at"),
             None if known_at is None else check_time(known_at, "known_at"),
@@ -43,7 +43,7 @@ class Moment:
 
     @property
     def conditions(self) -> list[sql.Clause]:
-        """What a row must meet."""
+        """The conditions on a row."""
         found = []
         if self.at is not None:
             begun = [sql.is_absent("valid_from"), sql.at_or_before("valid_from", self.at)]
@@ -62,17 +62,17 @@ class Moment:
         return self.known_at is None or (known is not None and known <= self.known_at)
 
     def __bool__(self) -> bool:
-        """Whether it leaves anything out."""
+        """Whether it excludes anything."""
         return self.at is not None or self.known_at is not None
 
 
 @frozen
 class ScopedGraph(Scoped):
-    """The graph of one scope: what lies outside can be neither read nor written."""
+    """The graph of one scope: reads and writes nothing outside."""
 
     @property
     def table(self) -> Table:
-        """The table that all of it is in."""
+        """The table of the graph."""
         return self.resources.database.table(GRAPH_TABLE, GRAPH)
 
     # Reading
@@ -80,7 +80,7 @@ class ScopedGraph(Scoped):
     async def read(
         self, *conditions: sql.Clause, columns: Sequence[str] = COLUMNS, limit: int | None = None
     ) -> list[Row]:
-        """The rows of the scope that meet the conditions, in the order of their writing."""
+        """Returns the rows of the scope that meet the conditions, in write order."""
         where = self.where(*conditions)
         found = await self.table.slice(where, columns=columns, limit=limit)
         return await steps.each(dict, found.to_pylist(), n_as_one=10)
@@ -93,7 +93,7 @@ class ScopedGraph(Scoped):
         columns: Sequence[str] = COLUMNS,
         limit: int | None = None,
     ) -> list[Row]:
-        """As `read`, of the rows that have one of the values, of which there may be many."""
+        """As `read`, for rows with one of the values, of which there may be many."""
         found: list[Row] = []
         for some in chunked(values):
             left = None if limit is None else limit - len(found)
@@ -106,20 +106,20 @@ class ScopedGraph(Scoped):
     async def entities(
         self, nodes: Collection[int], moment: Moment | None = None
     ) -> dict[int, Entity]:
-        """The entities of these nodes, those that are there; not what was merged into others."""
+        """Returns the entities of these nodes that exist; without merged ones."""
         conditions = moment.conditions if moment else []
         found = await self.among("node", nodes, *conditions, columns=[*COLUMNS, "node"])
         return {row["node"]: entity_of(row) for row in found}
 
     async def nodes(self, limit: int) -> list[int]:
-        """The nodes of the first entities."""
+        """Returns the nodes of the first entities."""
         found = await self.read(sql.equals("kind", ENTITY), columns=["node"], limit=limit)
         return [row["node"] for row in found]
 
     async def starts(self, entity_id: str, where: str) -> list[int]:
-        """The nodes of an entity, several where those of other scopes are called so too.
+        """Returns the nodes of an entity, several if other scopes have one of the same id.
 
-        An entity that was merged into another one is that one. Raises NotFoundError for none.
+        A merged entity resolves to its target. Raises NotFoundError for none.
         """
         wanted = [check_name(entity_id, where)]
         nodes: dict[int, None] = {}
@@ -146,28 +146,28 @@ class ScopedGraph(Scoped):
 
 
 def entity_of(row: Mapping[str, Any]) -> Entity:
-    """The entity of a row."""
+    """Returns the entity of a row."""
     made = rows.from_row(row)
     assert isinstance(made, Entity)
     return made
 
 
 def relation_of(row: Mapping[str, Any]) -> Relation:
-    """The relation of a row."""
+    """Returns the relation of a row."""
     made = rows.from_row(row)
     assert isinstance(made, Relation)
     return made
 
 
 def mention_of(row: Mapping[str, Any]) -> Mention:
-    """The mention of a row."""
+    """Returns the mention of a row."""
     made = rows.from_row(row)
     assert isinstance(made, Mention)
     return made
 
 
 def names_of(types: object, where: str = "types") -> frozenset[str] | None:
-    """The types that are named, one or several; None if all are meant."""
+    """Returns the named types, one or several; None for all."""
     if types is None:
         return None
     if isinstance(types, str):
@@ -178,13 +178,13 @@ def names_of(types: object, where: str = "types") -> frozenset[str] | None:
 
 
 def of_types(types: object, where: str = "types") -> list[sql.Clause]:
-    """That a row is of one of these types; nothing for None."""
+    """Matches rows of one of these types; no condition for None."""
     named = names_of(types, where)
     return [] if named is None else [sql.in_list("type", sorted(named))]
 
 
 def chunked(values: Iterable[Any], at_once: int = AT_ONCE) -> Iterator[list[Any]]:
-    """The values, as many at once as one query asks about."""
+    """Yields the values, as many at once as one query accepts."""
     given = list(values)
     for start in range(0, len(given), at_once):
         yield given[start : start + at_once]

@@ -1,4 +1,4 @@
-"""Walks: neighbours, paths and what a change reaches, frontier by frontier, never the whole graph."""
+"""Walks: neighbours, paths and impact, frontier by frontier, never the whole graph."""
 
 import heapq
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -27,16 +27,16 @@ Direction = Literal["out", "in", "both"]
 """Along relations (from source to target), against them, or either way."""
 
 RELATIONS_AN_ENTITY = 20
-"""So many relations at most are read for each entity that a limit allows."""
+"""The most relations read for each entity of a limit."""
 
 _ENDS = ["source_node", "target_node"]
 _EXPANDED = 64
-"""So many of the nearest entities are asked about at once where weights are added up."""
+"""How many of the nearest entities are read at once for weighted paths."""
 
 
 @frozen
 class Walk:
-    """Which relations are walked, and which way."""
+    """The types and directions of relations to walk."""
 
     graph: ScopedGraph
     direction: Direction
@@ -45,7 +45,7 @@ class Walk:
 
     @classmethod
     def of(cls, graph: ScopedGraph, *, direction: object, types: object, moment: Moment) -> "Walk":
-        """As callers say it."""
+        """Converts the arguments of a call."""
         for known in get_args(Direction):
             if direction == known:
                 return cls(graph, known, names_of(types), moment)
@@ -53,19 +53,19 @@ class Walk:
 
     @property
     def conditions(self) -> list[sql.Clause]:
-        """What a relation must meet."""
+        """The conditions on a relation."""
         named = [] if self.types is None else [sql.in_list("type", sorted(self.types))]
         return [*named, *self.moment.conditions]
 
     def back(self) -> "Walk":
-        """The same, the other way."""
+        """Returns the same walk in the other direction."""
         other: dict[Direction, Direction] = {"out": "in", "in": "out", "both": "both"}
         return replace(self, direction=other[self.direction])
 
     async def step(
         self, frontier: Collection[int], *, columns: Iterable[str], limit: int
     ) -> list[Row]:
-        """The relations that lead on from these nodes, at most `limit`, with the nodes of both ends."""
+        """Returns the relations that lead on from these nodes, at most `limit`, with both ends' nodes."""
         wanted, found = [*columns, *_ENDS], dict[int, Row]()
         for some in chunked(frontier):
             ends = [sql.in_list(end, some) for end in self._ends]
@@ -80,7 +80,7 @@ class Walk:
     async def every(
         self, frontier: Collection[int], *, columns: Iterable[str], limit: int
     ) -> list[Row]:
-        """As `step`, of a way that is sought among so many entities: it must not miss any."""
+        """As `step`, for a path search among so many entities: it must not miss any."""
         most = limit * RELATIONS_AN_ENTITY
         found = await self.step(frontier, columns=columns, limit=most)
         if len(found) >= most:
@@ -88,7 +88,7 @@ class Walk:
         return found
 
     async def _there(self, found: list[Row]) -> list[Row]:
-        """Those of which both ends were there at the moment: nobody walks on through others."""
+        """Returns those whose ends both existed at the moment: walks do not pass others."""
         nodes = {row[end] for row in found for end in _ENDS}
         there = await self.graph.entities(nodes, self.moment)
         return [row for row in found if all(row[end] in there for end in _ENDS)]
@@ -100,7 +100,7 @@ class Walk:
     def onward(
         self, source: int, target: int, seen: Collection[int] | Mapping[int, Any]
     ) -> Iterator[tuple[int, int]]:
-        """From which of the seen nodes a relation of these two leads to which other one."""
+        """Yields the seen node and the other node of each relation between these two."""
         if self.direction != "in" and source in seen:
             yield source, target
         if self.direction != "out" and target in seen:
@@ -114,7 +114,7 @@ def _ends_of(row: Row) -> tuple[int, int]:
 async def neighbours(
     walk: Walk, starts: Collection[int], near: Adjacency | None, *, depth: int, limit: int
 ) -> SubGraph:
-    """What is reached from these nodes in so many steps, the nearest first; `near` is the graph in memory."""
+    """Returns the entities within so many steps, the nearest first; `near` is the graph in memory."""
     check_count(depth, "depth", least=0)
     check_count(limit, "limit")
     known = dict.fromkeys([*starts][:limit])
@@ -157,7 +157,7 @@ async def neighbours(
 
 
 async def induced(walk: Walk, nodes: list[int], *, limit: int) -> SubGraph:
-    """These nodes, as many as the limit lets in, and all relations between them."""
+    """Returns these nodes, up to the limit, and all relations between them."""
     check_count(limit, "limit")
     known, most = dict.fromkeys(nodes[:limit]), limit * RELATIONS_AN_ENTITY
     found = await walk.step(known, columns=COLUMNS, limit=most + 1) if known else []
@@ -169,7 +169,7 @@ async def induced(walk: Walk, nodes: list[int], *, limit: int) -> SubGraph:
 async def between(
     entities: Mapping[int, Entity], order: Iterable[int], found: Iterable[Row], *, is_cut: bool
 ) -> SubGraph:
-    """The entities in this order, and those of the relations of which both ends are there."""
+    """Returns the entities in this order, and the relations with both ends among them."""
     inner = [
         row for row in found if row["source_node"] in entities and row["target_node"] in entities
     ]
@@ -182,15 +182,15 @@ async def between(
 
 @dataclass(slots=True)
 class _Side:
-    """What was reached from one end of a path."""
+    """The nodes reached from one end of a path."""
 
     walk: Walk
     before: dict[int, tuple[int, str] | None]
-    """By node, from where it was reached, and by the relation of which key; None for the end itself."""
+    """By node, the previous node and the key of the relation; None for the end itself."""
     frontier: list[int]
 
     async def expand(self, limit: int) -> None:
-        """Go one step further."""
+        """Goes one step further."""
         found = await self.walk.every(self.frontier, columns=[KEY], limit=limit)
         behind, self.frontier = set(self.frontier), []
         for row in found:
@@ -200,7 +200,7 @@ class _Side:
                     self.frontier.append(node)
 
     def way(self, node: int) -> tuple[list[int], list[str]]:
-        """The nodes from the end to this one, and the keys of the relations between them."""
+        """Returns the nodes from the end to this one, and the keys of the relations between them."""
         nodes, keys = [node], []
         while (step := self.before[nodes[-1]]) is not None:
             nodes.append(step[0])
@@ -209,14 +209,14 @@ class _Side:
 
 
 class Ends(NamedTuple):
-    """Between which nodes a way is looked for: from any of these to any of those."""
+    """The ends of a path: from any of these to any of those."""
 
     sources: Collection[int]
     targets: Collection[int]
 
 
 async def shortest(walk: Walk, between: Ends, max_steps: int | None, limit: int) -> Path | None:
-    """A way with as few relations as there can be; None if there is none."""
+    """Returns a path with the fewest relations; None if none exists."""
     _check_bounds(max_steps, limit)
     ends = [
         _Side(way, dict.fromkeys(nodes), list(nodes))
@@ -229,7 +229,7 @@ async def shortest(walk: Walk, between: Ends, max_steps: int | None, limit: int)
         _check_room(sum(len(one.before) for one in ends), limit)
         await min(ends, key=lambda one: len(one.frontier)).expand(limit)
         n_steps += 1
-    # All that met did so in the same step; of several the one that was reached first stands first.
+    # All meeting points are from the same step; the one reached first wins.
     middle = next(node for node in ends[0].before if node in met)
     nodes, keys = ends[0].way(middle)
     further, more = ends[1].way(middle)
@@ -237,7 +237,7 @@ async def shortest(walk: Walk, between: Ends, max_steps: int | None, limit: int)
 
 
 async def lightest(walk: Walk, between: Ends, max_steps: int | None, limit: int) -> Path | None:
-    """A way on which the weights add up to as little as there can be; None if there is none."""
+    """Returns a path with the least sum of weights; None if none exists."""
     _check_bounds(max_steps, limit)
     wanted = set(between.targets)
     best: dict[tuple[int, int], float] = {(node, 0): 0.0 for node in between.sources}
@@ -246,7 +246,7 @@ async def lightest(walk: Walk, between: Ends, max_steps: int | None, limit: int)
     heapq.heapify(queue)
     near = _Adjacent(walk, limit)
     closed: dict[int, int] = {}
-    """By node, with how few steps it was closed: more of them at a greater cost lead nowhere new."""
+    """By node, the fewest steps at which it was closed: more steps at a greater cost are no better."""
     while queue:
         cost, n_steps, node = heapq.heappop(queue)
         if n_steps >= closed.get(node, n_steps + 1) or cost > best[node, n_steps]:
@@ -263,7 +263,7 @@ async def lightest(walk: Walk, between: Ends, max_steps: int | None, limit: int)
             continue
         _check_room(len(closed), limit)
         for other, weight, key in await near.of(node, (one[2] for one in queue)):
-            # Steps are told apart only where they are bounded: else the lightest way is all that counts.
+            # Steps matter only if bounded: else only the lightest path counts.
             n = n_steps + 1 if max_steps is not None else 0
             if cost + weight < best.get((other, n), float("inf")) and n < closed.get(other, n + 1):
                 best[other, n] = cost + weight
@@ -274,14 +274,14 @@ async def lightest(walk: Walk, between: Ends, max_steps: int | None, limit: int)
 
 @dataclass(slots=True)
 class _Adjacent:
-    """What the relations of a node lead to, read for some of the nodes that are due at once."""
+    """The relations of a node, read for several due nodes at once."""
 
     walk: Walk
     limit: int
     known: dict[int, list[tuple[int, float, str]]] = field(default_factory=dict)
 
     async def of(self, node: int, waiting: Iterable[int]) -> list[tuple[int, float, str]]:
-        """By node: the other end, the weight, and the key of each relation."""
+        """Returns by node: the other end, the weight, and the key of each relation."""
         if node not in self.known:
             due = [one for one in dict.fromkeys(waiting) if one not in self.known][:_EXPANDED]
             asked = dict.fromkeys([node, *due])
@@ -302,7 +302,7 @@ async def impact(
     passes: Mapping[str, float],
     limit: int,
 ) -> list[Impact]:
-    """What is reached, and by how much, the most first."""
+    """Returns the affected entities with their shares, the most affected first."""
     for name, share in {"least": least, **passes}.items():
         if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
             raise InvalidRequestError(f"{name}={shown(share)}: give a number in [0, 1]")
@@ -338,7 +338,7 @@ async def impact(
 async def _path(
     walk: Walk, nodes: list[int], keys: list[str], *, cost: float | None
 ) -> Path | None:
-    """What stands on a way; None if others have taken something of it away meanwhile."""
+    """Returns the rows of a path; None if others have deleted some of them meanwhile."""
     entities = await walk.graph.entities(nodes)
     found = {row[KEY]: row for row in await walk.graph.among(KEY, keys, columns=[KEY, *COLUMNS])}
     if not all(one in entities for one in nodes) or not all(one in found for one in keys):

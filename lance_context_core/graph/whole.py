@@ -1,6 +1,6 @@
-"""What is asked of a graph as a whole: who is at its centre, and what hangs together.
+"""Queries about a graph as a whole: central entities and communities.
 
-Of each relation the numbers of both ends are read, sixteen bytes; never what it says.
+Reads the numbers of both ends of each relation, sixteen bytes; never its content.
 """
 
 from collections import Counter
@@ -19,11 +19,11 @@ from lance_context_core.storage import sql
 from lance_context_core.types.graph import Entity, Ranked
 
 Centrality = Literal["degree", "pagerank", "mentions"]
-"""By how many relations an entity has, by where a walk at random would be, or by how often it is
-spoken of."""
+"""By the number of relations, by the position of a random walk, or by the number of
+mentions."""
 
 Grouping = Literal["components", "louvain"]
-"""What is connected at all, or what is connected more within than with others."""
+"""Connected entities, or entities with more connections within than to others."""
 
 _DAMPING = 0.85
 _ROUNDS = 100
@@ -37,13 +37,13 @@ class Edges:
     nodes: np.ndarray
     """The node of each entity: int64, ascending."""
     sources: np.ndarray
-    """By relation, the number of the entity that it leads from."""
+    """By relation, the number of its source entity."""
     targets: np.ndarray
     weights: np.ndarray
 
     @classmethod
     async def read(cls, graph: ScopedGraph, types: object, moment: Moment) -> "Edges":
-        """Of the relations of these types that hold at the moment; of all entities of then."""
+        """Reads the relations of these types that hold at the moment, and all entities of then."""
         there = await graph.table.select(
             graph.where(sql.equals("kind", ENTITY), *moment.conditions), columns=["node"]
         )
@@ -66,7 +66,7 @@ class Edges:
         )
 
     def degrees(self) -> np.ndarray:
-        """How many relations each has; one to itself counts twice."""
+        """Returns the number of relations of each; one to itself counts twice."""
         n = len(self.nodes)
         counted: np.ndarray = np.bincount(self.sources, minlength=n) + np.bincount(
             self.targets, minlength=n
@@ -74,7 +74,7 @@ class Edges:
         return counted
 
     def pageranks(self) -> np.ndarray:
-        """Where a walk along the relations, by their weights, would be: shares that add up to 1."""
+        """Returns the shares of a random walk along the weighted relations; they add up to 1."""
         n = len(self.nodes)
         out = np.bincount(self.sources, self.weights, minlength=n)
         passed = np.divide(
@@ -94,14 +94,14 @@ class Edges:
         return ranks
 
     def components(self) -> np.ndarray:
-        """By entity, the least number of those that it is connected with, whichever way."""
+        """Returns for each entity the least number of its connected component, ignoring direction."""
         labels = np.arange(len(self.nodes))
         while True:
             least = np.minimum(labels[self.sources], labels[self.targets])
             new = labels.copy()
             for ends in (self.sources, self.targets):
                 np.minimum.at(new, labels[ends], least)
-            # Each takes what its label has become, until none has changed: chains grow short fast.
+            # Each takes the label of its label, until none changes: chains shrink fast.
             while not np.array_equal(new, shorter := new[new]):
                 new = shorter
             if np.array_equal(new, labels):
@@ -112,7 +112,7 @@ class Edges:
 async def central(
     graph: ScopedGraph, *, by: object, types: object, moment: Moment, limit: int
 ) -> list[Ranked]:
-    """The entities with the most of what they are ranked by."""
+    """Returns the entities with the highest ranks."""
     check_count(limit, "limit")
     if by not in get_args(Centrality):
         raise InvalidRequestError(f"by={shown(by)}: there are {', '.join(get_args(Centrality))}")
@@ -126,7 +126,7 @@ async def central(
         if not len(edges.nodes):
             return []
         nodes, scores = edges.nodes, edges.degrees() if by == "degree" else edges.pageranks()
-    # A few more than asked for: some may be merged into others.
+    # A few more than requested: some may be merged into others.
     order = np.argsort(-scores, kind="stable")
     ranked: list[Ranked] = []
     for start in range(0, len(order), 2 * limit):
@@ -145,7 +145,7 @@ async def central(
 async def communities(
     graph: ScopedGraph, *, by: object, types: object, moment: Moment, limit: int
 ) -> list[tuple[Entity, ...]]:
-    """The largest groups of at least two entities, the largest first."""
+    """Returns the largest groups of at least two entities, the largest first."""
     check_count(limit, "limit")
     if by not in get_args(Grouping):
         raise InvalidRequestError(f"by={shown(by)}: there are {', '.join(get_args(Grouping))}")

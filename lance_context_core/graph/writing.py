@@ -1,4 +1,4 @@
-"""What is written of a graph: things added, replaced and removed, in one commit each time."""
+"""Writes a graph: adds, replaces and deletes rows, in one commit each time."""
 
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -46,31 +46,32 @@ _ENDS: Mapping[type, tuple[str, ...]] = {
     Mention: ("entity_id",),
     Statement: ("subject_id", "object_id"),
 }
-"""By what each names entities."""
+"""The columns by which each kind names entities."""
 
 _KEYS_AT_ONCE = 50_000
-"""So many keys are looked up in one query."""
+"""The most keys in one query."""
 
 _MANY_KEYS = 5_000
-"""To look up more costs more than to read all keys of a table, unless that has far more of them."""
+"""Up to this many keys are looked up; for more, reading all keys of a table is cheaper, unless it
+is far larger."""
 
 _ROWS_PER_KEY = 50
-"""How many more: in the time of one look-up so many rows are read."""
+"""How much larger: the rows read in the time of one lookup."""
 
 _ROWS_AT_ONCE = 100_000
-"""So many are read at once."""
+"""The most rows read at once."""
 
 _TOLD_THINGS = 10_000
 
 _AS_ONE = 5
-"""So many things are checked, or made rows of, in the time that a record takes."""
+"""How many are checked, or converted to rows, in the time of one record."""
 
 _PROBLEM = "the same part of the graph kept being changed by others"
 
 
 @dataclass(slots=True)
 class Batch:
-    """Things to write in one commit, checked."""
+    """Checked rows to write in one commit."""
 
     graph: ScopedGraph
     entities: list[Entity] = field(default_factory=list)
@@ -78,12 +79,12 @@ class Batch:
     mentions: list[Mention] = field(default_factory=list)
     statements: list[Statement] = field(default_factory=list)
     keeps: bool = False
-    """Whether what is there already stays as it says itself, and only the sources are joined."""
+    """Whether existing rows keep their fields, and only the sources are joined."""
     progress: Callable[[Progress], object] | None = None
-    """Is told of things, as they are made ready."""
+    """Called as rows are prepared."""
 
     async def take(self, things: Iterable[T], sort: type[T], where: str) -> list[T]:
-        """Check things of one sort, and take them in; returns them with their ids and their scope."""
+        """Checks objects of one sort, and adds them; returns them with their ids and their scope."""
 
         def check(numbered: tuple[int, T]) -> T:
             index, thing = numbered
@@ -101,7 +102,7 @@ class Batch:
         return made
 
     async def add(self, things: Iterable[T], sort: type[T], where: str) -> list[T]:
-        """As `take`, and write them, with all that was taken in before."""
+        """As `take`, and writes everything taken."""
         made = await self.take(things, sort, where)
         await self.write()
         return made
@@ -112,11 +113,11 @@ class Batch:
         return [*self.entities, *self.relations, *self.mentions, *self.statements]
 
     async def write(self, *, instead_of: Collection[str] = ()) -> None:
-        """Add them, and replace what has their ids, in one commit; what is known of both stays.
+        """Adds them, or replaces rows with their ids, in one commit; the sources of both stay.
 
-        What was found in the sources `instead_of`, and is not among these, is no longer known from
-        there, and goes where it is known from nowhere else. Raises NotFoundError, before anything
-        is written, for an entity that is named and is nowhere.
+        Earlier extractions of the sources `instead_of` that are not among these lose that source,
+        and are deleted without another one. Raises NotFoundError, before anything is written, if a
+        named entity does not exist.
         """
         graph = self.graph
         table = graph.resources.writable().table(graph.table.name, graph.table.spec)
@@ -137,7 +138,7 @@ class Batch:
                 return
 
     async def _rows(self) -> tuple[dict[str, Row], dict[str, int | None]]:
-        """The rows to write by key, and the revisions that were seen of what they depend on."""
+        """Returns the rows to write by key, and the expected revisions of rows that they depend on."""
         things = {
             key_of(rows.scope_of(one), KINDS[type(one)], one.id or ""): one for one in self.things
         }
@@ -161,13 +162,13 @@ class Batch:
         return new, dict.fromkeys(new) | ends.seen | seen
 
     async def _held(self, keys: Collection[str]) -> dict[str, Row]:
-        """The rows that are there of these keys."""
+        """Returns the existing rows of these keys."""
         if len(keys) > _MANY_KEYS:
             keys = await self._kinds(keys)
         return await self._select(keys, REPLACED)
 
     async def _kinds(self, keys: Collection[str]) -> dict[str, str]:
-        """Of these keys those that are there, and the kind of each."""
+        """Returns the existing ones of these keys, with their kinds."""
         table = self.graph.table
         if len(keys) <= _MANY_KEYS or await table.count() > _ROWS_PER_KEY * len(keys):
             there = await self._select(keys, [KEY, "kind"])
@@ -182,21 +183,21 @@ class Batch:
 
     async def _select(self, keys: Collection[str], columns: Sequence[str]) -> dict[str, Row]:
         found: dict[str, Row] = {}
-        # Each query may have to read the keys of the whole table, so there are few of them.
+        # Each query may read the keys of the whole table, so there are few queries.
         for some in chunked(keys, _KEYS_AT_ONCE):
             there = await self.graph.table.select(sql.in_list(KEY, some), columns=columns)
             found |= {row[KEY]: row for row in there.to_pylist()}
         return found
 
     async def _ends(self, things: Collection[Thing]) -> "_Ends":
-        """The entities that things name, each of which is among them or is there."""
+        """Returns the entities that the rows name, each new or existing."""
         ends_of: dict[tuple[Scope, str], str] = {}
         for thing in things:
             scope = rows.scope_of(thing)
             for end in _ENDS[type(thing)]:
                 if (id := getattr(thing, end)) is not None:
                     ends_of.setdefault((scope, id), f"{type(thing).__name__}.{end}")
-        # Many lead to the same few: a key is worked out once.
+        # Many lead to the same few: a key is computed once.
         named = {key_of(scope, ENTITY, id): (where, id) for (scope, id), where in ends_of.items()}
         own = {key_of(rows.scope_of(one), ENTITY, one.id or "") for one in self.entities}
         held = await self._kinds(named)
@@ -216,15 +217,15 @@ class Batch:
 
 @dataclass(slots=True)
 class _Ends:
-    """The entities that things lead to, and that are others by now."""
+    """The target entities of the rows, and those merged into others."""
 
     seen: dict[str, int | None]
-    """Their revisions: others may not change them meanwhile."""
+    """Their expected revisions: others may not change them meanwhile."""
     merged: Mapping[str, Mapping[str, Any]]
     """By key, the merger of each."""
 
     def redirected(self, row: Row, thing: Thing) -> Row:
-        """The row of a thing, leading to what the entities that it names were merged into."""
+        """Returns the row with merged ends replaced by their targets."""
         if not self.merged:
             return row
         scope = rows.scope_of(thing)
@@ -235,14 +236,14 @@ class _Ends:
 
 
 def moved(row: Mapping[str, Any], end: str, into: str, *, by: str) -> Row:
-    """The row of a thing whose `end` is another entity now, by a merger; the old one is noted."""
+    """Returns the row with an `end` moved to another entity by a merger; the old one is recorded."""
     values = loads(row["content"], "content")
     moves = [*values.get("moves", ()), [by, end, values[end]]]
     return with_end(rows.with_content(row, moves=moves), end, into)
 
 
 def with_end(row: Mapping[str, Any], end: str, entity_id: str) -> Row:
-    """The row of a thing whose `end` is that entity."""
+    """Returns the row with that entity as its `end`."""
     changed = rows.with_content(row, **{end: entity_id})
     column = {
         "source_id": "source_node",
@@ -256,7 +257,7 @@ def with_end(row: Mapping[str, Any], end: str, entity_id: str) -> Row:
 
 
 def joined(thing: Thing, old: Mapping[str, Any] | None, *, keeps: bool) -> Thing:
-    """The thing with the sources of what it replaces, too: evidence is never lost by a write."""
+    """Returns it with the sources of its predecessor, too: a write never loses evidence."""
     before = (old or {}).get("source_ids")
     if keeps and old is not None and not isinstance(thing, Mention):
         held = rows.from_row(old)
@@ -268,16 +269,16 @@ def joined(thing: Thing, old: Mapping[str, Any] | None, *, keeps: bool) -> Thing
 
 
 def succeeding(row: Mapping[str, Any]) -> Row:
-    """The row as one that replaces itself."""
+    """Returns the row as its own successor."""
     return {**row, "revision": next_revision(row["revision"])}
 
 
 async def unsupported(
     graph: ScopedGraph, source_ids: Collection[str], *, but: Collection[str] = ()
 ) -> tuple[dict[str, Row], list[str]]:
-    """What is known from these sources, without them; and the keys of what nothing else supports.
+    """Returns rows without these sources; and the keys of rows without another source.
 
-    With an entity goes all that leads to it. Rows with keys among `but` are left alone.
+    An entity's relations, mentions and statements go with it. Skips rows with keys among `but`.
     """
     columns = [*graph.table.spec.schema.names]
     wanted, found = set(source_ids), dict[str, Row]()
@@ -301,7 +302,7 @@ async def unsupported(
 async def leading(
     graph: ScopedGraph, nodes: Collection[int], *, columns: Sequence[str]
 ) -> list[Row]:
-    """The rows of all that leads to one of these nodes: relations, mentions, statements."""
+    """Returns all rows that refer to one of these nodes: relations, mentions, statements."""
     found: dict[str, Row] = {}
     for column in LEADING:
         found |= {row[KEY]: row for row in await graph.among(column, nodes, columns=columns)}
@@ -309,7 +310,7 @@ async def leading(
 
 
 async def delete(graph: ScopedGraph, id: str, kind: str, where: str) -> bool:
-    """Remove a thing, and all that leads to it; returns whether it was there."""
+    """Deletes a row, and all rows that refer to it; returns whether it existed."""
     named = sql.equals("id", check_name(id, where))
     attempts = Attempts(_PROBLEM)
     graph.resources.writable()
@@ -343,7 +344,7 @@ async def forget(graph: ScopedGraph, source_ids: Sequence[str]) -> int:
             return len(gone)
 
 
-# Entities that turn out to be one: merged, with the reason, and taken apart again.
+# Merging entities, with a reason, and reverting it.
 
 _MERGE_PROBLEM = "the same entities kept being changed by others"
 
@@ -390,7 +391,7 @@ async def unmerge(graph: ScopedGraph, merger_id: str) -> Entity:
             raise NotFoundError(f"merger_id={shown(merger_id)}: there is no such merger")
         try:
             nodes = await graph.starts(hidden["id"], "entity_id")
-        except NotFoundError:  # what it was merged into was deleted
+        except NotFoundError:  # its target was deleted
             nodes = []
         led = await leading(graph, set(nodes), columns=_columns(graph))
         changed = [row for one in led if (row := _back(one, merger_id)) is not None]
@@ -410,7 +411,7 @@ async def mergers(graph: ScopedGraph) -> list[Merger]:
 
 
 async def _one(graph: ScopedGraph, entity_id: str, where: str) -> Row:
-    """The row of an entity. Raises InvalidRequestError if several are called so."""
+    """Returns the row of an entity. Raises InvalidRequestError if several have the id."""
     nodes = await graph.starts(entity_id, where)
     if len(nodes) > 1:
         raise InvalidRequestError(
@@ -425,7 +426,7 @@ async def _hidden(graph: ScopedGraph) -> list[Row]:
 
 
 def _led_to(row: Row, gone: str, kept: str, *, by: str) -> Row:
-    """The row of a thing that leads to one entity, leading to the other."""
+    """Returns a row that refers to one entity, now referring to the other."""
     values = loads(row["content"], "content")
     for end in ("source_id", "target_id", "entity_id", "subject_id", "object_id"):
         if end == "source_id" and "entity_id" in values:
@@ -436,7 +437,7 @@ def _led_to(row: Row, gone: str, kept: str, *, by: str) -> Row:
 
 
 def _back(row: Row, merger_id: str) -> Row | None:
-    """The row as it leads without that merger; None if that changes nothing."""
+    """Returns the row without that merger; None if that changes nothing."""
     values: dict[str, Any] = loads(row["content"], "content")
     moves = values.get("moves", [])
     undone = {end: old for by, end, old in reversed(moves) if by == merger_id}
@@ -447,7 +448,7 @@ def _back(row: Row, merger_id: str) -> Row | None:
     for by, end, old in moves:
         if by == merger_id:
             passed.add(end)
-        elif end not in passed:  # what came after it led on from where it had led to
+        elif end not in passed:  # later mergers continued from its target
             left.append([by, end, old])
     for end, old in undone.items():
         row = with_end(row, end, old)

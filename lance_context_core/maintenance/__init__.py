@@ -1,1 +1,1 @@
-"""Upkeep: what is due, who does it, and the merging of files."""
+"""Maintenance: schedules, claims, and compaction."""

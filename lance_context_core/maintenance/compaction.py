@@ -1,4 +1,4 @@
-"""Compaction of the records: by hand, and in the background at set times."""
+"""Compaction of the records: manual, and in the background on a schedule."""
 
 import asyncio
 from collections.abc import Coroutine, Iterable
@@ -18,31 +18,31 @@ T = TypeVar("T")
 
 
 class CompactionStats(TypedDict):
-    """How fragmented the records are, and what compaction has done through this handle."""
+    """Fragmentation of the records, and the compactions through this handle."""
 
     total_fragments: int
     """Of the table of records, which all contexts share."""
     is_compacting: bool
     last_compaction: str | None
-    """ISO 8601, UTC; None if there was none yet."""
+    """ISO 8601, UTC; None before the first one."""
     last_error: str | None
-    """What the last compaction failed with; None if it succeeded."""
+    """The error of the last compaction; None if it succeeded."""
     total_compactions: int
 
 
 @frozen_by_name
 class CompactionSchedule:
-    """When the records are compacted by themselves."""
+    """The schedule of automatic compaction of the records."""
 
     interval_secs: float = 300
     """How often the fragments are counted."""
     min_fragments: int = 5
-    """From how many fragments on they are merged; one alone never is."""
+    """The number of fragments at which they are merged; a single one never is."""
     quiet_hours: tuple[tuple[int, int], ...] = ()
-    """Hours of the machine's local day, `(22, 6)` being from 22:00 to 6:00, when nothing is done."""
+    """Hours of the machine's local day, `(22, 6)` being from 22:00 to 6:00, without compaction."""
 
     def __post_init__(self) -> None:
-        """Raise InvalidRequestError for numbers that make no schedule."""
+        """Raises InvalidRequestError for invalid numbers."""
         if not (isinstance(self.interval_secs, int | float) and self.interval_secs > 0):
             raise InvalidRequestError(f"compaction_interval_secs={self.interval_secs!r}: above 0")
         if not (type(self.min_fragments) is int and self.min_fragments >= 1):
@@ -52,15 +52,15 @@ class CompactionSchedule:
         check_hours(self.quiet_hours)
 
     def is_quiet(self, moment: datetime) -> bool:
-        """Whether nothing may be done at that moment."""
+        """Whether that moment is within quiet hours."""
         return is_within(self.quiet_hours, moment)
 
 
 class RecordCompaction:
-    """Compacts one table, never twice at once, and remembers how it went.
+    """Compacts one table, never twice at once, and stores the results.
 
-    Its work is done on the store's loop, whoever asks for it: it needs no lock there, and no
-    caller's loop that ends takes a compaction along.
+    It runs on the store's loop for all callers: it needs no lock there, and a compaction survives
+    the end of a caller's loop.
     """
 
     def __init__(self, table: Table, clock: Clock) -> None:
@@ -73,14 +73,14 @@ class RecordCompaction:
         self._background: asyncio.Task[None] | None = None
 
     async def compact(self) -> CompactionMetrics:
-        """Merge fragments now. Raises CompactionInProgressError while another one runs here.
+        """Merges fragments now. Raises CompactionInProgressError while another one runs here.
 
         Cancelling the call ends the wait, not the compaction.
         """
         return await _on_the_store_loop(self._compact())
 
     async def stats(self) -> CompactionStats:
-        """How fragmented the table is, and what was done so far."""
+        """Returns the table's fragmentation, and the compactions so far."""
         return CompactionStats(
             total_fragments=await fragments.count_fragments(self._table),
             is_compacting=self._is_compacting(),
@@ -90,18 +90,18 @@ class RecordCompaction:
         )
 
     async def start(self, schedule: CompactionSchedule) -> None:
-        """Compact in the background from now on, until `stop`."""
+        """Starts background compaction, until `stop`."""
         await _on_the_store_loop(self._start(schedule))
 
     async def stop(self) -> None:
-        """End the background compaction; returns when no compaction runs any more.
+        """Stops background compaction; returns when no compaction runs any more.
 
-        One that is running, whoever began it, ends its commit first. Stopping twice is no error.
+        A running one, from any caller, completes its commit first. Stopping twice is no error.
         """
         await _on_the_store_loop(self._stop())
 
     async def tick(self, schedule: CompactionSchedule) -> bool:
-        """Do what the schedule asks for at this moment; returns whether anything was done."""
+        """Does the work due at this moment; returns whether it did any."""
         if schedule.is_quiet(self._clock.now()):
             return False
         if await fragments.count_fragments(self._table) < max(schedule.min_fragments, 2):
@@ -159,7 +159,7 @@ async def _on_the_store_loop(work: Coroutine[Any, Any, T]) -> T:
 
 
 def check_hours(quiet_hours: object) -> None:
-    """Raise InvalidRequestError unless each is a pair of hours."""
+    """Raises InvalidRequestError unless each is a pair of hours."""
     for span in listed(quiet_hours, "quiet_hours"):
         if not _is_span(span):
             raise InvalidRequestError(

@@ -1,7 +1,7 @@
-"""Who maintains which table: claims that processes take from each other, and what was done last.
+"""Claims on tables for maintenance, with leases, and the results of the last runs.
 
-They are kept in a small table of the store's own, one row for each table and each of its branches,
-which no version, tag, branch or difference shows.
+They are in a small separate table, one row for each table and each of its branches,
+excluded from versions, tags, branches and diffs.
 """
 
 import json
@@ -31,14 +31,14 @@ from lance_context_core.storage.write_batch import Mode, WriteBatch
 UPKEEP_TABLE = "upkeep"
 
 CLAIM = timedelta(minutes=2)
-"""A claim is renewed as long as its holder lives, the first time after 40 seconds: most steps end
-before. A holder that dies on another machine, or on Windows, holds up the others for so long. The
-clocks of two machines may differ by somewhat less than that."""
+"""The lease. A claim is renewed as long as its holder lives, first after 40 seconds: most steps
+end before. A holder that dies on another machine, or on Windows, blocks the others for so long.
+The clocks of two machines may differ by somewhat less than that."""
 
 _PRUNE_EVERY = 32
 """Versions of the claims' table between two removals of old ones."""
 _PRUNE_AGE = timedelta(minutes=1)
-"""From which age on they are old: who reads one is done long before."""
+"""The age from which they are old: reads end long before."""
 
 _COLUMNS = {
     "holder": pa.string(),
@@ -58,18 +58,18 @@ UPKEEP = upkeep_table([pa.field(name, type_) for name, type_ in _COLUMNS.items()
 
 @frozen_by_name
 class Log:
-    """What maintenance did to one table, whichever process it was."""
+    """The maintenance of one table, by any process."""
 
     last_at: datetime | None = None
     last_by: str | None = None
     """Machine, process and a random part."""
     last_did: Mapping[str, Any] | None = None
     last_error: str | None = None
-    """What the last run failed with; None if it succeeded."""
+    """The error of the last run; None if it succeeded."""
     n_done: int = 0
     n_failed: int = 0
     held_by: str | None = None
-    """Who is at it now."""
+    """The current holder."""
 
 
 @dataclass(slots=True)
@@ -77,26 +77,26 @@ class Claim:
     """The right to maintain one table, as long as it is renewed."""
 
     row: Mapping[str, Any]
-    """The row of the claims' table, as its holder left it."""
+    """The row of the claims' table, as its holder wrote it."""
 
 
 class Claims:
-    """The claims of one store, as one holder takes and returns them."""
+    """The claims of one store, for one holder."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
-        """Nothing is read or written before the first claim is asked for."""
+        """Reads and writes nothing before the first claim."""
         self.holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
         self._database = database
         self._table = database.table(UPKEEP_TABLE, UPKEEP)
         self._clock = clock
         self._process = leases.mine()
         self._renewer = LeaseRenewer(self._renewed, "the maintenance of a table")
-        """Has the claims of this holder; a row may still name it after a write of it failed."""
+        """The claims of this holder; a row may still name it after a failed write."""
         self._returned: dict[str, Mapping[str, Any]] = {}
-        """The rows as this holder left them: most are as they were when the claim is asked for again."""
+        """The rows as this holder wrote them: most are unchanged at the next claim."""
 
     async def take(self, key: str) -> Claim | None:
-        """The claim of that name, or None while somebody else holds it, or was faster."""
+        """Returns the claim of that name; None if another holder has it, or was faster."""
         returned = self._returned.pop(key, None)
         if returned is not None and (claim := await self._taken(key, returned)) is not None:
             return claim
@@ -104,7 +104,7 @@ class Claims:
         return None if row is not None and self._is_held(row) else await self._taken(key, row)
 
     async def _taken(self, key: str, row: Mapping[str, Any] | None) -> Claim | None:
-        """The claim, if nobody has changed its row, which is free; None stands for no row."""
+        """Returns the claim if its row, which is free, is unchanged; None stands for no row."""
         by, last = _holder_of(row)
         lease = Lease(token=leases.next_token(last.token or 0), process=self._process)
         taken = self._with(row or {KEY: key, "n_done": 0, "n_failed": 0}, self.holder, lease)
@@ -119,7 +119,7 @@ class Claims:
     async def give_back(
         self, claim: Claim, *, did: Mapping[str, Any] | None = None, error: str | None = None
     ) -> None:
-        """End the claim, and note what was done under it; with neither, nothing is noted."""
+        """Ends the claim, and logs the work done under it; with neither argument, logs nothing."""
         await self._renewer.end(claim.row[KEY])
         row = self._with(claim.row, None, _holder_of(claim.row)[1])
         if did is not None or error is not None:
@@ -139,7 +139,7 @@ class Claims:
             await fragments.forget_versions(self._table, older_than=_PRUNE_AGE)
 
     async def logs(self) -> dict[str, Log]:
-        """What was done to each table, by the name of its claim."""
+        """Returns the log of each table, by the name of its claim."""
         if not await self._database.has(UPKEEP_TABLE):
             return {}
         return {
@@ -156,7 +156,7 @@ class Claims:
         }
 
     async def _newest(self, key: str) -> dict[str, Any] | None:
-        """The row as it is now, whatever this process has seen of it; None if there is none."""
+        """Returns the current row, bypassing this process's cache; None if absent."""
         table = self._table
         handle = await table.access.opened()
         with translated(f"read {table.label}"):
@@ -165,7 +165,7 @@ class Claims:
         return {name: rows[0][name] for name in _READ} if rows else None
 
     async def _renewed(self, claims: Mapping[str, Claim]) -> list[str]:
-        """Extend these claims; returns the names of those that nobody has taken."""
+        """Extends these claims; returns the names of those that are still held."""
         kept = []
         for key, claim in claims.items():
             row = self._with(claim.row, self.holder, _holder_of(claim.row)[1])
@@ -175,7 +175,7 @@ class Claims:
         return kept
 
     def _with(self, row: Mapping[str, Any], by: str | None, lease: Lease) -> dict[str, Any]:
-        """The row that succeeds this one: with that holder, whose lease begins now, or none."""
+        """Returns the successor of this row: with that holder, whose lease begins now, or none."""
         now = self._clock.now()
         ends = lease.renewed(CLAIM.total_seconds(), now.timestamp())
         return {
@@ -193,11 +193,11 @@ class Claims:
 
 
 def _holder_of(row: Mapping[str, Any] | None) -> tuple[str | None, Lease]:
-    """Who has a claim, if anybody, and under which lease; a row without one has had no holder yet."""
+    """Returns a claim's holder, if any, and its lease; a row without one has had no holder yet."""
     if row is None or row["holder"] is None:
         return None, Lease()
     until = row["until"] and row["until"].timestamp()
-    if not row["holder"].startswith("["):  # As the first stores kept it.
+    if not row["holder"].startswith("["):  # The format of the first stores.
         return row["holder"], Lease(until=until)
     by, token, process, ticks = json.loads(row["holder"])
     return by, Lease(token=token, process=process, until=until, ticks=ticks)

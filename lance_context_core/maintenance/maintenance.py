@@ -1,4 +1,4 @@
-"""Upkeep of the whole store: what is due, done by itself beside the writes, or by hand."""
+"""Maintenance of the whole store: due work, done automatically after writes, or manually."""
 
 import asyncio
 import threading
@@ -31,19 +31,19 @@ T = TypeVar("T")
 
 _PAUSE_SECONDS = 0.05
 _PATIENCE_SECONDS = 60
-"""How long maintenance by hand waits for whoever is at a table."""
+"""How long manual maintenance waits for others at a table."""
 
 Thin = Callable[[Table], Awaitable[int]]
-"""Drops the versions of a table that need not be kept; returns how many."""
+"""Removes the versions of a table that need not be kept; returns how many."""
 
 Mend = Callable[[Table], Awaitable[None]]
-"""Ends what somebody has begun in a table, and was killed over."""
+"""Completes interrupted work in a table after a crash."""
 
 
 class Upkeep:
-    """Maintains the tables of one store, one at a time, and never under a writer's feet.
+    """Maintains the tables of one store, one at a time, without disturbing writers.
 
-    Its work is done on the store's loop, whoever asks for it.
+    It runs on the store's loop, for all callers.
     """
 
     def __init__(
@@ -53,13 +53,13 @@ class Upkeep:
         *,
         settings: Maintenance | None,
     ) -> None:
-        """With `settings` it works by itself from the first commits on; None: by hand alone."""
+        """With `settings` it runs automatically from the first commits on; None: manually alone."""
         self.settings = settings
         self._clock = clock
         self.thin: Thin | None = None
-        """Thins one table if that pays; without it versions stay."""
+        """Prunes one table if that pays off; without it versions stay."""
         self.mend: Mend | None = None
-        """Is called before a table is maintained."""
+        """Called before a table is maintained."""
         self._database = database
         self._claims = Claims(database, clock)
         self._merges: dict[str, FragmentMerges] = {}
@@ -72,9 +72,9 @@ class Upkeep:
         self._error: str | None = None
 
     def committed(self, table: Table) -> None:
-        """Count a commit to the table; every so often, have it looked after. Never blocks.
+        """Counts a commit to the table; at intervals, schedules its maintenance. Never blocks.
 
-        What comes in quiet hours is looked after with the first commit behind them.
+        Work due in quiet hours starts with the first commit after them.
         """
         if self.settings is None:
             return
@@ -99,10 +99,10 @@ class Upkeep:
         only_due: bool,
         progress: Callable[[Progress], object] | None = None,
     ) -> list[TableUpkeep]:
-        """Maintain these tables now; all that can be done, or only what is due.
+        """Maintains these tables now; all possible work, or only due work.
 
-        Waits for whoever is at a table, up to a minute, and then passes it by. Cancelled, it leaves
-        the table that it is at to be maintained to the end.
+        Waits for others at a table, up to a minute, and then skips it. When cancelled, it completes
+        the table in progress.
         """
         check_progress(progress)
         settings = self.settings or Maintenance()
@@ -118,7 +118,7 @@ class Upkeep:
         return done
 
     async def stats(self, tables: Sequence[Table]) -> StoreStats:
-        """The state of these tables."""
+        """Returns the state of these tables."""
         settings = self.settings or Maintenance()
 
         async def look() -> StoreStats:
@@ -134,28 +134,28 @@ class Upkeep:
 
     @asynccontextmanager
     async def hold(self, tables: Sequence[Table]) -> AsyncIterator[None]:
-        """Keep everybody from maintaining these tables, or holding one of them, in here.
+        """Blocks all maintenance of these tables, and other holders of them, within the block.
 
-        Waits for whoever is at one of them, up to a minute.
+        Waits for others at one of them, up to a minute.
         """
         async with AsyncExitStack() as held:
             if await self._is_of_one_machine():
                 for name in sorted({table.name for table in tables}):
-                    # All that it holds may be in the log still.
+                    # All of its rows may still be in the log.
                     with suppress(OSError):
                         self._place(name).mkdir(exist_ok=True)
                     with suppress(_HeldError):
                         await held.enter_async_context(self._locked(name, _PATIENCE_SECONDS))
                 yield
                 return
-            for table in sorted(tables, key=_key):  # In one order: nobody waits for each other.
+            for table in sorted(tables, key=_key):  # In one order, against deadlocks.
                 claim = await _on_the_store_loop(self._claim(table, patience=_PATIENCE_SECONDS))
                 if claim is not None:
                     held.push_async_callback(self._give_back, claim)
             yield
 
     async def stop(self) -> None:
-        """Begin nothing more; returns when nothing runs any more. Stopping twice is no error."""
+        """Starts nothing more; returns when nothing runs any more. Stopping twice is no error."""
         with self._lock:
             self._is_closed = True
             self._waiting.clear()
@@ -189,7 +189,7 @@ class Upkeep:
         only_due: bool,
         patience: float,
     ) -> TableUpkeep:
-        """Maintain the table while nobody else does."""
+        """Maintains the table under its claim."""
         while self._is_working:  # noqa: ASYNC110 - on one loop, and rare
             await asyncio.sleep(0.01)
         self._is_working = True
@@ -200,7 +200,7 @@ class Upkeep:
                 return TableUpkeep(table=table.name, skipped="another process is at it")
             try:
                 async with self._locked(table.name, patience):
-                    # Somebody else may have done it since.
+                    # Another process may have done it since.
                     due = await self._due(table, settings, policy)
                     wanted = due if only_due else {_COMPACT, BUILD, _THIN}
                     done = await self._do(table, wanted, settings, policy)
@@ -229,32 +229,32 @@ class Upkeep:
             self._is_working = False
 
     async def _is_of_one_machine(self) -> bool:
-        """Whether nobody else can be at its tables but processes that have the locks of this machine."""
+        """Whether only processes with the locks of this machine can work on its tables."""
         journal = self._database.connection.journal
         return journal is not None and await journal.is_kept()
 
     def _locked(self, name: str, patience: float) -> AbstractAsyncContextManager[None]:
-        """Be the only one of this machine that maintains a table, on all its refs, or holds it.
+        """Locks a table, on all its refs, against other maintenance and holders on this machine.
 
-        Raises _HeldError where somebody else is for longer than that.
+        Raises _HeldError if another holds it for longer than that.
         """
         # Without the folder there is nothing to maintain.
         place = self._place(name)
         return file_locks.locked(place, patience_seconds=patience, refusal=_HeldError)
 
     def _place(self, name: str) -> Path:
-        """The folder of the table that is locked while it is maintained, and for nothing else."""
+        """Returns the table's folder, which is locked for maintenance, and for nothing else."""
         return Path(self._database.uri) / f"{name}.lance" / "data"
 
     async def _claim(self, table: Table, *, patience: float) -> Claim | None:
-        """The claim of the table; None if others held it for `patience` seconds."""
+        """Returns the claim of the table; None if others held it for `patience` seconds."""
         while (claim := await self._claims.take(_key(table))) is None and patience > 0:
             patience -= _PAUSE_SECONDS
             await asyncio.sleep(_PAUSE_SECONDS)
         return claim
 
     async def _give_back(self, claim: Claim) -> None:
-        """End the claim of who held the table, also where he is cancelled."""
+        """Ends a holder's claim on the table, also when cancelled."""
         await _on_the_store_loop(self._claims.give_back(claim))
 
     async def _due(self, table: Table, settings: Maintenance, policy: IndexPolicy) -> set[str]:
@@ -282,7 +282,7 @@ class Upkeep:
                 removed, added = merged.fragments_removed, merged.fragments_added
             except ConflictError as error:
                 skipped = str(error)  # It stays due.
-            # What is merged with rows outside an index is outside it, too: often it is due only now.
+            # Merging with rows outside an index leaves them outside: often it is due only now.
             due = due | await self._due(table, settings, policy)
         if BUILD in due:
             built = await fragments.build_indexes(table, policy)
@@ -318,7 +318,7 @@ _COMPACT, _THIN = "compact", "thin"
 
 
 def _is_enough(written: Written, settings: Maintenance) -> bool:
-    """Whether a table to which so much was written is to be looked after."""
+    """Whether so many writes to a table make its maintenance due."""
     return (
         written.commits >= settings.every_n_commits
         or written.rows >= settings.indexes.unindexed_rows
@@ -327,11 +327,11 @@ def _is_enough(written: Written, settings: Maintenance) -> bool:
 
 
 class _HeldError(Exception):
-    """Somebody else is at the table."""
+    """Another process works on the table."""
 
 
 def _key(table: Table) -> str:
-    """What the claim of a table is called; each of its refs has its own."""
+    """Returns the name of a table's claim; each of its refs has its own."""
     return table.name if table.ref is None else f"{table.name}@{table.ref}"
 
 
@@ -340,5 +340,5 @@ def _said(done: TableUpkeep) -> dict[str, Any]:
 
 
 async def _on_the_store_loop(work: Coroutine[Any, Any, T]) -> T:
-    """Await `work` on the store's loop; cancelling ends the wait alone."""
+    """Awaits `work` on the store's loop; cancelling ends the wait alone."""
     return await asyncio.shield(asyncio.wrap_future(store_loop.spawn(work)))

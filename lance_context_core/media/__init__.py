@@ -1,13 +1,13 @@
-"""Pictures, sound and films: what they are, what they show, and how they are found.
+"""Images, sound and films: their types, analysis and records.
 
-What is here is for who brings something that looks at pictures; the pictures themselves are in
+This package is for code that adds an image analyzer; the images themselves are in
 `ContextStore.images`.
 """
 
 from lance_context_core.media.captioning import ImageAnalysis, ImageAnalyzer
 
 __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
-    # Looking at pictures
+    # Analysis of images
     "ImageAnalyzer",
     "ImageAnalysis",
 ]

@@ -1,4 +1,4 @@
-"""What is seen in a file: its size in pixels and a small picture of it, and what an analyzer says."""
+"""Inspects files: their size in pixels, a thumbnail, and the output of an analyzer."""
 
 import hashlib
 import io
@@ -21,38 +21,38 @@ from lance_context_core.errors import (
 from lance_context_core.types import ContextRecord, ImageRecord
 
 _FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF", "AVIF")
-"""What Pillow is let at: the fewer formats, the fewer ways in."""
+"""The formats that Pillow may open: fewer formats mean less attack surface."""
 _THUMBNAIL = (256, 256)
 _ORIENTATION, _TURNED = 0x0112, range(5, 9)
 _BY_ARITHMETIC = (b"\xff\xc9", b"\xff\xca")
-"""The marks of such a JPEG."""
+"""The markers of such a JPEG."""
 _LENGTH = r"\s*=\s*[\"']\s*([\d.]{1,12})\s*(?:px)?\s*[\"']"
 
 
 @frozen_by_name
 class ImageAnalysis:
-    """What a person or model recognised in a picture, a recording or a film."""
+    """The description of an image, a recording or a film, by a person or model."""
 
     caption: str | None = None
-    """What it shows."""
+    """A caption of the content."""
     text: str | None = None
-    """What is to be read or heard in it."""
+    """The text in the image, or the speech in it."""
     tags: tuple[str, ...] = ()
     vector: Sequence[float] | None = field(default=None, repr=False)
-    """Where it is in a space of pictures: see `AsyncImages.similar`."""
+    """Its vector in a space of images: see `AsyncImages.similar`."""
 
 
 @runtime_checkable
 class ImageAnalyzer(Protocol):
-    """Looks at pictures: a model that sees, or a program that reads text; called in worker threads."""
+    """Analyses images: a vision model, or OCR; called in worker threads."""
 
     def analyze(self, content: bytes, *, content_type: str) -> ImageAnalysis:
-        """What is to be made out in a file of that media type."""
+        """Returns the analysis of a file of that media type."""
 
 
 @frozen_by_name
 class Seen:
-    """What a file says of itself."""
+    """The properties read from a file."""
 
     format: str
     width: int | None = None
@@ -61,14 +61,14 @@ class Seen:
 
 
 def look(content: bytes, content_type: str, *, name: str, max_pixels: int) -> Seen:
-    """What is seen in a file. Raises UnreadableDocumentError for a picture that is broken, or too large.
+    """Inspects a file. Raises UnreadableDocumentError for a broken or too large image.
 
-    All of a picture is decoded once, so that nothing is believed that its header says: of its size
-    no more than `max_pixels`.
+    The whole image is decoded once, so that its header is not trusted: of its size
+    only up to `max_pixels`.
     """
     format = content_type.partition("/")[2].removeprefix("x-").partition("+")[0]
     if content_type == "image/svg+xml":
-        # A program of its own, which is never run: its size is what it begins with.
+        # An SVG is a program, which is never run: its size is read from its start.
         width, height = (_length(content, one) for one in ("width", "height"))
         return Seen(format=format, width=width, height=height)
     if not content_type.startswith("image/"):
@@ -100,7 +100,7 @@ def look(content: bytes, content_type: str, *, name: str, max_pixels: int) -> Se
         raise
     except PIL.Image.DecompressionBombError as error:
         raise _too_large(name, max_pixels) from error
-    # What a broken file makes Pillow raise is anything.
+    # A broken file makes Pillow raise any error.
     except Exception as error:
         raise UnreadableDocumentError(
             f"{name!r} cannot be read as {content_type}, it is broken or not all there: {error}"
@@ -110,12 +110,12 @@ def look(content: bytes, content_type: str, *, name: str, max_pixels: int) -> Se
 def _opened_heic(content: bytes) -> Any:
     import pillow_heif
 
-    heif: Any = pillow_heif  # which has types for some of its calls
+    heif: Any = pillow_heif  # some of its calls are typed
     return heif.HeifImageFile(io.BytesIO(content))
 
 
 def analyzed(analyzer: ImageAnalyzer | None, content: bytes, content_type: str) -> ImageAnalysis:
-    """What the analyzer says, checked; nothing without one."""
+    """Returns the analyzer's output, checked; empty without one."""
     if analyzer is None:
         return ImageAnalysis()
     said = analyzer.analyze(content, content_type=content_type)
@@ -125,7 +125,7 @@ def analyzed(analyzer: ImageAnalyzer | None, content: bytes, content_type: str) 
 
 
 def check_analyzer(analyzer: object) -> ImageAnalyzer | None:
-    """The analyzer. Raises InvalidRequestError if it is none."""
+    """Returns the analyzer. Raises InvalidRequestError for anything else."""
     if analyzer is None or (isinstance(analyzer, ImageAnalyzer) and not isinstance(analyzer, type)):
         return analyzer
     raise InvalidRequestError(
@@ -134,12 +134,12 @@ def check_analyzer(analyzer: object) -> ImageAnalyzer | None:
 
 
 def check_tags(tags: object) -> tuple[str, ...]:
-    """The tags, each once, in their order."""
+    """Returns the tags without duplicates, in order."""
     return tuple(dict.fromkeys(check_text(one, "tags") for one in listed(tags, "tags")))
 
 
 def _thumbnail(image: Any) -> bytes:
-    """A small picture of it, upright: JPEG, or PNG of what may be transparent."""
+    """Returns an upright thumbnail: JPEG, or PNG if it may be transparent."""
     import PIL.ImageOps
 
     image.draft("RGB", _THUMBNAIL)
@@ -161,9 +161,9 @@ def _check_size(size: tuple[int, int], max_pixels: int, name: str) -> None:
 
 
 def _check_bits(size: tuple[int, int], content: bytes) -> None:
-    """Raise ValueError for a JPEG with fewer bits than it has squares, each of which takes one or more.
+    """Raises ValueError for a JPEG with fewer bits than blocks, each of which takes one or more.
 
-    Its decoder takes what is missing for grey. What is coded by arithmetic may do with less.
+    Its decoder fills missing data with grey. Arithmetic coding may need fewer.
     """
     n_squares = -(-size[0] // 8) * -(-size[1] // 8)
     if 8 * len(content) < n_squares and not any(one in content for one in _BY_ARITHMETIC):
@@ -178,7 +178,7 @@ def _too_large(name: str, max_pixels: int) -> UnreadableDocumentError:
 
 
 def _length(content: bytes, name: str) -> int | None:
-    """A length that an SVG's first element states in pixels."""
+    """Returns a length that an SVG's first element states in pixels."""
     start = content[:4096].decode("utf-8", "replace")
     head = re.search(r"<svg\b[^>]{0,2000}", start)
     found = head and re.search(rf"\s{name}{_LENGTH}", head[0])
@@ -188,27 +188,27 @@ def _length(content: bytes, name: str) -> int | None:
         return None
 
 
-# Pictures as the records that they are, and back.
+# Converts images to records, and back.
 
 KINDS = ("image", "audio", "video")
-"""What the records are."""
+"""The kinds of these records."""
 
 _ABOUT = "lance_context.media"
-"""Under which key of the record's own state it is kept what a file is."""
+"""The key in the record's own state with the file's properties."""
 
 
 _COMMON = (
     *("id", "kind", "content_type", "created_at", "updated_at", "session_id", "tags", "metadata"),
     *("tenant", "user_id", "agent_id"),
 )
-"""What a file and its record call by the same names."""
+"""Fields with the same name in a file and its record."""
 
 _TOLD = ("name", "width", "height", "caption", "text")
-"""What is kept of a file under `_ABOUT`, beside its format."""
+"""The file's properties under `_ABOUT`, with its format."""
 
 
 def image_id(session_id: str | None, hash: str) -> str:
-    """The id of what has this content in that session."""
+    """Returns the id of this content in that session."""
     return MEDIA_PREFIX + hashlib.sha256(repr((session_id, hash)).encode()).hexdigest()[:32]
 
 
@@ -226,7 +226,7 @@ def to_record(
     metadata: Mapping[str, Any],
     now: datetime,
 ) -> ContextRecord:
-    """The record of a file, with its small picture."""
+    """Returns the record of a file, with its thumbnail."""
     about = {"name": name, "format": seen.format, "width": seen.width, "height": seen.height}
     record = ContextRecord(
         id=image_id(session_id, hash),
@@ -246,7 +246,7 @@ def to_record(
 
 
 def with_said(record: ContextRecord, said: ImageAnalysis) -> ContextRecord:
-    """The record with what is said of it, by which it is found."""
+    """Returns the record with the analysis, by which it is found."""
     about = {**_about(record), "caption": said.caption, "text": said.text}
     tags = f"Tags: {', '.join(said.tags)}" if said.tags else None
     texts = [text for text in (said.caption, said.text, tags) if text]
@@ -259,13 +259,13 @@ def with_said(record: ContextRecord, said: ImageAnalysis) -> ContextRecord:
 
 
 def said_of(record: ContextRecord) -> ImageAnalysis:
-    """What is said of a record."""
+    """Returns the analysis in a record."""
     about = _about(record)
     return ImageAnalysis(caption=about.get("caption"), text=about.get("text"), tags=record.tags)
 
 
 def from_record(record: ContextRecord) -> ImageRecord:
-    """The file of a record."""
+    """Returns the file of a record."""
     about = _about(record)
     common: dict[str, Any] = {name: getattr(record, name) for name in _COMMON}
     known: dict[str, Any] = {name: about.get(name) for name in _TOLD}

@@ -1,4 +1,4 @@
-"""Pictures, recordings and films in the store: added once, looked at, found with everything else."""
+"""Images, recordings and films in the store: added, analysed, and found with other records."""
 
 import asyncio
 import builtins
@@ -44,7 +44,7 @@ from lance_context_core.stores.vectors import AsyncVectors
 from lance_context_core.types import ContextRecord, Document, ImageRecord, SearchHit
 from lance_context_core.types.media import SCHEME
 
-# What a file of pictures, sound or film is, by what it begins with: names and claims are not believed.
+# Media types by the first bytes of a file: names and declared types are not trusted.
 
 MediaKind = Literal["image", "audio", "video"]
 
@@ -62,18 +62,18 @@ _MARKS = {
     b"\x1aE\xdf\xa3": "video/webm",
 }
 _FORMS = {b"WEBP": "image/webp", b"WAVE": "audio/wav", b"AVI ": "video/x-msvideo"}
-"""Of what begins with `RIFF`."""
+"""Types of files that begin with `RIFF`."""
 _BRANDS = {
     **dict.fromkeys((b"avif", b"avis"), "image/avif"),
     **dict.fromkeys((b"heic", b"heix", b"heim", b"heis", b"mif1", b"msf1"), "image/heic"),
 }
-"""Of what begins as MP4: what is a picture."""
+"""Brands of MP4 containers that are images."""
 _FRAMES = {b"\xff\xfb", b"\xff\xf3", b"\xff\xf2"}
-"""What an MP3 without a tag begins with."""
+"""The first bytes of an MP3 without a tag."""
 
 
 def type_of(content: bytes, name: str) -> str:
-    """The media type of a file. Raises UnreadableDocumentError for what is none of these."""
+    """Returns a file's media type. Raises UnreadableDocumentError for an unsupported one."""
     head = content[:1024]
     for mark, type in _MARKS.items():
         if head.startswith(mark):
@@ -95,7 +95,7 @@ def type_of(content: bytes, name: str) -> str:
 
 
 def kind_of(content_type: str) -> str:
-    """`image`, `audio` or `video`."""
+    """Returns `image`, `audio` or `video`."""
     return content_type.partition("/")[0]
 
 
@@ -104,9 +104,9 @@ _MEDIA = sql.in_list("kind", KINDS)
 
 @handle
 class AsyncImages:
-    """Pictures, recordings and films: each is a record, so that the store's one search finds it.
+    """Images, recordings and films: each is a record, found by the store's search.
 
-    A record of the kind `image`, `audio` or `video` with what is said of it as its text; its bytes
+    The record has the kind `image`, `audio` or `video` and the description as its text; its bytes
     are a blob.
     """
 
@@ -127,18 +127,18 @@ class AsyncImages:
         max_bytes: int = 256 * 1024 * 1024,
         max_pixels: int = 64_000_000,
     ) -> ImageRecord:
-        """Keep a file and what is said of it; what its scope and session have already is left as it is.
+        """Adds a file with its description; leaves one that its scope and session have unchanged.
 
-        - `source`: a path, the bytes of a file, or an open one. What it is, its first bytes say.
-        - `name`: what it is called, where it does not say so itself.
-        - `caption`, `text`, `tags`: what it shows, what is to be read or heard in it, and words of
+        - `source`: a path, the bytes of a file, or an open one. Its first bytes determine the type.
+        - `name`: its name, if the source has none.
+        - `caption`, `text`, `tags`: a caption, the text or speech in it, and words of
           your own: all are searched.
-        - `vector`: where it is in a space of pictures: see `similar`.
-        - `analyzer`: says of these what you do not.
-        - `max_bytes`, `max_pixels`: what is larger is refused before it is decoded.
+        - `vector`: its vector in a space of images: see `similar`.
+        - `analyzer`: fills those that you do not give.
+        - `max_bytes`, `max_pixels`: larger files are refused before decoding.
 
-        Raises UnreadableDocumentError, before anything is written, for what is broken, too large, or
-        none of these; MissingExtraError for a picture without the extra `images`.
+        Raises UnreadableDocumentError, before anything is written, for a broken, too large, or
+        unsupported file; MissingExtraError for an image without the extra `images`.
         """
         self._records.resources.writable()
         given = ImageAnalysis(
@@ -195,9 +195,9 @@ class AsyncImages:
         session_id: str | None = None,
         **arguments: Unpack[SearchArguments],
     ) -> builtins.list[SearchHit[ImageRecord]]:
-        """What answers `query` best by its caption, text and tags, best first.
+        """Returns the best matches for `query` by caption, text and tags, best first.
 
-        In one session, or in all. `AsyncContextStore.search` finds the same among everything else.
+        In one session, or in all. `AsyncContextStore.search` finds them among all other records.
         """
         within = {} if session_id is None else {"session_id": check_name(session_id, "session_id")}
         hits = await self._records.search(query, _MEDIA, within=within, room=ALONE, **arguments)
@@ -211,10 +211,10 @@ class AsyncImages:
     async def similar(
         self, to: str | Sequence[float], *, limit: int = 10
     ) -> builtins.list[SearchHit[ImageRecord]]:
-        """The pictures whose vectors are nearest, best first; only those that have one are found.
+        """Returns the images with the nearest vectors, best first; only those with a vector.
 
-        `to` is a vector, of a picture or of a question in the same space, or the id of a picture that
-        has one. Raises NotFoundError if that has none, DimensionMismatchError for one of another length.
+        `to` is a vector, of an image or of a query in the same space, or the id of an image with
+        one. Raises NotFoundError if that has none, DimensionMismatchError for another length.
         """
         vector: Any = to
         if isinstance(to, str):
@@ -240,7 +240,7 @@ class AsyncImages:
         ][:limit]
 
     async def get(self, image_id: str) -> ImageRecord | None:
-        """What is known of one; None if there is none of that id."""
+        """Returns an image's description; None if the id does not exist."""
         found = await self._read(sql.equals("id", check_name(image_id, "image_id")))
         return next(iter(found), None)
 
@@ -252,7 +252,7 @@ class AsyncImages:
         limit: int | None = None,
         offset: int = 0,
     ) -> builtins.list[ImageRecord]:
-        """All in the order in which they were added, or those of a session: `limit` after `offset`."""
+        """Returns all images, or a session's, in the order of adding: `limit` after `offset`."""
         check_span(offset=offset, limit=limit, last=None)
         where = self._records.where(_MEDIA, *_session(session_id), filter=filter)
         found = await self._records.read(where, offset=offset, limit=limit, columns=WITHOUT_BLOB)
@@ -261,19 +261,19 @@ class AsyncImages:
     async def count(
         self, *, session_id: str | None = None, filter: FilterLike | None = None
     ) -> int:
-        """How many `list` would return."""
+        """Returns the number of images that `list` would return."""
         where = self._records.where(_MEDIA, *_session(session_id), filter=filter)
         return await self._records.table.count(where)
 
     async def content(self, image_id: str) -> bytes:
-        """The bytes of the file. Raises NotFoundError if there is none of that id."""
+        """Returns the bytes of the file. Raises NotFoundError if the id does not exist."""
         found = await self._required(image_id)
         return await AsyncBlobs(self._blobs(_owner(found))).get(found.hash)
 
     async def thumbnail(self, image_id: str) -> bytes | None:
-        """A small picture of it, of at most 256 x 256 pixels, JPEG or PNG; None of what is no picture.
+        """Returns a thumbnail of at most 256 x 256 pixels, JPEG or PNG; None for other media.
 
-        Raises NotFoundError if there is none of that id.
+        Raises NotFoundError if the id does not exist.
         """
         where = self._records.where(_MEDIA, sql.equals("id", check_name(image_id, "image_id")))
         for one in await self._records.read(where):
@@ -291,9 +291,9 @@ class AsyncImages:
         metadata: Mapping[str, Any] | None = None,
         analyzer: ImageAnalyzer | None = None,
     ) -> ImageRecord:
-        """Say something else of it: what is given, and what the analyzer says; the rest stays.
+        """Updates the description with the given values and the analyzer's; the rest stays.
 
-        Raises NotFoundError if there is none of that id.
+        Raises NotFoundError if the id does not exist.
         """
         self._records.resources.writable()
         found = await self._required(image_id)
@@ -329,9 +329,10 @@ class AsyncImages:
         return await self._required(image_id)
 
     async def delete(self, image_id: str) -> bool:
-        """Remove one; returns whether it was there. Its bytes go, unless something else names them.
+        """Deletes a file's record, and its bytes unless still named; returns whether it existed.
 
-        Older versions of the store still have it: see `AsyncContextStore.erase`, which takes its id.
+        Older versions of the store still contain it: see `AsyncContextStore.erase`, which takes its
+        id.
         """
         self._records.resources.writable()
         found = await self.get(image_id)
@@ -363,7 +364,7 @@ class AsyncImages:
         return AsyncVectors(IMAGES_COLLECTION, self._records.resources, self._records.scope)
 
     async def _place(self, id: str, vector: Sequence[float] | None) -> None:
-        """Keep where a picture is among pictures."""
+        """Stores an image's vector."""
         if vector is not None:
             await self._vectors().upsert([Document(id=id, embedding=vector)])
 
@@ -373,7 +374,7 @@ def _text(text: str | None, what: str) -> str | None:
 
 
 def _joined(one: ImageAnalysis, other: ImageAnalysis) -> ImageAnalysis:
-    """What the first one says, and of what it does not say what the other one does."""
+    """Returns the first analysis, with its absent values from the other one."""
     return ImageAnalysis(
         caption=one.caption if one.caption is not None else _text(other.caption, "caption"),
         text=one.text if one.text is not None else _text(other.text, "text"),
@@ -389,5 +390,5 @@ def _session(session_id: str | None) -> builtins.list[sql.Clause]:
 
 
 def _owner(image: ImageRecord) -> Scope:
-    """Whose it is."""
+    """Returns its owner."""
     return Scope(**{part: getattr(image, part) for part in SCOPE_PARTS})

@@ -1,1 +1,1 @@
-"""What a user opens: one place, what each of its handles is asked and knows of versions, and what it hands out."""
+"""The store that a user opens: its handles, their stores, and their versions."""

@@ -1,4 +1,4 @@
-"""What is asked of all that a handle sees: searches, SQL, what an agent is shown, and who did it."""
+"""Reads of everything that a handle sees: searches, SQL, windows and the audit log."""
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -39,62 +39,61 @@ from lance_context_core.window.counting import Budget
 from lance_context_core.window.window import Window
 from lance_context_core.window.window_builder import AssembleArguments
 
-# What a handle knows of time: versions, tags and branches, and how one becomes another.
+# Versions, tags and branches, and how to move between them.
 
 
 class AsyncMoments(AsyncStores):
-    """A handle of a place that was other things before, and is others on its branches."""
+    """A handle of a store with earlier versions and branches."""
 
     # Versions
 
     async def version(self) -> int:
-        """The number of the store's version: that of its records; 0 before the first write."""
+        """Returns the store's version number: that of its records; 0 before the first write."""
         await self._resources.settle()
         return await self._resources.records.version()
 
     async def versions(
         self, *, limit: int | None = None, before: int | None = None
     ) -> list[Version]:
-        """The versions that are kept, oldest first: all, or the newest `limit`.
+        """Returns the versions that exist, oldest first: all, or the newest `limit`.
 
-        `before` is the number that all are less than, so that they can be read backwards page by
-        page. In a directory only those of the page are read; an object store reads all of them.
+        `before` is an exclusive upper bound on the version numbers, for reading backwards page by
+        page. A directory reads only the versions of the page; an object store reads all of them.
         """
         await self._resources.settle()
         return await versions.versions(self._resources.records, limit=limit, before=before)
 
     async def checkout(self, ref: Ref) -> Self:
-        """The store as it was at a version, a tag, or an aware datetime; for reading only.
+        """Opens the store as of a version, a tag, or an aware datetime, read-only.
 
         A version or a tag names the state of every table. At a datetime, messages, memories and
-        other records are read as they were acknowledged by then, exactly, and so they are searched,
-        in scopes that `SearchCache` takes; searches of larger ones, and all other things, are as of
-        the last fold before it: see `JournalPolicy`. Raises NotFoundError if there was no such
-        moment.
+        other records are read exactly as acknowledged by then, and searched so in scopes that
+        `SearchCache` accepts; searches of larger scopes, and all other tables, are as of the last
+        flush before it: see `JournalPolicy`. Raises NotFoundError if there was no such moment.
         """
         return self._handle(await self._resources.shown_at(ref))
 
     async def restore(self, ref: Ref) -> int:
-        """Make the store what it was, as a new version, which is returned.
+        """Restores an earlier state as a new version; returns the new version.
 
-        Nothing is lost: what came after stays in the older versions. May be repeated after a crash.
+        Nothing is lost: later changes stay in the older versions. May be repeated after a crash.
         """
         version = await self._whole().restore(ref)
         await self._note("restore", str(ref))
         return version
 
     async def diff(self, before: Ref, after: Ref | None = None) -> Diff:
-        """What changed in the records from one version, tag, branch or time to another, or to now.
+        """Returns the record changes from one version, tag, branch or time to another, or to now.
 
-        The cost is that of what was written in between, not of what the store holds. Expired and
-        retired records are compared too: they are there, if hidden.
+        The cost depends on the changes in between, not on the size of the store. Expired and
+        retired records are compared too: they exist, but are hidden.
         """
         old = await self._resources.at(before)
         new = self._resources if after is None else await self._resources.at(after)
         return await locations.diff(old.records, new.records, self._records().everything())
 
     async def tag(self, name: str, *, version: Ref | None = None) -> int:
-        """Name the current version, or another one; returns its number.
+        """Tags the current version, or another one; returns its number.
 
         Raises AlreadyExistsError if the name is taken. May be repeated after a crash.
         """
@@ -103,11 +102,11 @@ class AsyncMoments(AsyncStores):
         return number
 
     async def tags(self) -> dict[str, int]:
-        """The version that each tag names."""
+        """Returns the version that each tag names."""
         return await self._whole().tags()
 
     async def delete_tag(self, name: str) -> bool:
-        """Forget a tag, not the version that it names; returns whether it existed."""
+        """Deletes a tag, not the version that it names; returns whether it existed."""
         was_there = await self._whole().delete_tag(name)
         if was_there:
             await self._note("untag", name)
@@ -116,32 +115,33 @@ class AsyncMoments(AsyncStores):
     # Branches
 
     async def create_branch(self, name: str, *, at: Ref | None = None) -> Self:
-        """Make a branch of the whole store, from now or from `at`; returns it, to read and write.
+        """Creates a branch of the whole store, from now or `at`; returns its handle.
 
-        The cost does not depend on what the store holds. The name has 1 to 200 ASCII letters,
+        The cost does not depend on the size of the store. The name has 1 to 200 ASCII letters,
         digits, `-`, `_`, and single dots between them. Raises AlreadyExistsError if a branch or a
-        tag has it, NotFoundError if there was no such moment, InvalidRequestError if there were no
-        records `at` it. May be repeated after a crash, which leaves either all of the branch or
-        nothing that is seen.
+        tag has the name, NotFoundError if there was no such moment, InvalidRequestError if there
+        were no records `at` it. May be repeated after a crash, which leaves either the whole branch
+        or nothing visible.
         """
         await branches.create(self._whole(), name, at)
         await self._note("branch", name)
         return await self.branch(name)
 
     async def branch(self, name: str) -> Self:
-        """The store on a branch, to read and write; `main` is the one that it began with.
+        """Returns the store on a branch, to read and write; `main` is the first branch.
 
-        What is written there is on no other branch. Raises NotFoundError if there is none.
+        Writes to one branch do not appear on another. Raises NotFoundError if the branch does not
+        exist.
         """
         await branches.require(self._whole(), name)
         return self._handle(self._resources.on(self._resources.current().on(name)))
 
     async def branches(self) -> list[Branch]:
-        """All branches but `main`, by name."""
+        """Returns all branches but `main`, by name."""
         return await branches.listed(self._whole())
 
     async def delete_branch(self, name: str) -> bool:
-        """Remove a branch with all that it alone holds; returns whether it existed.
+        """Deletes a branch and all data that only it holds; returns whether it existed.
 
         Raises InvalidRequestError for `main`, and while a tag or another branch names one of its
         versions. May be repeated after a crash.
@@ -160,20 +160,20 @@ class AsyncMoments(AsyncStores):
         dry_run: bool = False,
         progress: Callable[[Progress], object] | None = None,
     ) -> MergeReport:
-        """Bring into this branch what the branch `source` changed since both had it in common.
+        """Merges into this branch the changes of the branch `source` since their common version.
 
-        One of the two must have been made from the other: else InvalidRequestError is raised. What
-        only one side changed is taken; where both changed the same, each in its own way, `policy`
-        decides: "newest" (the later update; ours at a tie; a change goes before a deletion),
-        "ours", "theirs", or a function, which may be a coroutine's: it is given the `Conflict` and
-        returns the value to store, or None. Records, sessions and collections take part; what is
-        added comes after all that is there. One commit a table. May be repeated after a crash, and
-        later on: it then brings what is new since. With `dry_run` nothing is written. `progress`
-        is called after each table.
+        One of the two must have been created from the other: otherwise raises InvalidRequestError.
+        Changes of one side only are applied; where both sides changed the same row differently,
+        `policy` decides: "newest" (the later update; ours at a tie; a change wins over a deletion),
+        "ours", "theirs", or a function, also a coroutine function: it receives the `Conflict` and
+        returns the value to store, or None. Merges records, sessions and collections; added rows
+        come after all existing ones. One commit a table. May be repeated after a crash, and later
+        on: it then merges the changes since. With `dry_run` nothing is written. `progress` is
+        called after each table.
 
         Raises DimensionMismatchError or EmbeddingModelMismatchError, before anything is written, if
-        the branches' vectors cannot be in one table; ConflictError if others keep changing the same
-        rows.
+        the branches' vectors do not fit in one table; ConflictError if others keep changing the
+        same rows.
         """
         report = await merge.merge(
             self._whole(), source, policy=policy, is_dry_run=dry_run, progress=progress
@@ -186,22 +186,22 @@ class AsyncMoments(AsyncStores):
     # Helpers
 
     async def _note(self, action: AuditAction, *names: str) -> None:
-        """Note in the audit, if there is one, what was done, and what was written till now."""
+        """Logs an action, and all writes until now, in the audit log, if enabled."""
         await derive_events.note(self._resources, action, *names)
 
     async def _note_writes(self) -> None:
-        """Note in the audit, if there is one, what was written till now."""
+        """Logs all writes until now in the audit log, if enabled."""
         if await Log(self._resources.database).is_begun():
             await derive_events.seal(self._resources)
 
 
-# A search that finds nothing because it looks where nothing is.
+# Warns about a search that finds nothing because the records are in other contexts.
 
 
 async def warn_if_elsewhere(records: Records) -> None:
-    """Warn that the view's context is empty while the scope's records are in other contexts.
+    """Warns if the view's context is empty while the scope has records in other contexts.
 
-    Asks the table until there is something in the context, then never again.
+    Queries the table until the context has a record, then never again.
     """
     warned, about = records.resources.warned, ("elsewhere", records.scope, records.context)
     if about in warned:
@@ -224,7 +224,7 @@ async def warn_if_elsewhere(records: Records) -> None:
 
 
 class AsyncAnswers(AsyncMoments):
-    """A handle of a place that answers questions."""
+    """A handle of a store that answers queries."""
 
     # Search
 
@@ -232,18 +232,17 @@ class AsyncAnswers(AsyncMoments):
     async def search(
         self, query: str | Sequence[float] | None = None, **arguments: Unpack[SearchArguments]
     ) -> list[SearchHit[ContextRecord]]:
-        """What answers `query` best among all records: messages, memories and the rest.
+        """Searches all records (messages, memories and others); returns the best hits first.
 
-        - `query`: a text, or a vector; `vector`: what the text means, if the caller knows.
-        - `mode`: hybrid where text and vector are at hand, else by the one that is.
-        - `filter`: applied before the best are taken: as many are returned as `limit`, if as many
-          match.
-        - `options`: how it ranks: see `SearchOptions`.
+        - `query`: a text, or a vector; `vector`: the vector of the text, if the caller has it.
+        - `mode`: by default hybrid if both text and vector are available, else the available one.
+        - `filter`: applied before ranking: returns `limit` hits if that many records match.
+        - `options`: how hits are ranked: see `SearchOptions`.
 
         Scores lie in [0, 1]: (1 + cosine) / 2 by vector, bm25 / (bm25 + 10) by text, and
-        the fused score in hybrid search, each with what boosts add to it.
-        The records of a named context are found by its own search; if all of the scope's are in
-        such ones, this finds nothing and warns with ElsewhereWarning.
+        the fused score in hybrid search, each plus its boosts.
+        The records of a named context are found by its own search; if all records of the scope are
+        in named contexts, this finds nothing and warns with ElsewhereWarning.
         """
         records = self._records()
         hits = await records.search(query, **arguments)
@@ -251,12 +250,12 @@ class AsyncAnswers(AsyncMoments):
             await warn_if_elsewhere(records)
         return hits
 
-    # Whose it is
+    # Users
 
     async def user_ids(self) -> list[str]:
-        """The users who have records or described sessions here, hidden ones too, in their order.
+        """Returns the ids of users with records or session descriptions, also hidden ones, sorted.
 
-        Of all records that one column is read, and nothing else.
+        Reads one column of the records, and nothing else.
         """
         records = self._records()
         kept = await records.table.select(records.everything(), columns=["user_id"])
@@ -277,23 +276,24 @@ class AsyncAnswers(AsyncMoments):
         timeout_seconds: float | None = 60,
         max_rows: int | None = None,
     ) -> pa.Table:
-        """What a SELECT finds in the store, by DuckDB (extra `sql`); nothing can be changed by it.
+        """Runs one read-only SELECT over the store with DuckDB (extra `sql`).
 
         The views are `messages`, `memories`, `facts`, `records` (all contexts), `sessions`,
         `documents`, `passages`, `entities`, `relations`, `mentions`, `statements`, `items`,
-        `vectors`, `jobs`, `versions`, and those of `tables`; each shows what the handle's scope
-        sees now, and nothing that is expired, retired or forgotten. All of a table that a statement
-        reads is of one moment. `embedding`, `blob` and `data` are there if they are named; metadata,
-        values and parts are JSON as texts, times are UTC.
+        `vectors`, `jobs`, `versions`, and those of `tables`; each shows the rows that the handle's
+        scope sees now, without expired, retired or forgotten ones. All reads of one table in a
+        statement are of one moment. `embedding`, `blob` and `data` are returned only if named;
+        metadata, values and parts are JSON texts, times are UTC.
 
         - `parameters`: the values of `?` or `$1`, in their order, or of `$name` by name;
-        - `at`: the version, tag, branch or aware datetime that all views are of. One view alone is
-          as it was by `FROM messages AT (VERSION => 'monday')`, or `(TIMESTAMP => '2026-01-01T00:00Z')`;
-          `diff('monday')` and `diff('monday', 'friday')` are what differs;
-        - `timeout_seconds`, `max_rows`: when it is given up, and how many rows are returned.
+        - `at`: the version, tag, branch or aware datetime of all views. One view alone is read in
+          the past by `FROM messages AT (VERSION => 'monday')`, or
+          `(TIMESTAMP => '2026-01-01T00:00Z')`; `diff('monday')` and `diff('monday', 'friday')` are
+          the differences;
+        - `timeout_seconds`, `max_rows`: the time limit, and the most rows returned.
 
-        Raises MissingExtraError without DuckDB, and InvalidRequestError for what is no single
-        SELECT, for what would look outside of the store, and for one that is too slow.
+        Raises MissingExtraError without DuckDB, and InvalidRequestError for anything but a single
+        SELECT, for access outside the store, and at the timeout.
         """
         return await querying.query(
             self._resources,
@@ -305,7 +305,7 @@ class AsyncAnswers(AsyncMoments):
             max_rows=max_rows,
         )
 
-    # Again, and in another way
+    # Replay
 
     async def replay(
         self,
@@ -318,17 +318,18 @@ class AsyncAnswers(AsyncMoments):
         limit: int = 10,
         progress: Callable[[Progress], object] | None = None,
     ) -> Replay:
-        """What questions find in two ways, at one moment: what is gained, and what is lost.
+        """Runs the same questions through two searches of one moment; returns gained and lost hits.
 
-        - `session_id`: the questions are what users asked in it, each as of when it was asked;
-        - `at`: the version, tag, branch or time whose records are searched; else those of now;
+        - `session_id`: the questions are those of the session's users, each as of when it was
+          asked;
+        - `at`: the version, tag, branch or time whose records are searched; by default now;
         - `before`, `after`: arguments of `search` (`mode`, `filter`, `options`, …), and `embedder`,
-          whose vectors are made anew, in memory, of all records that the handle sees; else those of
-          the store, and what is usual;
+          whose vectors are computed anew, in memory, for all records that the handle sees; by
+          default the store's vectors and the defaults of `search`;
         - `progress`: called after each question.
 
         Nothing is written. Raises NotFoundError if there was no such moment or session,
-        InvalidRequestError for what is no argument of a search.
+        InvalidRequestError for an unknown argument of `search`.
         """
         return await replay.replay(
             self._whole(),
@@ -341,11 +342,11 @@ class AsyncAnswers(AsyncMoments):
             progress=progress,
         )
 
-    # Who did what
+    # Audit log
 
     @property
     def audit(self) -> AsyncAudit:
-        """Who wrote, changed, merged, erased and read what; of the whole store, if it is wanted."""
+        """The opt-in audit log of the store: writes, changes, merges, erasures and reads."""
         return AsyncAudit(self._whole(), self._found_at)
 
     # The window
@@ -354,12 +355,12 @@ class AsyncAnswers(AsyncMoments):
     async def assemble(
         self, *, session_id: str, budget: Budget | int, **arguments: Unpack[AssembleArguments]
     ) -> Window:
-        """What a model is sent next: the conversation, what is known, what it read, within a budget.
+        """Assembles the window for a model: history, knowledge and found content, within a budget.
 
         Nothing is written. The same store, time and arguments give the same window, to the byte. It
-        never exceeds the budget's room, and breaks no rule of the dialect's provider, whatever the
-        history is like. Raises BudgetError, which names the minimum, if what must be in it does not
-        fit: the instructions, the pins, the newest turn of the user, and calls that wait for results.
+        never exceeds the budget, and always follows the rules of the dialect's provider, for any
+        history. Raises BudgetError, which names the minimum, if the mandatory content does not fit:
+        the instructions, the pins, the newest user turn, and calls that wait for results.
         """
         return await window_builder.assemble(
             self._records(), session_id=session_id, budget=budget, **arguments

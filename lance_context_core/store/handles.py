@@ -1,4 +1,4 @@
-"""The stores of one handle: what it hands out, each with no more than belongs to its scope."""
+"""The stores of one handle, each limited to its scope."""
 
 from dataclasses import replace
 from typing import Any, Self
@@ -37,12 +37,12 @@ DEFAULT_CONTEXT = "default"
 
 
 class AsyncStores:
-    """What a handle of a place hands out."""
+    """The stores that a handle gives access to."""
 
     def __init__(
         self, resources: Resources, *, scope: Scope | None = None, is_owner: bool = True
     ) -> None:
-        """Use `open`; who does not own the resources does not close them."""
+        """Use `open`; a handle that does not own the resources does not close them."""
         self._resources = resources
         self._scope = scope or Scope()
         self._is_owner = is_owner
@@ -59,68 +59,68 @@ class AsyncStores:
 
     @property
     def sessions(self) -> AsyncSessions:
-        """What is known about conversations, beside their messages."""
+        """Descriptions of conversations: metadata without the messages."""
         return AsyncSessions(self._records())
 
     @property
     def documents(self) -> AsyncDocuments:
-        """Files that were read, and the passages in them."""
+        """Source documents: files that were read, and their passages."""
         return AsyncDocuments(ScopedDocuments(self._resources, self._scope))
 
     @property
     def images(self) -> AsyncImages:
-        """Pictures, recordings and films, and what is said of them."""
+        """Images, recordings and films, with their captions and transcripts."""
         return AsyncImages(self._records())
 
     @property
     def blobs(self) -> AsyncBlobs:
-        """Bytes, each kept once under the hash of them."""
+        """Blobs: bytes, each stored once under its hash."""
         return AsyncBlobs(ScopedBlobs(self._resources, self._scope))
 
     @property
     def graph(self) -> AsyncGraph:
-        """Entities, what relates them, and where they are spoken of."""
+        """Entities, their relations, and where they are mentioned."""
         return AsyncGraph(ScopedGraph(self._resources, self._scope))
 
     @property
     def knowledge(self) -> AsyncKnowledge:
-        """What is known of what was said, with its evidence, and the jobs that make it."""
+        """Knowledge extracted from conversations, with its evidence, and the extraction jobs."""
         return AsyncKnowledge(self._records())
 
     @property
     def tiers(self) -> AsyncTieredMemory:
-        """What is kept at hand in its own words, or further off in a few, as it is used."""
+        """Memory in tiers: entries verbatim while in use, condensed when they are not."""
         return AsyncTieredMemory(self._records(in_tiers.CONTEXT))
 
     @property
     def windows(self) -> AsyncWindows:
-        """What agents were shown, step by step, where it was kept."""
+        """The windows that agents were sent, step by step, if kept."""
         return AsyncWindows(self._records())
 
     @property
     def tables(self) -> AsyncInformationTables:
-        """What the store holds, as tables of fixed names, to be read as Arrow."""
+        """The store's content as tables of fixed names, read as Arrow."""
         return AsyncInformationTables(self._records())
 
     def vectors(self, collection: str = "default", *, embedder: Any = None) -> AsyncVectors:
         """A collection of documents with vectors; it need not exist yet.
 
-        `embedder` makes the vectors of this collection, where it is another than the store's.
+        `embedder` makes the vectors of this collection, in place of the store's embedder.
         """
         resources = self._resources.embedding_with(embedder)
         return AsyncVectors(check_name(collection, "collection"), resources, self._scope)
 
     def context(self, name: str = DEFAULT_CONTEXT) -> AsyncContext:
-        """The record API over the records kept under `name`.
+        """The record API over the records under `name`.
 
-        The default context is where history and memory write, so it shows them too.
+        History and memory write to the default context, so it contains their records too.
         """
         return AsyncContext(self._records(check_name(name, "name")))
 
     def kv(self, name: str = "default", *, embedder: Any = None) -> AsyncKeyValues:
-        """Key-value items in namespaces, kept under `name`; there need not be any yet.
+        """Key-value items in namespaces, under `name`; it need not exist yet.
 
-        `embedder` makes the vectors of their texts, where it is another than the store's.
+        `embedder` makes the vectors of their texts, in place of the store's embedder.
         """
         return AsyncKeyValues(
             check_name(name, "name"), self._resources.embedding_with(embedder), self._scope
@@ -128,32 +128,32 @@ class AsyncStores:
 
     @property
     def locks(self) -> AsyncLocks:
-        """Locks between all that share the store; the same on all branches and in all scopes."""
+        """Locks between all users of the store, across branches and scopes."""
         return AsyncLocks(self._resources)
 
     @property
     def tasks(self) -> AsyncTaskStore:
-        """Boards of what is to be done."""
+        """Boards of tasks."""
         return AsyncTaskStore(self._resources, self._scope)
 
     @property
     def plans(self) -> AsyncPlans:
-        """What agents mean to do, each plan with its versions and tasks."""
+        """Plans of agents, each with its versions and tasks."""
         return AsyncPlans(self._resources, self._scope)
 
     @property
     def templates(self) -> AsyncTemplates:
-        """Prompts with variables."""
+        """Prompt templates with variables."""
         return AsyncTemplates(self._resources, self._scope)
 
     @property
     def state(self) -> AsyncShortTermState:
-        """What agents keep in mind during a session."""
+        """The state of agents during a session."""
         return AsyncShortTermState(self._resources, self._scope)
 
     @property
     def checkpoints(self) -> AsyncCheckpoints:
-        """Where each agent stood."""
+        """Checkpoints of agents."""
         return AsyncCheckpoints(self._resources, self._scope)
 
     def scope(
@@ -164,19 +164,19 @@ class AsyncStores:
         agent_id: str | None = None,
         bot_id: str | None = None,
     ) -> Self:
-        """A handle that sees and writes only what belongs to that tenant, user and agent.
+        """Returns a handle restricted to the data of that tenant, user and agent.
 
         `bot_id` is another name of `agent_id`. Scopes narrow: a scope of a scope has the parts of
-        both. Raises InvalidRequestError for a part that is set already to something else.
+        both. Raises InvalidRequestError for a part that already has another value.
         """
         agent = one_agent(agent_id, bot_id)
         scope = self._scope.narrow(tenant=tenant, user_id=user_id, agent_id=agent)
         return self._handle(self._resources, scope=scope)
 
     def writing_as(self, author: str) -> Self:
-        """A handle through which that author writes; what it sees is the same.
+        """Returns a handle whose writes have that author; it sees the same data.
 
-        Who wrote a thing last is its `author`, which filters call `written_by`.
+        A row's last writer is its `author`, which filters call `written_by`.
         """
         author = check_name(author, "author")
         return self._handle(replace(self._resources, author=author))
@@ -184,7 +184,7 @@ class AsyncStores:
     # Helpers
 
     def _handle(self, resources: Resources, *, scope: Scope | None = None) -> Self:
-        """Another handle of the store, which does not own it."""
+        """Returns another handle of the store, which does not own it."""
         return type(self)(resources, scope=scope or self._scope, is_owner=False)
 
     def _records(self, context: str = DEFAULT_CONTEXT) -> Records:

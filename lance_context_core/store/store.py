@@ -1,4 +1,4 @@
-"""The store: opens one directory or URI, and hands out the stores in it."""
+"""The store: opens one directory or URI, and gives access to its stores."""
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
@@ -36,18 +36,18 @@ from lance_context_core.versioning.prune import Thinned
 class AsyncContextStore(AsyncAnswers, Opened):
     """An agent's memory in one directory, or under one URI of an object store.
 
-    Safe to share between tasks, threads and event loops. Opening does nothing yet: the directory
-    is made, and the connection, when they are first needed.
+    Safe to share between tasks, threads and event loops. Opening does no I/O: the directory and
+    the connection are created on first use.
     """
 
     @classmethod
     @takes(OpenOptions, DEFAULTS)
     def open(cls, uri: str | Path, **options: Unpack[OpenOptions]) -> Self:
-        """Open the store at `uri`: a directory, `memory://`, or `s3://`, `gs://`, `az://`.
+        """Opens the store at `uri`: a directory, `memory://`, or `s3://`, `gs://`, `az://`.
 
-        Nothing is read or written yet, so that nothing need be awaited; it may be, as in
-        `store = await AsyncContextStore.open(uri)`. Raises InvalidRequestError for an option that
-        there is not, and for a value that it cannot have.
+        Nothing is read or written yet, so awaiting is optional, as in
+        `store = await AsyncContextStore.open(uri)`. Raises InvalidRequestError for an unknown
+        option or an invalid value.
         """
         return cls(replace(opened(uri, options), on_cleared=cascade.cleared))
 
@@ -57,31 +57,31 @@ class AsyncContextStore(AsyncAnswers, Opened):
 
     @property
     def uri(self) -> str:
-        """Where the store is; a local directory as an absolute path."""
+        """The URI of the store; a local directory as an absolute path."""
         return self._resources.database.uri
 
     @property
     def clock(self) -> Clock:
-        """Where the store has the time from: what is written bears it, and expires by it."""
+        """The clock of the store: the source of timestamps and expiry."""
         return self._resources.clock
 
     def transaction(self) -> AsyncTransaction:
-        """A block whose writes are all made at its end, or none: `async with store.transaction() as tx:`.
+        """Starts a transaction, all or nothing: `async with store.transaction() as tx:`.
 
-        `tx.history`, `tx.memory`, `tx.kv()` and the others are the stores of this handle, bound to the
-        transaction. What they write is checked at once, is written as one entry of the write-ahead log
-        when the block ends, and is visible to others from then on, never in part, also if the process is
-        killed. An exception that leaves the block writes nothing.
+        `tx.history`, `tx.memory`, `tx.kv()` and the others are the stores of this handle, bound to
+        the transaction. Their writes are checked at once, are written as one entry of the
+        write-ahead log when the block ends, and are visible to others from then on, never in part,
+        also if the process is killed. An exception that leaves the block writes nothing.
 
-        Reads through `tx` by id, key, session or filter show its own writes; searches show the state
-        before it. What was read or expected in the block need not stay locked: ConflictError is raised
-        at its end, and nothing is written, if what a call has returned or expected is not so any more.
-        Numbers of versions that calls return in the block are those of the state before.
+        Reads through `tx` by id, key, session or filter include its own writes; searches return the
+        state before it. Rows that the block reads or expects are not locked: it raises
+        ConflictError at its end, and writes nothing, if a result or an expectation of a call no
+        longer holds. Version numbers that calls return in the block are those of the state before.
 
-        Takes as many rows and bytes as the log flushes at once, 512 rows by default, for one user of one
-        tenant. Raises InvalidRequestError, and nothing is written, without a write-ahead log, as on an
-        object store; inside another transaction of the store; for a call after the end of the block, by
-        another task or thread; and for a call that cannot take part, such as an erasure.
+        Accepts as many rows and bytes as the log flushes at once, 512 rows by default, for one user
+        of one tenant. Raises InvalidRequestError, and writes nothing, without a write-ahead log, as
+        on an object store; inside another transaction of the store; for a call after the end of the
+        block, by another task or thread; and for a call that cannot take part, such as an erasure.
         """
         return AsyncTransaction(self._resources, self._scope)
 
@@ -97,29 +97,30 @@ class AsyncContextStore(AsyncAnswers, Opened):
         dry_run: bool = False,
         progress: Callable[[Progress], object] | None = None,
     ) -> Erasure:
-        """Remove records from every file of the store: every version, branch, tag and index.
+        """Erases records from every file of the store: every version, branch, tag and index.
 
-        A record is meant if it has one of `ids` and matches `filter`, now or in any version that
-        is kept, in whatever context; all that it ever was goes. With neither, in a scope, all that
-        the scope has goes: records, documents of all collections, key-value items, descriptions of
-        sessions. What lies outside the handle's scope stays.
+        Erases each record that has one of `ids` and matches `filter`, now or in any version that
+        exists, in any context, with all its revisions. With neither, in a scope, erases all data of
+        the scope: records, documents of all collections, key-value items, descriptions of sessions.
+        Data outside the handle's scope stays.
 
-        - `derived`: take along what names an erased record among its `source_ids`, and so on, and
-          the descriptions of sessions that have no record left. Else the names are taken out of
-          it, as they are out of all other relationships of records that stay. "rebuild" takes
-          along only what nothing else supports: facts that other turns state too, summaries and
-          jobs become what they were without the erased turns, on every branch, and proposals that
-          saw these are discarded.
-        - `sole_writer`: no other process writes to the store now, so that files which crashed writers
-          left may go too. Never with other writers: it removes what they are about to commit.
-        - `dry_run`: change nothing that is read, and return the same counts.
-        - `progress`: called after each table; by then no read shows what is erased.
+        - `derived`: also erases records that name an erased one among their `source_ids`,
+          transitively, and descriptions of sessions without records. Without it, the names are
+          removed from these, as from all other relationships of records that stay. "rebuild" erases
+          only records without other support: facts that other turns state too, summaries and jobs
+          become what they were without the erased turns, on every branch, and proposals that saw
+          these are discarded.
+        - `sole_writer`: no other process writes to the store now, so that files of crashed writers
+          are removed too. Never set it with other writers: it removes files that they are about to
+          commit.
+        - `dry_run`: changes no readable data, and returns the same counts.
+        - `progress`: called after each table; by then no read returns erased rows.
 
-        The older versions of all tables concerned go with it, branches and tags stay without the
-        erased rows. May run beside other writers, and may be repeated after a crash: what was not
-        completed then is completed. Raises InvalidRequestError if it were to erase all of a store,
-        and for a filter alone that matches every record, such as {}; ConflictError if others are
-        in the way for ten minutes, or keep changing the same records.
+        Removes the older versions of all tables concerned; branches and tags stay without the
+        erased rows. May run with other writers, and may be repeated after a crash: it completes the
+        earlier run. Raises InvalidRequestError for an erasure of the whole store, and for a filter
+        alone that matches every record, such as {}; ConflictError if others block it for ten
+        minutes, or keep changing the same records.
         """
         check_progress(progress)
         meant = selector.records(self._scope, ids=ids, filter=filter, derived=derived)
@@ -133,7 +134,7 @@ class AsyncContextStore(AsyncAnswers, Opened):
             self._whole(), meant, sole_writer=sole_writer, dry_run=dry_run, progress=progress
         )
 
-    # Out and in
+    # Export and import
 
     async def export(
         self,
@@ -142,17 +143,16 @@ class AsyncContextStore(AsyncAnswers, Opened):
         format: ExportFormat = "jsonl",
         progress: Callable[[Progress], object] | None = None,
     ) -> Exported:
-        """Write all that the handle sees, hidden things too, to a file or a folder; returns how much.
+        """Exports all rows of the handle's scope, also hidden ones; returns the counts.
 
         - "jsonl": a file of JSON, a line for each row; "parquet": a folder, with a file for each
-          table. `import_` makes of both what was there: ids, times, vectors, relations and order.
-        - "openai", "langchain": a file with a line for each conversation, as those write messages;
-          nothing but what was said, and is shown.
+          table. `import_` restores both: ids, times, vectors, relations and order.
+        - "openai", "langchain": a file with a line for each conversation, in their message format;
+          only messages, and only visible ones.
 
-        Versions, branches and tags are not in it. `progress` reports the rows that were written.
-        What is written is of one moment for each table, and the
-        file has its name once it is whole. Memory holds a few thousand rows and eight bytes for each.
-        Raises AlreadyExistsError if the destination is there.
+        Versions, branches and tags are not exported. `progress` reports the rows written. Each
+        table is of one moment, and the file gets its name once it is complete. Memory holds a few
+        thousand rows and eight bytes for each. Raises AlreadyExistsError if the destination exists.
         """
         return await exporting.export(
             self._resources, self._scope, destination, format=format, progress=progress
@@ -165,16 +165,17 @@ class AsyncContextStore(AsyncAnswers, Opened):
         format: ExportFormat | None = None,
         progress: Callable[[Progress], object] | None = None,
     ) -> Imported:
-        """Read in what `export` has written; returns what is new. What is there already stays.
+        """Imports a file or folder of `export`; returns the new rows. Existing rows stay.
 
-        The format is told by the file, but for "openai" and "langchain": for these, too, a file with
-        one array of messages is a conversation that is called as the file. All is checked before
-        anything is written, in a folder for temporary files; then each table is one commit, the
-        records last. Cancelled before that nothing was written, and afterwards all; may be repeated.
+        The format is detected, except for "openai" and "langchain": for these, a file with one
+        array of messages is also accepted, as a conversation named after the file. Everything is
+        checked before anything is written, in a folder for temporary files; then each table is one
+        commit, the records last. Cancelling before that writes nothing, afterwards everything; may
+        be repeated.
 
-        Raises InvalidRequestError, which names the line, for what is no such file, and for what lies
-        outside of the handle's scope; DimensionMismatchError or EmbeddingModelMismatchError for
-        vectors that do not go with those of the store.
+        Raises InvalidRequestError, which names the line, for a file of another format, and for rows
+        outside the handle's scope; DimensionMismatchError or EmbeddingModelMismatchError for
+        vectors that do not fit those of the store.
         """
         done = await importing.import_(
             self._resources, self._scope, source, format=format, progress=progress
@@ -189,46 +190,45 @@ class AsyncContextStore(AsyncAnswers, Opened):
         storage_options: Mapping[str, str] | None = None,
         progress: Callable[[Progress], object] | None = None,
     ) -> Copied:
-        """Copy the store to another directory or `s3://…`, with all versions, branches, tags and the audit.
+        """Copies the store to a directory or `s3://…`, with versions, branches, tags and audit log.
 
-        The copy is of one moment: others may read, and write what the journal takes, meanwhile;
-        without a journal no process may write. In a directory it has its name once it is whole. On S3 an
-        object `copy.unfinished` is there until then; what a process that was killed has left there
-        gives way to the next copy. `storage_options` are those of the destination, where they are
-        other than the store's. `progress` reports the files. Raises InvalidRequestError for other
-        object stores, and in a scope; AlreadyExistsError if the destination is there.
+        The copy is of one moment: meanwhile others may read, and write to the write-ahead log;
+        without one, no process may write. A directory gets its name once it is complete. On S3 an
+        object `copy.unfinished` exists until then; the next copy replaces the remains of a killed
+        process. `storage_options` are those of the destination, where they differ from the store's.
+        `progress` reports the files. Raises InvalidRequestError for other object stores, and in a
+        scope; AlreadyExistsError if the destination exists.
         """
         return await copying.copy(
             self._whole(), destination, storage_options=storage_options, progress=progress
         )
 
     async def verify(self, *, progress: Callable[[Progress], object] | None = None) -> Verification:
-        """Check that the store is whole, and tell what is not; nothing is written or mended.
+        """Checks the store's integrity; returns the problems. Writes and repairs nothing.
 
-        Looked at are the files of every version, branch and tag, as long as they should be, and
-        whether the newest version that was acknowledged of each exists; all rows as they are now, on
-        every branch: that they can be read, say the same in both places where they say it, and have
-        keys of their own; the bytes of blobs, by their hashes; that indexes find what is there; and
-        the journal, by its checksums. Of the files of tables there is no checksum. Without a journal a
-        table that is missing as a whole is not noticed, and on an object store no missing version.
-        `progress` reports the rows that were checked. Raises InvalidRequestError
-        in a scope, and ReadOnlyError at an earlier version.
+        Checks that the files of every version, branch and tag exist with their lengths, and the
+        newest acknowledged version of each; that all current rows, on every branch, are readable,
+        consistent where stored twice, and have unique keys; the bytes of blobs, by their hashes;
+        that indexes find the rows; and the write-ahead log, by its checksums. Table files have no
+        checksum. Without a write-ahead log a missing table goes unnoticed, and on an object store a
+        missing version. `progress` reports the rows checked. Raises InvalidRequestError in a scope,
+        and ReadOnlyError at an earlier version.
         """
         return await verify.verify(self._whole(), progress=progress)
 
     async def accept_loss(self) -> tuple[Problem, ...]:
-        """Go on with what is left of a store that lacks what it has acknowledged; returns what is lost.
+        """Continues with the rest of a store that lacks acknowledged data; returns the lost parts.
 
-        Until then the store refuses to read a table of which the newest version is missing or
-        damaged, or anything where its journal is. Restore the files from a copy if there is one.
-        Each table goes on from its newest whole version; one without any is empty. Branches and tags
-        that are missing do not exist any more. Files that cannot be used keep their content under
-        another name, with `.lost-` in it. Nothing is done to a store that lacks nothing. Raises
-        InvalidRequestError in a scope, and ReadOnlyError at an earlier version.
+        Until then the store refuses to read a table whose newest version is missing or damaged, or
+        anything if its write-ahead log is. Restore the files from a copy if one exists. Each table
+        continues from its newest complete version; a table without one is empty. Missing branches
+        and tags no longer exist. Unusable files keep their content under another name, with
+        `.lost-` in it. Does nothing if nothing is missing. Raises InvalidRequestError in a scope,
+        and ReadOnlyError at an earlier version.
         """
         return await verify.accept_loss(self._whole())
 
-    # Upkeep
+    # Maintenance
 
     async def embed_pending(
         self,
@@ -237,27 +237,27 @@ class AsyncContextStore(AsyncAnswers, Opened):
         limit: int | None = None,
         progress: Callable[[Progress], object] | None = None,
     ) -> int:
-        """Embed what was stored without a vector, oldest first; returns how many that were.
+        """Embeds rows that were stored without a vector, oldest first; returns how many.
 
-        The records of all contexts come first, hidden ones too, then the documents of all
-        collections. A collection whose vectors are of another length or model is passed by. May be
-        repeated, stopped in between, and done by several processes at once, each with a `filter` of
-        its own; `progress` is called after each commit. Raises InvalidRequestError without an embedder.
+        The records of all contexts come first, also hidden ones, then the documents of all
+        collections. Skips collections whose vectors have another length or model. May be repeated,
+        interrupted, and run by several processes at once, each with a `filter` of its own;
+        `progress` is called after each commit. Raises InvalidRequestError without an embedder.
         """
         return await embedding_backlog.embed_all(
             self._records(), filter=filter, limit=limit, progress=progress
         )
 
     async def change_model(self, *, progress: Callable[[Progress], object] | None = None) -> None:
-        """Take the vectors that another model made from the records, so that this one's can come.
+        """Removes the vectors of another model from the records, to embed them with this one.
 
-        The embedder is the store's; where the vectors are its model's already, nothing is done, so
-        this may be repeated. The collections that the records' model made lose theirs, too. Until
-        `embed_pending` has made the new ones, what they belong to is found by words alone; older
-        versions keep the old ones. Who still writes or searches with the other model is refused
-        with EmbeddingModelMismatchError. Raises InvalidRequestError in a scope, without an
-        embedder, and where a vector belongs to something that has no text. `progress` is called after
-        each table; what was ended between two of them is completed by another call.
+        The embedder is the store's; does nothing if the vectors are already its model's, so
+        this may be repeated. Collections with the records' model lose their vectors, too. Until
+        `embed_pending` has made the new vectors, these rows are found by words alone; older
+        versions keep the old ones. Writes and searches with the other model raise
+        EmbeddingModelMismatchError. Raises InvalidRequestError in a scope, without an
+        embedder, and where a row with a vector has no text. `progress` is called after
+        each table; after an interruption between two tables another call completes the work.
         """
         await embedding_backlog.change_model(self._whole(), progress=progress)
 
@@ -268,10 +268,10 @@ class AsyncContextStore(AsyncAnswers, Opened):
         only_due: bool = False,
         progress: Callable[[Progress], object] | None = None,
     ) -> list[TableUpkeep]:
-        """Merge fragments, fold new rows into the indexes, build those that pay, thin the versions.
+        """Merges fragments, indexes new rows, builds indexes that pay off, and prunes versions.
 
-        Returns what was done to each table of this branch. With `only_due` that is what the store
-        would do by itself; else all of it, and the journal gives back what was folded. `progress` is
+        Returns the work done on each table of this branch. With `only_due` does the work of the
+        automatic maintenance; else all of it, and shrinks the write-ahead log. `progress` is
         called after each table.
         """
         tables = await self._whole().tables_to("maintain")
@@ -290,19 +290,19 @@ class AsyncContextStore(AsyncAnswers, Opened):
         return done
 
     async def stats(self) -> StoreStats:
-        """What the tables of this branch consist of, what is due there, and what was done last.
+        """Returns statistics of this branch's tables, due maintenance, and the last run.
 
-        What the journal holds stands beside them: it is not folded for that.
+        Reports the rows in the write-ahead log separately: they are not flushed for that.
         """
         stats = await self._resources.upkeep.stats(await self._whole().tables_to("inspect"))
         hot = self._resources.hot
         return stats if hot is None else replace(stats, search_cache=hot.stats)
 
     async def flush(self) -> None:
-        """Fold what the journal holds into the tables: after it, a reader of the tables sees everything.
+        """Flushes the write-ahead log into the tables, for programs that read these directly.
 
-        Nothing need be flushed to be kept, or to be read through a store: this is for programs that
-        open the tables with LanceDB itself. Without a journal there is nothing to do.
+        Neither durability nor reads through a store need a flush: this is for programs that open
+        the tables with LanceDB itself. Does nothing without a write-ahead log.
         """
         self._resources.database.root.connection.require_writable()
         await self._resources.settle()
@@ -314,11 +314,11 @@ class AsyncContextStore(AsyncAnswers, Opened):
         dry_run: bool = False,
         progress: Callable[[Progress], object] | None = None,
     ) -> Thinned:
-        """Remove the versions that need not be kept, of all tables on all branches.
+        """Prunes versions that need not be kept, of all tables on all branches.
 
-        By default as the store was opened to keep them. What tags and branches name stays. With
-        `dry_run` it is only told what would go. May be repeated after a crash. `progress` is called
-        after each branch, main first.
+        Defaults to the retention of the store. Versions that tags and branches name stay. With
+        `dry_run` only reports what would be removed. May be repeated after a crash. `progress` is
+        called after each branch, main first.
         """
         check_progress(progress)
         if not dry_run:
@@ -334,10 +334,10 @@ class AsyncContextStore(AsyncAnswers, Opened):
         return thinned
 
     async def close(self) -> None:
-        """End background work and let go of the connection; closing twice is no error.
+        """Ends background work and closes the connection; closing twice is no error.
 
-        A compaction that runs is waited for. Only the store that was opened closes anything: its
-        scopes and earlier versions do not.
+        Waits for a running compaction. Only the opened store closes anything: its scopes and
+        earlier versions do not.
         """
         if self._is_owner:
             await self._resources.close()

@@ -29,8 +29,9 @@ from lance_context_core.stores.vectors import AsyncVectors
 class AsyncTransaction:
     """The stores of one transaction; made by `store.transaction()`, and used inside its block.
 
-    The stores are those of the handle that began it, with its scope, branch and author. Each call checks
-    and embeds what it is given, and raises as it would outside; nothing is written before the block ends.
+    The stores are those of the handle that began it, with its scope, branch and author. Each call
+    checks and embeds its input, and raises as it would outside; nothing is written before the block
+    ends.
     """
 
     def __init__(
@@ -130,7 +131,7 @@ class AsyncTransaction:
     ) -> Self:
         """The stores of the same transaction in a narrower scope. See `AsyncContextStore.scope`.
 
-        One transaction writes for one user of one tenant, and beside that what belongs to no user. Raises
+        One transaction writes for one user of one tenant, plus rows that belong to no user. Raises
         InvalidRequestError for a row of a second one.
         """
         agent = one_agent(agent_id, bot_id)
@@ -144,7 +145,7 @@ class AsyncTransaction:
     # Helpers
 
     async def _begin(self) -> WriteTransaction:
-        """What the block is made of, which is to be entered."""
+        """Returns the write transaction that the block enters."""
         if self._written is not None:
             raise InvalidRequestError(
                 "a transaction has one block: begin another one with store.transaction()"

@@ -1,4 +1,4 @@
-"""What every blocking object is made of: the asynchronous one, and its methods, each said only there."""
+"""The base of the blocking objects: each method is documented only on the asynchronous object."""
 
 import inspect
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
@@ -17,7 +17,7 @@ A = TypeVar("A")
 H = TypeVar("H", bound="Blocking[Any]")
 
 _AT_ONCE = 1_000
-"""How many items are fetched on one way to the store's loop, where the caller does not say."""
+"""The default number of items fetched in one call on the store's loop."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Blocking(Generic[A]):
 
     def __init_subclass__(cls) -> None:
         for one in vars(cls).values():
-            if isinstance(one, FunctionType):  # Made of another's, it bears that one's names.
+            if isinstance(one, FunctionType):  # A copy of another's method bears that one's names.
                 one.__module__, one.__qualname__ = cls.__module__, f"{cls.__name__}.{one.__name__}"
 
     def __repr__(self) -> str:
@@ -36,7 +36,7 @@ class Blocking(Generic[A]):
 
 
 class HasName(Protocol):
-    """What has a name."""
+    """An object with a name."""
 
     @property
     def name(self) -> str: ...
@@ -50,7 +50,7 @@ class Named(Blocking[N]):
 
     @property
     def name(self) -> str:
-        """The name under which the store keeps it."""
+        """The name of the object in the store."""
         return self._aio.name
 
 
@@ -59,15 +59,15 @@ def blocking(
     *,
     at_once: Callable[Concatenate[Any, P], T | WouldBlock] | None = None,
 ) -> Callable[Concatenate[Any, P], T]:
-    """The method that waits for the asynchronous one.
+    """Returns a method that waits for the asynchronous one.
 
-    Its name, its parameters and its docstring are that one's, to type checkers, editors and `help()`.
-    What can be done `at_once` is done in the caller's thread: the way to the store's loop and back
-    takes longer than that. Where the method is replaced, as by what tells of calls, that is called.
+    It has the asynchronous method's name, parameters and docstring, for type checkers, editors and
+    `help()`. `at_once` is called in the caller's thread, if given: the way to the store's loop and
+    back takes longer. If the method is replaced, as by tracing, the replacement is called.
     """
     ask, name = _asking(method), method.__name__
     if at_once is not None:
-        at_once.__qualname__ = method.__qualname__  # By which Python tells of a wrong call.
+        at_once.__qualname__ = method.__qualname__  # By which Python names a wrong call.
 
     @wraps(method)
     def call(self: Blocking[Any], /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -83,7 +83,7 @@ def blocking(
 def iterating(
     method: Callable[Concatenate[Any, P], AsyncIterator[T]], *, at_once: int = _AT_ONCE
 ) -> Callable[Concatenate[Any, P], Iterator[T]]:
-    """The method whose items are those of the asynchronous one, `batch_size` fetched at once."""
+    """Returns a method that iterates the asynchronous one, `batch_size` items fetched at once."""
     n = at_once
     ask = _asking(method)
 
@@ -96,7 +96,7 @@ def iterating(
 
 
 def handing(method: Callable[Concatenate[Any, P], Any]) -> Callable[Concatenate[H, P], H]:
-    """The method that hands out a blocking object of the same class over what the other hands out."""
+    """Returns a method whose result is a blocking object of the same class."""
     ask = _asking(method)
 
     @wraps(method)
@@ -112,7 +112,7 @@ def handing(method: Callable[Concatenate[Any, P], Any]) -> Callable[Concatenate[
 def giving(
     method: Callable[Concatenate[Any, P], A], made: Callable[[A], T]
 ) -> Callable[Concatenate[Any, P], T]:
-    """The method that hands out a blocking object over what the other hands out at once."""
+    """Returns a method whose result, available at once, is wrapped as a blocking object."""
     ask = _asking(method)
 
     @wraps(method)
@@ -132,7 +132,7 @@ class Shown(Protocol[T_co]):
 
 
 def showing(prop: Callable[[Any], A], made: Callable[[A], T]) -> Shown[T]:
-    """The property that is, in the asynchronous one's words, the blocking object over that one's."""
+    """Returns a property, documented as the asynchronous one, that wraps its value as blocking."""
     asynchronous = cast(property, prop).fget
     assert asynchronous is not None
     name = asynchronous.__name__
@@ -146,7 +146,7 @@ def showing(prop: Callable[[Any], A], made: Callable[[A], T]) -> Shown[T]:
 
 
 def field(slot: T, says: str) -> Shown[T]:
-    """The property whose value is that of a field of the asynchronous one, which has no words at run time."""
+    """Returns a property for a field of the asynchronous object, which has no docstring at run time."""
     name = cast(MemberDescriptorType, slot).__name__
 
     def get(self: Blocking[Any]) -> T:
@@ -158,7 +158,7 @@ def field(slot: T, says: str) -> Shown[T]:
 
 
 def _asking(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Any, P], T]:
-    """The method of whatever stands behind the blocking object, found by its name."""
+    """Returns the method of the asynchronous object, found by name."""
     name = method.__name__
 
     def ask(self: Blocking[Any], /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -172,15 +172,15 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _named(call: F, method: Callable[..., Any]) -> F:
-    """`call` as one shows it who asks what it is."""
-    # Who looks behind a wrapper, such as a framework that wants to know what to await, stops here.
+    """Returns `call` with the name, signature and docstring of the method."""
+    # Code that unwraps, such as a framework that checks what to await, stops here.
     del call.__wrapped__  # type: ignore[attr-defined]
     call.__signature__ = inspect.signature(method)  # type: ignore[attr-defined]
     return call
 
 
 def _fetched(items: AsyncIterator[T], *, at_once: int) -> Iterator[T]:
-    """The items; the way to the store's loop is taken once for `at_once` of them."""
+    """Yields the items, fetching `at_once` of them per call on the store's loop."""
 
     async def some() -> list[T]:
         found: list[T] = []

@@ -51,29 +51,29 @@ from lance_context_core.sync.stores import (
 )
 from lance_context_core.types import Progress, WriteResult
 
-# The record API, from synchronous code.
+# The record API, for blocking code.
 
 C = TypeVar("C", bound="Context")
 
 
 class Context(Named[AsyncContext]):
-    """The records of a store under one name, as the record API gives them.
+    """The records of a store under one name.
 
-    `AsyncContext` is the asynchronous one, which says what holds for all of its methods.
+    `AsyncContext` is the asynchronous one, which documents all of its methods.
     """
 
     def __init__(self, uri: str | Path, **options: Unpack[ContextOptions]) -> None:
-        """The same as `create`."""
+        """As `create`."""
         super().__init__(block_on(lambda: AsyncContext.create(uri, **options)))
 
     @classmethod
     def create(cls, uri: str | Path, **options: Unpack[ContextOptions]) -> Self:
-        """The context `name` of the store at `uri`, new or not. See `AsyncContext.create`."""
+        """Opens or creates the context `name` of the store at `uri`. See `AsyncContext.create`."""
         return cls(uri, **options)
 
     @classmethod
     def open(cls, uri: str | Path, **options: Unpack[ContextOptions]) -> Self:
-        """As `create`, for a store that must exist, else NotFoundError. See `AsyncContext.open`."""
+        """As `create`; raises NotFoundError without a store. See `AsyncContext.open`."""
         return blocking_over(block_on(lambda: AsyncContext.open(uri, **options)), cls)
 
     close = blocking(AsyncContext.close, at_once=lambda _: nothing_is_left())
@@ -85,11 +85,11 @@ class Context(Named[AsyncContext]):
         self.close()
 
     def uri(self) -> str:
-        """Where the store is."""
+        """The URI of the store."""
         return self._aio.uri()
 
     def branch(self) -> str:
-        """The branch of the store that is read and written. See `AsyncContext.branch`."""
+        """The branch of the store to read and write. See `AsyncContext.branch`."""
         return self._aio.branch()
 
     # Writing
@@ -102,8 +102,8 @@ class Context(Named[AsyncContext]):
         *,
         progress: Callable[[Progress], object] | None = None,
     ) -> WriteResult:
-        """Add records in one commit, all or none. See `AsyncContext.add_many`."""
-        # Taken out here: an iterable that itself asks the store could not do so on its loop.
+        """Adds records in one commit, all or none. See `AsyncContext.add_many`."""
+        # Consumed here: an iterable that itself calls the store could not do so on its loop.
         taken = [*records]
         return block_on(lambda: self._aio.add_many(taken, progress=progress))
 
@@ -116,7 +116,7 @@ class Context(Named[AsyncContext]):
         key: Literal["external_id", "id"] = "external_id",
         progress: Callable[[Progress], object] | None = None,
     ) -> builtins.list[dict[str, Any]]:
-        """Add or replace records in one commit. See `AsyncContext.upsert_many`."""
+        """Adds or replaces records in one commit. See `AsyncContext.upsert_many`."""
         taken = [*records]
         return block_on(lambda: self._aio.upsert_many(taken, key=key, progress=progress))
 
@@ -143,12 +143,12 @@ class Context(Named[AsyncContext]):
     versions = blocking(AsyncContext.versions)
 
     def checkout(self, version: Ref) -> Self:
-        """Turn this handle to an earlier moment, and return it. See `AsyncContext.checkout`."""
+        """Turns this handle to an earlier version, and returns it. See `AsyncContext.checkout`."""
         block_on(lambda: self._aio.checkout(version))
         return self
 
     def checkout_latest(self) -> Self:
-        """Turn this handle back to the present. See `AsyncContext.checkout_latest`."""
+        """Returns this handle, at the newest version again. See `AsyncContext.checkout_latest`."""
         block_on(self._aio.checkout_latest)
         return self
 
@@ -165,7 +165,7 @@ class Context(Named[AsyncContext]):
 
 
 def blocking_over(aio: AsyncContext, cls: type[C]) -> C:
-    """The blocking context over one that is open already."""
+    """Returns the blocking context over an open asynchronous one."""
     context = cls.__new__(cls)
     Blocking.__init__(context, aio)
     return context
@@ -212,14 +212,13 @@ class ContextStore(Blocking[AsyncContextStore]):
     """An agent's memory in one directory, or under one URI of an object store.
 
     `AsyncContextStore` is the asynchronous one. Safe to share between threads; in a coroutine use
-    `aio`, since every call here blocks. Opening does nothing yet: the directory is made when it is
-    first needed.
+    `aio`, since every call here blocks. Opening does no I/O: the directory is created on first use.
     """
 
     @classmethod
     @takes(OpenOptions, DEFAULTS)
     def open(cls, uri: str | Path, **options: Unpack[OpenOptions]) -> Self:
-        """Open the store at `uri`, a directory or object store. See `AsyncContextStore.open`."""
+        """Opens the store at `uri`, a directory or object store. See `AsyncContextStore.open`."""
         return cls(AsyncContextStore.open(uri, **options))
 
     @property
@@ -229,12 +228,12 @@ class ContextStore(Blocking[AsyncContextStore]):
 
     @property
     def uri(self) -> str:
-        """Where the store is; a local directory as an absolute path."""
+        """The URI of the store; a local directory as an absolute path."""
         return self._aio.uri
 
     @property
     def clock(self) -> Clock:
-        """Where the store has the time from: what is written bears it, and expires by it."""
+        """The clock of the store: the source of timestamps and expiry."""
         return self._aio.clock
 
     # The stores
@@ -296,7 +295,7 @@ class ContextStore(Blocking[AsyncContextStore]):
 
     search = blocking(AsyncContextStore.search)
 
-    # Whose it is
+    # Users
 
     user_ids = blocking(AsyncContextStore.user_ids)
 
@@ -304,7 +303,7 @@ class ContextStore(Blocking[AsyncContextStore]):
 
     sql = blocking(AsyncContextStore.sql)
 
-    # Out and in
+    # Export and import
 
     export = blocking(AsyncContextStore.export)
     import_ = blocking(AsyncContextStore.import_)
@@ -313,7 +312,7 @@ class ContextStore(Blocking[AsyncContextStore]):
     verify = blocking(AsyncContextStore.verify)
     accept_loss = blocking(AsyncContextStore.accept_loss)
 
-    # Again, and in another way
+    # Replay
 
     replay = blocking(AsyncContextStore.replay)
 
@@ -321,12 +320,12 @@ class ContextStore(Blocking[AsyncContextStore]):
 
     assemble = blocking(AsyncContextStore.assemble)
 
-    # Upkeep of vectors
+    # Vectors
 
     embed_pending = blocking(AsyncContextStore.embed_pending)
     change_model = blocking(AsyncContextStore.change_model)
 
-    # Upkeep
+    # Maintenance
 
     maintain = blocking(AsyncContextStore.maintain)
     stats = blocking(AsyncContextStore.stats)
@@ -341,11 +340,11 @@ class ContextStore(Blocking[AsyncContextStore]):
         self.close()
 
 
-# A memory that manages itself, from synchronous code.
+# A memory that manages itself, for blocking code.
 
 
 class ManagedMemory(Knowledge):
-    """`store.knowledge`, made in a model's words; `AsyncManagedMemory` is the asynchronous one."""
+    """`store.knowledge`, extracted by a model; `AsyncManagedMemory` is the asynchronous one."""
 
     def __init__(
         self,
@@ -356,10 +355,10 @@ class ManagedMemory(Knowledge):
         model_name: str = "model",
         extractor: Extractor | None = None,
     ) -> None:
-        """The memory of a store, of a scope of it, or of the store at a path or URI.
+        """Opens the memory of a store, a scope of it, or the store at a path or URI.
 
-        `embedder` is that of a store which is opened here, as in `ContextStore.open`; an open one has
-        its own. Raises InvalidRequestError for what is no store, and as `using` does.
+        `embedder` is for a store that is opened here, as in `ContextStore.open`; an open one has
+        its own. Raises InvalidRequestError for anything but a store, and as `using` does.
         """
         given: Any = store.aio if isinstance(store, ContextStore) else store
         made = AsyncManagedMemory(

@@ -45,7 +45,7 @@ from lance_context_core.window.windows import AsyncWindows
 
 
 class Audit(Blocking[AsyncAudit]):
-    """The audit of a whole store. `AsyncAudit` is the asynchronous one."""
+    """The audit log of a whole store. `AsyncAudit` is the asynchronous one."""
 
     seal = blocking(AsyncAudit.seal)
     head = blocking(AsyncAudit.head)
@@ -57,11 +57,11 @@ class Audit(Blocking[AsyncAudit]):
     why = blocking(AsyncAudit.why)
 
 
-# Blobs in the store, from synchronous code.
+# Blobs, for blocking code.
 
 
 class Blobs(Blocking[AsyncBlobs]):
-    """Bytes, each kept once under the hash of them; `AsyncBlobs` is the asynchronous one."""
+    """Bytes, each stored once under its hash; `AsyncBlobs` is the asynchronous one."""
 
     put = blocking(AsyncBlobs.put)
     get = blocking(AsyncBlobs.get)
@@ -78,7 +78,7 @@ class Blobs(Blocking[AsyncBlobs]):
     sweep = blocking(AsyncBlobs.sweep)
 
 
-# Checkpoints of agents, from synchronous code.
+# Checkpoints of agents, for blocking code.
 
 
 class Checkpoints(Blocking[AsyncCheckpoints]):
@@ -92,11 +92,11 @@ class Checkpoints(Blocking[AsyncCheckpoints]):
     delete = blocking(AsyncCheckpoints.delete)
 
 
-# Files in the store, from synchronous code.
+# Source documents, for blocking code.
 
 
 class Documents(Blocking[AsyncDocuments]):
-    """Files that were read, and the passages in them; `AsyncDocuments` is the asynchronous one."""
+    """Source documents and their passages; `AsyncDocuments` is the asynchronous one."""
 
     add = blocking(AsyncDocuments.add)
     add_many = blocking(AsyncDocuments.add_many)
@@ -114,11 +114,11 @@ class Documents(Blocking[AsyncDocuments]):
     erase = blocking(AsyncDocuments.erase)
 
 
-# The graph, from synchronous code.
+# The graph, for blocking code.
 
 
 class Statements(Blocking[AsyncStatements]):
-    """What sources say of the entities of a graph; `AsyncStatements` is the asynchronous one."""
+    """Statements about entities of a graph; `AsyncStatements` is the asynchronous one."""
 
     add = blocking(AsyncStatements.add)
     list = blocking(AsyncStatements.list)
@@ -163,7 +163,7 @@ class Graph(Blocking[AsyncGraph]):
     communities = blocking(AsyncGraph.communities)
 
 
-# Conversations, from synchronous code.
+# Conversations, for blocking code.
 
 
 class History(Blocking[AsyncHistory]):
@@ -186,11 +186,11 @@ class History(Blocking[AsyncHistory]):
     search = blocking(AsyncHistory.search)
 
 
-# Pictures in the store, from synchronous code.
+# Images, for blocking code.
 
 
 class Images(Blocking[AsyncImages]):
-    """Pictures, recordings and films; `AsyncImages` is the asynchronous one."""
+    """Images, recordings and films; `AsyncImages` is the asynchronous one."""
 
     add = blocking(AsyncImages.add)
     search = blocking(AsyncImages.search)
@@ -204,30 +204,30 @@ class Images(Blocking[AsyncImages]):
     delete = blocking(AsyncImages.delete)
 
 
-# The tables of the information layer, from synchronous code.
+# The tables of the information layer, for blocking code.
 
 
 class InformationTables(Blocking[AsyncInformationTables]):
-    """What the store holds, as tables; `AsyncInformationTables` is the asynchronous one."""
+    """The store's content as tables; `AsyncInformationTables` is the asynchronous one."""
 
     def names(self, family: Family | None = None) -> list[str]:
-        """The tables, of one family or of all. See `AsyncInformationTables.names`."""
+        """Returns the table names, of one family or all. See `AsyncInformationTables.names`."""
         return self._aio.names(family)
 
     def schema(self, name: str) -> pa.Schema:
-        """The columns of a table. See `AsyncInformationTables.schema`."""
+        """Returns the columns of a table. See `AsyncInformationTables.schema`."""
         return self._aio.schema(name)
 
     read = blocking(AsyncInformationTables.read)
 
 
-# Key-value items in namespaces, from synchronous code.
+# Key-value items in namespaces, for blocking code.
 
 
 class KeyValues(Named[AsyncKeyValues]):
     """The items of one name; `AsyncKeyValues` is the asynchronous one."""
 
-    # What may be done in the caller's thread
+    # Calls that are safe in the caller's thread
 
     get = blocking(AsyncKeyValues.get, at_once=AsyncKeyValues._get_at_once)  # noqa: SLF001
     put = blocking(AsyncKeyValues.put, at_once=AsyncKeyValues._put_at_once)  # noqa: SLF001
@@ -235,7 +235,7 @@ class KeyValues(Named[AsyncKeyValues]):
     delete = blocking(AsyncKeyValues.delete, at_once=AsyncKeyValues._delete_at_once)  # noqa: SLF001
     write = blocking(AsyncKeyValues.write, at_once=AsyncKeyValues._write_at_once)  # noqa: SLF001
 
-    # What is done on the store's loop
+    # Calls that run on the store's loop
 
     list = blocking(AsyncKeyValues.list)
     keys = blocking(AsyncKeyValues.keys)
@@ -250,15 +250,15 @@ class KeyValues(Named[AsyncKeyValues]):
     names = blocking(AsyncKeyValues.names)
 
 
-# Knowledge and its jobs, from synchronous code.
+# Knowledge and its jobs, for blocking code.
 
 
 class JobWorker(Blocking[AsyncJobWorker]):
-    """Runs the jobs that are due, in a thread of its own; `AsyncJobWorker` is the asynchronous one."""
+    """Runs due jobs in a thread of its own; `AsyncJobWorker` is the asynchronous one."""
 
     @property
     def error(self) -> Exception | None:
-        """Why it could not look for jobs when it did so last; None if it could."""
+        """The error of the last attempt to read the jobs; None if it succeeded."""
         return self._aio.error
 
     def __enter__(self) -> Self:
@@ -281,7 +281,7 @@ class Jobs(Blocking[AsyncJobs]):
 
 
 class Knowledge(Blocking[AsyncKnowledge]):
-    """What is known, and why; `AsyncKnowledge` is the asynchronous one."""
+    """Knowledge with its evidence; `AsyncKnowledge` is the asynchronous one."""
 
     using = handing(AsyncKnowledge.using)
 
@@ -316,7 +316,7 @@ class Knowledge(Blocking[AsyncKnowledge]):
     jobs = showing(AsyncKnowledge.jobs, Jobs)
 
 
-# Locks, from synchronous code.
+# Locks, for blocking code.
 
 _ACQUIRE = AsyncLocks.acquire
 """As it is here: where it is replaced, as by what tells of calls, that is called."""
@@ -337,7 +337,7 @@ class Lock(Blocking[AsyncLock]):
     is_held = blocking(AsyncLock.is_held)
 
     def fencing(self) -> AbstractContextManager[None]:
-        """A block whose writes depend on the lock. See `AsyncLock.fencing`."""
+        """Returns a block whose writes depend on the lock. See `AsyncLock.fencing`."""
         return self._aio.fencing()
 
     def __enter__(self) -> Self:
@@ -349,7 +349,7 @@ class Lock(Blocking[AsyncLock]):
 
 
 class Locks(Blocking[AsyncLocks]):
-    """The locks of a store; `AsyncLocks` is the asynchronous one. An owner is the current thread."""
+    """The locks of a store, owned by the current thread; `AsyncLocks` is the asynchronous one."""
 
     using = handing(AsyncLocks.using)
 
@@ -362,7 +362,7 @@ class Locks(Blocking[AsyncLocks]):
         wait: timedelta | None = None,
         owner: str | None = None,
     ) -> Lock:
-        """The lock on `resource`, also for a `with` block. See `AsyncLocks.acquire`."""
+        """Acquires the lock on `resource`, also for a `with` block. See `AsyncLocks.acquire`."""
         owner = current_owner() if owner is None else owner
         asked: Asked = {"mode": mode, "lease": lease, "wait": wait, "owner": owner}
         if getattr(type(self._aio), "acquire", None) is _ACQUIRE:
@@ -379,7 +379,7 @@ class Locks(Blocking[AsyncLocks]):
         lease: timedelta = LEASE,
         owner: str | None = None,
     ) -> Lock | None:
-        """The lock on `resource` if it is free; else None. See `AsyncLocks.try_acquire`."""
+        """Acquires the lock on `resource`, or returns None. See `AsyncLocks.try_acquire`."""
         owner = current_owner() if owner is None else owner
         held = block_on(
             lambda: self._aio.try_acquire(resource, mode=mode, lease=lease, owner=owner)
@@ -393,7 +393,7 @@ class Locks(Blocking[AsyncLocks]):
 
 
 class Asked(TypedDict):
-    """How a lock is asked for."""
+    """The arguments of a lock request."""
 
     mode: str
     lease: timedelta
@@ -405,7 +405,7 @@ async def _got(asked: Acquiring) -> AsyncLock:
     return await asked
 
 
-# Long-term memories, from synchronous code.
+# Long-term memories, for blocking code.
 
 
 class Memory(Blocking[AsyncMemory]):
@@ -422,13 +422,13 @@ class Memory(Blocking[AsyncMemory]):
     clear = blocking(AsyncMemory.clear)
 
 
-# Boards of tasks, from synchronous code.
+# Boards of tasks, for blocking code.
 
 
 class TaskBoard(Named[AsyncTaskBoard]):
     """Tasks that belong together; `AsyncTaskBoard` is the asynchronous one."""
 
-    # What is done on the store's loop
+    # Calls that run on the store's loop
 
     get = blocking(AsyncTaskBoard.get)
     list = blocking(AsyncTaskBoard.list)
@@ -450,7 +450,7 @@ class TaskBoard(Named[AsyncTaskBoard]):
     delete = blocking(AsyncTaskBoard.delete)
     settle = blocking(AsyncTaskBoard.settle)
 
-    # What may be done in the caller's thread
+    # Calls that are safe in the caller's thread
 
     claim = blocking(AsyncTaskBoard.claim, at_once=AsyncTaskBoard._claim_at_once)  # noqa: SLF001
     claim_many = blocking(
@@ -469,14 +469,14 @@ class TaskStore(Blocking[AsyncTaskStore]):
     delete_board = blocking(AsyncTaskStore.delete_board)
 
 
-# Plans, from synchronous code.
+# Plans, for blocking code.
 
 
 class Plans(Blocking[AsyncPlans]):
     """The plans of a store; `AsyncPlans` is the asynchronous one."""
 
     def tasks(self, id: str) -> TaskBoard:
-        """The board that has a plan's tasks. See `AsyncPlans.tasks`."""
+        """Returns the board with a plan's tasks. See `AsyncPlans.tasks`."""
         return TaskBoard(self._aio.tasks(id))
 
     get = blocking(AsyncPlans.get)
@@ -493,7 +493,7 @@ class Plans(Blocking[AsyncPlans]):
     delete = blocking(AsyncPlans.delete)
 
 
-# Sessions, from synchronous code.
+# Sessions, for blocking code.
 
 
 class Sessions(Blocking[AsyncSessions]):
@@ -508,7 +508,7 @@ class Sessions(Blocking[AsyncSessions]):
     sweep = blocking(AsyncSessions.sweep)
 
 
-# The state of sessions, from synchronous code.
+# The state of sessions, for blocking code.
 
 
 class ShortTermState(Blocking[AsyncShortTermState]):
@@ -520,7 +520,7 @@ class ShortTermState(Blocking[AsyncShortTermState]):
     clear = blocking(AsyncShortTermState.clear)
 
 
-# Templates, from synchronous code.
+# Templates, for blocking code.
 
 
 class Templates(Blocking[AsyncTemplates]):
@@ -535,7 +535,7 @@ class Templates(Blocking[AsyncTemplates]):
     delete = blocking(AsyncTemplates.delete)
 
 
-# The memory in tiers, from synchronous code.
+# The memory in tiers, for blocking code.
 
 
 class TieredMemory(Blocking[AsyncTieredMemory]):
@@ -549,7 +549,7 @@ class TieredMemory(Blocking[AsyncTieredMemory]):
         return self._aio.config
 
     def grant(self) -> WriteGrant:
-        """What `add`, `demote` and `delete` ask for where an entry is canonical."""
+        """The grant that `add`, `demote` and `delete` require for a canonical entry."""
         return self._aio.grant()
 
     add = blocking(AsyncTieredMemory.add)
@@ -566,7 +566,7 @@ class TieredMemory(Blocking[AsyncTieredMemory]):
     stats = blocking(AsyncTieredMemory.stats)
 
 
-# Collections of documents with vectors, from synchronous code.
+# Collections of documents with vectors, for blocking code.
 
 
 class Vectors(Blocking[AsyncVectors]):
@@ -589,11 +589,11 @@ class Vectors(Blocking[AsyncVectors]):
         return self._aio.collection
 
 
-# The windows that were kept, from synchronous code.
+# Kept windows, for blocking code.
 
 
 class Windows(Blocking[AsyncWindows]):
-    """The windows that agents were shown; `AsyncWindows` is the asynchronous one."""
+    """The windows that agents were sent; `AsyncWindows` is the asynchronous one."""
 
     keep = blocking(AsyncWindows.keep)
     get = blocking(AsyncWindows.get)

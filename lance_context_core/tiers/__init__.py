@@ -1,4 +1,4 @@
-"""A memory in three tiers: in its own words, as summaries, and as facts; ruled by a policy."""
+"""Memory in three tiers: verbatim, as summaries, and as facts; governed by a policy."""
 
 from lance_context_core.tiers.moving import Summarise
 from lance_context_core.tiers.tiers import AsyncTieredMemory
@@ -16,9 +16,9 @@ from lance_context_core.tiers.types import (
 )
 
 __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
-    # The memory in tiers, for coroutines
+    # The memory in tiers, asynchronous
     "AsyncTieredMemory",
-    # What is kept
+    # Entries
     "Tier",
     "Authority",
     "TierEntry",
@@ -27,7 +27,7 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "TierConfig",
     "Weights",
     "Summarise",
-    # What calls return
+    # Results
     "Ranking",
     "TierHit",
     "TierReport",

@@ -1,4 +1,4 @@
-"""Entries as records, and what stands in for them: rows of the one table, in a context of their own."""
+"""Entries as records, and their stand-ins: rows of the one table, in a context of their own."""
 
 import hashlib
 from collections.abc import Mapping
@@ -22,20 +22,20 @@ from lance_context_core.types import ContextRecord
 CONTEXT = TIERS
 ENTRY = "memory"
 STAND_INS = {Tier.WARM: "summary", Tier.COLD: "fact"}
-"""The kind of what stands in for an entry, by its tier."""
+"""The kind of an entry's stand-in, by its tier."""
 
 MOVED = "moved to another tier"
-"""Why what stood in for an entry is hidden."""
+"""The reason why a stand-in is hidden."""
 
 RESERVED = ("importance", "authority", "access_count", "last_accessed_at")
-"""What of the metadata is ours; the tier is the layer."""
+"""The reserved keys of the metadata; the tier is the layer."""
 
 _WORDS = 75
-"""Of an entry so many words stand in for it where nobody summarises."""
+"""The words of a stand-in without a summariser."""
 
 
 def from_record(record: ContextRecord) -> TierEntry:
-    """The entry that a record keeps."""
+    """Returns the entry of a record."""
     data = record.metadata
     return TierEntry(
         id=record.id,
@@ -59,14 +59,14 @@ def from_record(record: ContextRecord) -> TierEntry:
 
 
 def authority_of(word: Any) -> Authority:
-    """An authority as it is kept; a word that this release does not know counts as a session's."""
+    """Returns a stored authority; a word unknown to this release counts as a session's."""
     return Authority(word) if word in set(Authority) else Authority.SESSION
 
 
 def own_metadata(
     given: Mapping[str, Any], *, importance: float, authority: Authority, at: datetime
 ) -> dict[str, Any]:
-    """The metadata of a new entry. Raises InvalidRequestError where the caller's has our names."""
+    """Returns the metadata of a new entry. Raises InvalidRequestError for reserved keys."""
     if taken := sorted(set(given) & set(RESERVED)):
         raise InvalidRequestError(
             f"metadata has {taken[0]!r}, which the tiers keep themselves: give it another name"
@@ -81,7 +81,7 @@ def own_metadata(
 
 
 def accessed(record: ContextRecord, times: int, at: datetime) -> ContextRecord:
-    """The record once it was accessed so many times more, the last time at that moment."""
+    """Returns the record after so many more accesses, the last one at that moment."""
     data = record.metadata
     last = max(at, datetime.fromisoformat(data["last_accessed_at"]))
     counted = {"access_count": data["access_count"] + times, "last_accessed_at": last.isoformat()}
@@ -89,19 +89,19 @@ def accessed(record: ContextRecord, times: int, at: datetime) -> ContextRecord:
 
 
 def has_ended(record: ContextRecord, now: datetime) -> bool:
-    """Whether its end has come."""
+    """Whether it has expired."""
     return record.expires_at is not None and record.expires_at <= now
 
 
 def is_same(before: ContextRecord, new: ContextRecord) -> bool:
-    """Whether they say the same of the same standing, wherever either is kept."""
+    """Whether they have the same content and authority, in any tier."""
     mine, theirs = from_record(new), from_record(before)
     named = ("text", "importance", "authority", "session_id", "role", "name", "metadata")
     return all(getattr(mine, one) == getattr(theirs, one) for one in named)
 
 
 def succeeding(before: ContextRecord, new: ContextRecord) -> ContextRecord:
-    """What takes the place of an entry: its accesses and its beginning stay."""
+    """Returns an entry's replacement: its accesses and its creation time stay."""
     counted = {name: before.metadata[name] for name in ("access_count", "last_accessed_at")}
     return replace(
         new, created_at=before.created_at, metadata={**new.metadata, **counted}, embedding=None
@@ -109,7 +109,7 @@ def succeeding(before: ContextRecord, new: ContextRecord) -> ContextRecord:
 
 
 def stand_in_id(entry: ContextRecord, tier: Tier) -> str:
-    """The id of what stands in for an entry in a tier: of nothing but these two."""
+    """Returns the id of an entry's stand-in in a tier: derived from only these two."""
     about = hashlib.sha256(entry.id.encode("utf-8", "surrogatepass")).hexdigest()[:32]
     return f"{STAND_INS[tier]}-{about}"
 
@@ -117,7 +117,7 @@ def stand_in_id(entry: ContextRecord, tier: Tier) -> str:
 def stand_in(
     entry: ContextRecord, tier: Tier, text: str, now: datetime, more: Mapping[str, Any]
 ) -> ContextRecord:
-    """What stands in for an entry: it ends with that, and is erased with it."""
+    """Returns an entry's stand-in: it expires with the entry, and is erased with it."""
     data = {name: one for name, one in entry.metadata.items() if name not in RESERVED}
     return ContextRecord(
         id=stand_in_id(entry, tier),
@@ -141,22 +141,22 @@ def stand_in(
 
 
 def shortened(text: str) -> str:
-    """What stands in for a text where nobody summarises: its beginning, up to 75 words."""
+    """Returns a text's stand-in without a summariser: its beginning, up to 75 words."""
     words = text.split()
     return text if len(words) <= _WORDS else " ".join(words[:_WORDS]) + "..."
 
 
-# The accesses that are counted and not written yet: they are written together.
+# Accesses that are counted and not written yet: they are written together.
 
 
 def can_count(records: Records) -> bool:
-    """Whether accesses may be counted: not where nothing may be written."""
+    """Whether accesses may be counted: not in read-only stores."""
     database = records.resources.database
     return not (isinstance(database, PinnedDatabase) or database.root.connection.is_read_only)
 
 
 async def flush_if_due(records: Records, interval: timedelta) -> None:
-    """Write them, if the last time was so long ago; if others are at the same rows, later."""
+    """Writes them, if the last time was so long ago; on a conflict, later."""
     if can_count(records) and records.resources.accesses.is_due(records.now(), interval):
         try:
             await flush(records)
@@ -165,9 +165,9 @@ async def flush_if_due(records: Records, interval: timedelta) -> None:
 
 
 async def flush(records: Records) -> int:
-    """Write all accesses of the process in one commit; returns of how many entries.
+    """Writes all accesses of the process in one commit; returns of how many entries.
 
-    Each is added to what stands there by then, so that of several processes none is lost.
+    Each is added to the current count, so that those of several processes add up.
     """
     pending = records.resources.accesses
     taken = pending.take()

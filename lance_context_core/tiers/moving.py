@@ -1,4 +1,4 @@
-"""Entries that go from one tier to another: the entry and what stands in for it, in one commit."""
+"""Moves entries between tiers: the entry and its stand-in, in one commit."""
 
 import math
 import re
@@ -33,7 +33,7 @@ from lance_context_core.tiers.types import (
 from lance_context_core.types import ChannelScore, ContextRecord
 
 Summarise = Callable[[str], str | Awaitable[str]]
-"""Says a text shorter; plain, which is run in a thread, or to be awaited."""
+"""Shortens a text; a blocking function, which runs in a thread, or an asynchronous one."""
 
 IS_ENTRY = sql.equals("kind", entries.ENTRY)
 STANDS_IN = sql.in_list("kind", list(entries.STAND_INS.values()))
@@ -41,13 +41,13 @@ STANDS_IN = sql.in_list("kind", list(entries.STAND_INS.values()))
 
 @frozen
 class Wording:
-    """Who says what stands in for an entry."""
+    """The functions that write stand-ins."""
 
     summarise: Summarise | None = None
     state: Summarise | None = None
 
     async def of(self, text: str, tier: Tier) -> str:
-        """What stands in for a text in a tier. Raises what the model raises, and for no text."""
+        """Returns the stand-in text for a tier. Raises the model's errors, and for an empty result."""
         summary = await _said(self.summarise, text, "summarise")
         if tier is Tier.WARM:
             return summary
@@ -56,21 +56,21 @@ class Wording:
 
 @frozen
 class Move:
-    """An entry that goes to another tier."""
+    """A move of an entry to another tier."""
 
     before: Held
     to: Tier
     text: str | None = None
-    """What stands in for it there; None where nothing does, or what did so before."""
+    """Its new stand-in there; None without one, or if an earlier one is used again."""
     more: Mapping[str, Any] = field(default_factory=dict)
-    """Further metadata of what stands in for it."""
+    """Further metadata of the stand-in."""
 
 
 async def found(records: Records, ids: Sequence[str]) -> dict[str, Held]:
-    """The entries with these ids, by id, ended ones left out.
+    """Returns the entries with these ids, by id, without expired ones.
 
-    Raises NotFoundError if there is not each of them, and InvalidRequestError where several users'
-    entries are called alike.
+    Raises NotFoundError unless each exists, and InvalidRequestError if several users'
+    entries have the same id.
     """
     ended = sql.absent_or_after("expires_at", records.now())
     there: dict[str, Held] = {}
@@ -86,7 +86,7 @@ async def found(records: Records, ids: Sequence[str]) -> dict[str, Held]:
 
 
 async def move_records(records: Records, moves: Sequence[Move]) -> bool:
-    """Do all of it in one commit; or nothing, where somebody has changed one of them meanwhile."""
+    """Moves all in one commit; or none, if another writer has changed one of them meanwhile."""
     now = records.now()
     beside = await _standing_in(records, moves)
     added: list[ContextRecord] = []
@@ -113,7 +113,7 @@ async def move_records(records: Records, moves: Sequence[Move]) -> bool:
 
 
 async def remove(records: Records, gone: Sequence[Held]) -> bool:
-    """Remove entries, and what stands in for them, in one commit; as `move`."""
+    """Deletes entries, and their stand-ins, in one commit; as `move_records`."""
     beside = await _standing_in(records, [Move(one, Tier.HOT) for one in gone])
     return await commits.write(records, [], [], removed=[*gone, *beside.values()])
 
@@ -121,7 +121,7 @@ async def remove(records: Records, gone: Sequence[Held]) -> bool:
 async def _standing_in(
     records: Records, moves: Sequence[Move]
 ) -> dict[tuple[str | None, ...], Held]:
-    """What stands in for them, hidden or not, by its owner and id."""
+    """Returns their stand-ins, hidden or not, by owner and id."""
     ids = [
         entries.stand_in_id(one.before.record, tier) for one in moves for tier in entries.STAND_INS
     ]
@@ -146,11 +146,11 @@ async def _said(function: Summarise | None, text: str, where: str) -> str:
 
 
 def keys_of(held: Sequence[Held]) -> list[str]:
-    """The primary keys of what was read."""
+    """Returns the primary keys of the rows."""
     return [one.row[KEY] for one in held]
 
 
-# What an entry is worth: to a question, and to be kept at hand.
+# The scores of an entry: for a query, and for staying hot.
 
 _TEMPORAL = frozenset(
     "recent recently latest last newest current currently now today yesterday new just ago".split()  # noqa: SIM905
@@ -159,21 +159,21 @@ _WORD = re.compile(r"\w+")
 
 
 def recency(last: datetime, now: datetime, half_life: timedelta) -> float:
-    """In (0, 1]: half for each half-life since then; 1 for what is to come."""
+    """Returns the recency in (0, 1]: half for each half-life since then; 1 for the future."""
     return float(0.5 ** (max(timedelta(0), now - last) / half_life))
 
 
 def retention(entry: TierEntry, now: datetime, half_life: timedelta) -> float:
-    """How much an entry is worth keeping at hand; what has least goes first."""
+    """Returns an entry's score for staying hot; the least moves first."""
     used = 0.1 * math.log1p(entry.access_count)
     recent = recency(entry.last_accessed_at, now, half_life)
     return 0.5 * entry.importance + 0.3 * recent + 0.2 * used
 
 
 def weights_for(query: str, config: TierConfig) -> Weights:
-    """The weights for a question: one that asks for what is new makes recency weigh more.
+    """Returns the weights for a query: one for new things gives recency more weight.
 
-    What is left is shared by similarity and importance as five to two.
+    The rest is shared by similarity and importance as five to two.
     """
     hits = sum(word in _TEMPORAL for word in _WORD.findall(query.lower()))
     if not hits or not config.temporal_boost:
@@ -187,7 +187,7 @@ def weights_for(query: str, config: TierConfig) -> Weights:
 
 
 def combined(weights: Weights, similarity: float, recency: float, importance: float) -> float:
-    """The weighted mean of the three, in [0, 1]."""
+    """Returns the weighted mean of the three, in [0, 1]."""
     total = weights.similarity + weights.recency + weights.importance
     found = (
         weights.similarity * similarity
@@ -198,14 +198,14 @@ def combined(weights: Weights, similarity: float, recency: float, importance: fl
 
 
 class Similarity:
-    """How similar texts are to a question, on one scale whether there are vectors or not."""
+    """The similarity of texts to a query, on one scale with or without vectors."""
 
     def __init__(self, query: str) -> None:
-        """Of this question."""
+        """Prepares this query."""
         self._asked = _terms(query_words(query))
 
     def of(self, text: str, vector: ChannelScore | None) -> float:
-        """The cosine, or the share of the question's words that are in the text: the larger."""
+        """Returns the larger of the cosine and the share of the query's words in the text."""
         cosine = 0.0 if vector is None else vector.raw
         found = len(self._asked & _terms(index_words(text)))
         share = found / len(self._asked) if self._asked else 0.0
@@ -216,16 +216,16 @@ _USUAL = TextIndex()
 
 
 def _terms(text: str) -> frozenset[str]:
-    """The words of a text; without the stems in other languages, which would be words twice."""
+    """Returns the words of a text; without stems of other languages, which would count words twice."""
     words = words_of(_USUAL)
     found = words(text) if words is not None else []
     return frozenset(one for one in found if one.isdigit() or not one.startswith("0"))
 
 
-# The round of maintenance: what has ended goes, and what the policy says goes colder.
+# The round of maintenance: deletes expired entries, and moves others colder by the policy.
 
 AT_ONCE = 500
-"""So many entries are moved or removed in one commit."""
+"""How many entries are moved or deleted in one commit."""
 
 _CHARACTERS_PER_TOKEN = 4
 
@@ -239,7 +239,7 @@ class Keeping:
     wording: Wording
 
     async def round(self, now: datetime, *, dry_run: bool) -> TierReport:
-        """One round, which does nothing more when it is repeated at the same moment."""
+        """Runs one round, which does nothing more if repeated at the same moment."""
         expired = await self._expired(now)
         going = await self._going(now)
         if not dry_run:
@@ -253,7 +253,7 @@ class Keeping:
         )
 
     async def candidates(self, tier: Tier, now: datetime) -> list[TierEntry]:
-        """What of a tier may go colder, whether the policy says so yet or not; the first to go first."""
+        """Returns a tier's entries that may move colder, due or not; the first to move first."""
         there = [one for one in await self._entries(now) if one.record.layer == tier]
         found = [entries.from_record(one.record) for one in there]
         recent = _recent(found, self.config.keep_recent) if tier is Tier.HOT else set[int]()
@@ -271,16 +271,16 @@ class Keeping:
         return await commits.held(self.records, IS_ENTRY, ended)
 
     async def _expired(self, now: datetime) -> list[Held]:
-        """What has ended: what stands in for a thing ends with it."""
+        """Returns expired entries: stand-ins expire with them."""
         return await commits.held(self.records, sql.at_or_before("expires_at", now))
 
     async def _remove(self, expired: Sequence[Held]) -> None:
         for start in range(0, len(expired), AT_ONCE):
-            # What somebody has changed meanwhile is left to the next round.
+            # Entries changed meanwhile are left to the next round.
             await commits.write(self.records, [], [], removed=expired[start : start + AT_ONCE])
 
     async def _going(self, now: datetime) -> list[tuple[Held, Tier]]:
-        """What goes colder, and where to; what is due for both tiers goes to the colder at once."""
+        """Returns the entries to move colder, with their tiers; those due for both go to the coldest."""
         there = await self._entries(now)
         found = [entries.from_record(one.record) for one in there]
         hot = [place for place, one in enumerate(found) if one.tier is Tier.HOT]
@@ -301,7 +301,7 @@ class Keeping:
         n_left = len(hot)
         n_tokens = sum(_tokens(one) for one in among)
         leaving = []
-        # Those whose time has come make room before any other has to.
+        # Moves by age come first, and may make the others unnecessary.
         for place in sorted(order, key=lambda place: place not in aged):
             is_over = _is_above(n_left, config.max_hot) or _is_above(
                 n_tokens, config.max_hot_tokens
@@ -327,7 +327,7 @@ class Keeping:
         return leaving
 
     def _order(self, found: Sequence[TierEntry], places: Sequence[int], now: datetime) -> list[int]:
-        """Those that may go, the least worth keeping first."""
+        """Returns those that may move, the lowest score first."""
         may = [place for place in places if found[place].authority is not Authority.CANONICAL]
         return sorted(may, key=lambda place: retention(found[place], now, self.config.half_life))
 
@@ -341,7 +341,7 @@ class Keeping:
                 attempts.begin()
                 if await move_records(self.records, moves):
                     break
-                # Who was changed meanwhile is looked at anew in the next round.
+                # Entries changed meanwhile are checked again in the next round.
                 there = await self.records.written(
                     {key: one.before.row for key, one in zip(_keys(moves), moves, strict=True)}
                 )
@@ -354,7 +354,7 @@ def _keys(moves: Sequence[Move]) -> list[str]:
 
 
 def _recent(found: Sequence[TierEntry], n: int) -> set[int]:
-    """The places of the last `n` of each session; what is in none is in no one's way."""
+    """Returns the positions of the last `n` of each session; entries without one do not count."""
     by_session: dict[tuple[str | None, ...], list[int]] = defaultdict(list)
     for place, one in enumerate(found):
         if one.session_id is not None:
@@ -365,7 +365,7 @@ def _recent(found: Sequence[TierEntry], n: int) -> set[int]:
 def _aged(
     found: Sequence[TierEntry], places: Sequence[int], since: datetime, importance: float
 ) -> set[int]:
-    """Of the places, those of what is older than that and less important."""
+    """Returns those of the positions whose entries are older than that and less important."""
     return {
         place
         for place in places

@@ -1,4 +1,4 @@
-"""The memory in tiers: what is used stays at hand in its own words, what is not becomes a few."""
+"""The memory in tiers: used entries stay verbatim, unused ones are condensed."""
 
 import builtins
 from collections.abc import Iterable, Mapping, Sequence
@@ -46,23 +46,23 @@ from lance_context_core.tiers.types import (
 )
 from lance_context_core.types import ContextRecord, SearchHit
 
-# What callers give: a tier by its name, an entry to keep, and the grant for what is canonical.
+# Arguments: a tier by its name, an entry to store, and the grant for canonical ones.
 
 
 def tier_of(value: Tier | str) -> Tier:
-    """The tier of that name. Raises InvalidRequestError if there is none."""
+    """Returns the tier of that name. Raises InvalidRequestError for an unknown one."""
     if value not in set(Tier):
         raise InvalidRequestError(f"tier={shown(value)}: there are {', '.join(Tier)}")
     return Tier(value)
 
 
 def authority_of(record: ContextRecord) -> Authority:
-    """What the entry of a record stands for."""
+    """Returns the authority of a record's entry."""
     return entries.authority_of(record.metadata.get("authority"))
 
 
 def check_grant(record: ContextRecord, grant: WriteGrant | None) -> None:
-    """Refuse to write or move what is canonical without a grant that counts there."""
+    """Raises for a write or move of a canonical entry without a valid grant."""
     if authority_of(record) is not Authority.CANONICAL:
         return
     if not isinstance(grant, WriteGrant):
@@ -78,7 +78,7 @@ def check_grant(record: ContextRecord, grant: WriteGrant | None) -> None:
 
 
 def check_policy(config: object, **wording: object) -> None:
-    """Refuse a policy that is none, and wording that nobody can call."""
+    """Raises for an invalid policy, and for functions that cannot be called."""
     if config is not None and not isinstance(config, TierConfig):
         raise InvalidRequestError(f"config is {shown(config)}: pass a TierConfig")
     for name, function in wording.items():
@@ -87,7 +87,7 @@ def check_policy(config: object, **wording: object) -> None:
 
 
 def check_ranking(ranking: object, top_k: object) -> None:
-    """Refuse a ranking that there is not, and a number of hits that is none."""
+    """Raises for an unknown ranking, and an invalid number of hits."""
     if ranking not in get_args(Ranking):
         raise InvalidRequestError(
             f"ranking={shown(ranking)}: there are {', '.join(get_args(Ranking))}"
@@ -109,7 +109,7 @@ def entry_record(
     source_ids: Sequence[str],
     metadata: Mapping[str, Any] | None,
 ) -> ContextRecord:
-    """What `add` is given as a record to write, stamped with its scope; see there what is refused."""
+    """Converts the arguments of `add` to a record, stamped with its scope; raises as `add` does."""
     message = content if isinstance(content, Message) else None
     text = message.text if message else check_text(content, "content")
     if not text.strip():
@@ -147,15 +147,15 @@ def entry_record(
 # A search of the tiers: candidates of each, one hit an entry, ranked before the access is counted.
 
 _AS_MANY = 3
-"""For each hit so many candidates are ranked."""
+"""How many candidates are ranked for each hit."""
 
 _ADAPTIVE = {Tier.HOT: 5, Tier.WARM: 3, Tier.COLD: 3}
-"""So many hits of a tier an adaptive search takes at most."""
+"""The most hits of a tier in an adaptive search."""
 
 
 @frozen_by_name
 class Question:
-    """What is asked, and of which entries."""
+    """A query, and the selection of entries."""
 
     query: str
     top_k: int
@@ -174,7 +174,7 @@ class _Candidate:
 
 
 async def search(records: Records, config: TierConfig, question: Question) -> list[TierHit]:
-    """The best hits, best first; what was shown is noted as accessed, after it was ranked."""
+    """Returns the best hits, best first; counts their accesses after the ranking."""
     if question.ranking == "adaptive":
         candidates = await _adaptive(records, config, question)
     else:
@@ -208,7 +208,7 @@ async def search(records: Records, config: TierConfig, question: Question) -> li
 
 
 async def _adaptive(records: Records, config: TierConfig, question: Question) -> list[_Candidate]:
-    """Colder tiers are asked only where the hotter ones have nothing similar enough."""
+    """Searches colder tiers only if the hotter ones have nothing similar enough."""
     found: list[_Candidate] = []
     for tier in Tier:
         best = max((one.similarity for one in found), default=0.0)
@@ -226,7 +226,7 @@ async def _adaptive(records: Records, config: TierConfig, question: Question) ->
 async def _of_tier(
     records: Records, config: TierConfig, question: Question, tier: Tier, n: int
 ) -> list[_Candidate]:
-    """What of a tier is similar enough, with its entry as it is known before it was found now."""
+    """Returns a tier's similar hits, with their entries as before this search."""
     here: list[sql.Clause] = [sql.equals("layer", str(tier))]
     here.append(sql.equals("kind", entries.STAND_INS.get(tier, entries.ENTRY)))
     if question.session_id is not None:
@@ -250,7 +250,7 @@ async def _of_tier(
 async def _entries(
     records: Records, hits: Sequence[SearchHit[ContextRecord]], tier: Tier
 ) -> dict[Any, tuple[str, TierEntry]]:
-    """The entries that the hits are of, or stand in for, by owner and id; in one query."""
+    """Returns the entries of hits or stand-ins, by owner and id; in one query."""
     ids = sorted({_place(hit.record, tier)[-1] for hit in hits})
     if not ids:
         return {}
@@ -258,7 +258,7 @@ async def _entries(
     for one in await commits.held(records, IS_ENTRY, sql.in_list("id", ids)):
         record = one.record
         if record.layer != tier:
-            continue  # Somebody has moved it meanwhile.
+            continue  # Another writer has moved it meanwhile.
         key = one.row[KEY]
         entry = with_pending(records, key, record)
         known[_place(record, Tier.HOT)] = (key, entry)
@@ -266,7 +266,7 @@ async def _entries(
 
 
 def with_pending(records: Records, key: str, record: ContextRecord) -> TierEntry:
-    """The entry, with the accesses that are not written yet."""
+    """Returns the entry, with the accesses that are not written yet."""
     pending = records.resources.accesses.of(key)
     if pending is not None:
         record = entries.accessed(record, pending.times, pending.last)
@@ -282,9 +282,9 @@ def _place(record: ContextRecord, tier: Tier) -> tuple[str | None, str | None, s
 class AsyncTieredMemory:
     """Entries that are hot, warm or cold, in the one table of records.
 
-    A hot entry is found by its own words. One that is warm or cold is kept as it was, and found by a
-    summary or a fact that stands in for it, until it is promoted. It sees what the handle's scope
-    sees. Nothing moves by itself: `maintain` applies the policy.
+    A search finds a hot entry by its own words, and a warm or cold one by a summary or a fact that
+    stands in for it, until it is promoted; the original is stored unchanged. It sees the data of
+    the handle's scope. Nothing moves automatically: `maintain` applies the policy.
     """
 
     _records: Records
@@ -298,14 +298,14 @@ class AsyncTieredMemory:
         summarise: Summarise | None = None,
         state: Summarise | None = None,
     ) -> Self:
-        """The same tiers by another policy, and in a model's words.
+        """Returns the same tiers with another policy, and with a model's summaries.
 
-        - `summarise`: makes of an entry's text what stands in for it once it is warm; without it
-          that is its beginning, up to 75 words.
-        - `state`: makes of the summary the fact that stands in for it once it is cold; without it
-          that is the summary.
+        - `summarise`: makes the stand-in of a warm entry from its text; by default
+          its beginning, up to 75 words.
+        - `state`: makes the stand-in fact of a cold entry from the summary; by default
+          the summary.
 
-        Either may be awaited. No search calls them.
+        Either may be asynchronous. Searches do not call them.
         """
         check_policy(config, summarise=summarise, state=state)
         wording = self._wording
@@ -322,10 +322,10 @@ class AsyncTieredMemory:
         return self._config
 
     def grant(self) -> WriteGrant:
-        """What `add`, `demote` and `delete` ask for where an entry is canonical."""
+        """Returns the grant that `add`, `demote` and `delete` require for canonical entries."""
         return WriteGrant(scope=self._records.scope)
 
-    # Keeping
+    # Writing
 
     async def add(
         self,
@@ -340,19 +340,19 @@ class AsyncTieredMemory:
         source_ids: Sequence[str] = (),
         metadata: Mapping[str, Any] | None = None,
     ) -> TierEntry:
-        """Keep something, hot; returns it.
+        """Adds an entry, hot; returns it.
 
-        - `id`: by which it is known; of a message its own, if absent. The same again under the same
-          id changes nothing; something else takes its place, and is hot.
+        - `id`: its id; by default that of a message. The same entry again under the same
+          id changes nothing; a different one replaces it, and is hot.
         - `importance`: in [0, 1].
-        - `authority`: an `Authority`. What is canonical needs a `grant`.
-        - `expires_at`: its end, an aware time; else the policy's `session_ttl` from now, save for
-          what is canonical.
-        - `source_ids`: the records that it was made of, such as a turn: `erase` of these takes it
-          along.
+        - `authority`: an `Authority`. A canonical entry needs a `grant`.
+        - `expires_at`: its expiry, an aware time; by default the policy's `session_ttl` from now,
+          except for canonical entries.
+        - `source_ids`: the records that it was made from, such as a turn: `erase` of these erases
+          it too.
 
-        Raises AlreadyExistsError if what is there under that id has more authority, and
-        InvalidRequestError for what cannot be kept.
+        Raises AlreadyExistsError if the existing entry of that id has more authority, and
+        InvalidRequestError for an invalid entry.
         """
         new = entry_record(
             self._records,
@@ -393,7 +393,7 @@ class AsyncTieredMemory:
                 return entries.from_record(placed.record)
 
     async def get(self, id: str) -> TierEntry:
-        """The entry with that id, in its own words. Raises NotFoundError if there is none."""
+        """Returns the entry with that id, verbatim. Raises NotFoundError if it does not exist."""
         return self._entry(await self._held(id))
 
     async def list(
@@ -403,7 +403,7 @@ class AsyncTieredMemory:
         session_id: str | None = None,
         limit: int | None = None,
     ) -> builtins.list[TierEntry]:
-        """Entries in the order in which they were added: all, or those of a tier or a session."""
+        """Returns entries in the order of adding: all, or a tier's or session's."""
         check_span(offset=0, limit=limit, last=None)
         which = [] if tier is None else [sql.equals("layer", str(tier_of(tier)))]
         if session_id is not None:
@@ -413,10 +413,10 @@ class AsyncTieredMemory:
         return [self._entry(one) for one in found[:limit]]
 
     async def delete(self, *ids: str, grant: WriteGrant | None = None) -> int:
-        """Remove entries with what stands in for them, in one commit; returns how many there were.
+        """Deletes entries with their stand-ins, in one commit; returns how many existed.
 
-        Older versions still have them: `store.erase` removes them from all. Raises
-        InvalidRequestError for what is canonical, without a `grant`.
+        Older versions still contain them: `store.erase` removes them from all. Raises
+        InvalidRequestError for a canonical entry without a `grant`.
         """
         attempts = Attempts("the entries kept being changed by others")
         named = sql.in_list("id", [check_name(id, "id") for id in ids])
@@ -428,7 +428,7 @@ class AsyncTieredMemory:
             if not there or await moving.remove(self._records, there):
                 return len(there)
 
-    # Finding
+    # Searching
 
     async def search(
         self,
@@ -440,14 +440,14 @@ class AsyncTieredMemory:
         filter: FilterLike | None = None,
         ranking: Ranking = "multi_factor",
     ) -> builtins.list[TierHit]:
-        """What is known about `query`, best first; each entry once, where it is at hand.
+        """Searches the entries for `query`; returns hits best first, each entry once.
 
-        - `tiers`: those to look in.
-        - `ranking`: as `Ranking` says.
+        - `tiers`: the tiers to search.
+        - `ranking`: see `Ranking`.
 
-        What is shown counts as accessed, after it was ranked, in one commit for all accesses within
-        the policy's `access_interval`. What is less similar than the policy asks of its tier is no
-        hit; a record without recent access is a later one. No model is called.
+        Returned entries count as accessed, after the ranking, in one commit for all accesses within
+        the policy's `access_interval`. Excludes hits less similar than the policy's bound for the
+        tier, and ranks records without recent access lower. No model is called.
         """
         check_ranking(ranking, top_k)
         meant = {tier_of(one) for one in tiers}
@@ -464,9 +464,9 @@ class AsyncTieredMemory:
         return hits
 
     async def record_access(self, *ids: str) -> None:
-        """Count an access of each of these entries, as a search that shows them does.
+        """Counts an access of each of these entries, as a search that returns them does.
 
-        Raises NotFoundError if there is not each of them.
+        Raises NotFoundError unless each exists.
         """
         self._records.resources.writable()
         there = await moving.found(self._records, [check_name(id, "id") for id in ids])
@@ -475,9 +475,9 @@ class AsyncTieredMemory:
         await entries.flush_if_due(self._records, self._config.access_interval)
 
     async def flush(self) -> int:
-        """Write the accesses that are counted, and not written yet; returns of how many entries.
+        """Writes the counted accesses; returns of how many entries.
 
-        What a process has not written when it ends is lost; `maintain` writes them too.
+        Accesses not written when a process ends are lost; `maintain` writes them too.
         """
         self._records.resources.writable()
         return await entries.flush(self._records)
@@ -487,7 +487,7 @@ class AsyncTieredMemory:
     async def candidates(
         self, tier: Tier | str = Tier.HOT, *, limit: int | None = None
     ) -> builtins.list[TierEntry]:
-        """What may go colder from a tier, the least worth keeping first; never what is canonical."""
+        """Returns a tier's entries that may move colder, lowest score first; no canonical ones."""
         check_span(offset=0, limit=limit, last=None)
         found = await self._keeping().candidates(tier_of(tier), self._records.now())
         return found[:limit]
@@ -500,12 +500,12 @@ class AsyncTieredMemory:
         metadata: Mapping[str, Any] | None = None,
         grant: WriteGrant | None = None,
     ) -> TierEntry:
-        """Let an entry go one tier colder, in one commit with what stands in for it; returns it.
+        """Moves an entry one tier colder, in one commit with its stand-in; returns it.
 
-        - `text`: what stands in for it; made of its own words, if absent.
-        - `metadata`: what is known of that text, such as its entities, beside the entry's own.
+        - `text`: the stand-in; by default made from the entry's text.
+        - `metadata`: metadata of that text, such as its entities, besides the entry's own.
 
-        Raises InvalidRequestError for what is cold, and for what is canonical without a `grant`.
+        Raises InvalidRequestError for a cold entry, and for a canonical one without a `grant`.
         """
         said = None if text is None else check_text(text, "text")
         more = check_json_object(metadata or {}, "metadata")
@@ -522,10 +522,10 @@ class AsyncTieredMemory:
                 return await self.get(id)
 
     async def promote(self, id: str, *, to: Tier | str = Tier.HOT) -> TierEntry:
-        """Let an entry be hotter again, in its own words; returns it. It counts as accessed.
+        """Moves an entry to a hotter tier; returns it, verbatim. It counts as accessed.
 
-        What stood in for it is hidden in the same commit. Raises InvalidRequestError where `to` is
-        colder than it is.
+        Hides its stand-in in the same commit. Raises InvalidRequestError if `to` is
+        colder than its tier.
         """
         goal = tier_of(to)
         attempts = Attempts(f"the entry {id!r} kept being changed by others")
@@ -546,12 +546,12 @@ class AsyncTieredMemory:
                 return await self.get(id)
 
     async def maintain(self, now: datetime | None = None, *, dry_run: bool = False) -> TierReport:
-        """Apply the policy as of `now`: remove what has ended, and let go colder what is due.
+        """Applies the policy as of `now`: deletes expired entries, and moves due ones colder.
 
-        What has ended goes with all that stands in for it. Repeated at the same moment it does
-        nothing; killed in the middle, it has moved and removed whole entries, and the next one goes
-        on. With `dry_run` nothing is written. Raises what `summarise` and `state` raise: what they
-        were asked about stays where it is.
+        Expired entries go with their stand-ins. Repeated at the same moment it does nothing; a
+        killed run has moved and deleted whole entries, and the next one continues. With `dry_run`
+        nothing is written. Raises the errors of `summarise` and `state`: their entries stay in
+        their tiers.
         """
         moment = self._records.now() if now is None else check_time(now, "now")
         if not dry_run:
@@ -559,7 +559,7 @@ class AsyncTieredMemory:
         return await self._keeping().round(moment, dry_run=dry_run)
 
     async def stats(self) -> TierStats:
-        """How many entries there are of each tier, what has ended left out."""
+        """Returns the number of entries of each tier, without expired ones."""
         alive = sql.absent_or_after("expires_at", self._records.now())
         where = self._records.own(IS_ENTRY, alive)
         found = (await self._records.table.select(where, columns=["layer"])).column("layer")

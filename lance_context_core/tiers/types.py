@@ -1,4 +1,4 @@
-"""What the tiers are, how they are ruled, and what their verbs answer with."""
+"""The tiers, their policy, and the results of calls."""
 
 from collections.abc import Mapping
 from dataclasses import field, fields
@@ -15,14 +15,14 @@ from lance_context_core.types.records import Owned
 
 
 class Tier(StrEnum):
-    """How near at hand a thing is kept: in its own words, as a summary, or as one fact."""
+    """The form in which an entry is found: verbatim, summary, or fact."""
 
     HOT = "hot"
     """Found by its own words."""
     WARM = "warm"
-    """Found by a summary, which stands in for it."""
+    """Found by a summary, its stand-in."""
     COLD = "cold"
-    """Found by one fact, which stands in for it."""
+    """Found by one fact, its stand-in."""
 
     def demote(self) -> "Tier | None":
         """The next colder tier; None below the coldest."""
@@ -37,35 +37,35 @@ _COLDER = {Tier.HOT: Tier.WARM, Tier.WARM: Tier.COLD}
 
 
 class Authority(StrEnum):
-    """How much a thing counts: what has less never takes the place of what has more."""
+    """The authority of an entry: one with less never replaces one with more."""
 
     EPHEMERAL = "ephemeral"
-    """Goes colder by its age alone, however important it is."""
+    """Moves colder by its age alone, regardless of importance."""
     SESSION = "session"
-    """As the policy says."""
+    """Governed by the policy."""
     CANONICAL = "canonical"
-    """Stays hot, is given no end, and is written by who has a `WriteGrant`."""
+    """Stays hot, has no expiry, and requires a `WriteGrant` to write."""
 
     @property
     def rank(self) -> int:
-        """0, 1 or 2: how much it counts."""
+        """The rank: 0, 1 or 2, higher for more authority."""
         return list(Authority).index(self)
 
 
 @frozen_by_name
 class WriteGrant:
-    """The permission to write, change and remove what is canonical: made by `tiers.grant()`.
+    """The permission to write, change and delete canonical entries: made by `tiers.grant()`.
 
-    It records the intention; it does not protect the store's files.
+    It documents an intention; it does not protect the store's files.
     """
 
     scope: Scope
-    """Within which it counts."""
+    """The scope in which it is valid."""
 
 
 @frozen_by_name
 class Weights:
-    """What a score is the mean of; only their shares of the sum count."""
+    """The weights of a score's parts; only their shares of the sum count."""
 
     similarity: float = 0.5
     recency: float = 0.3
@@ -82,43 +82,43 @@ class Weights:
 
 @frozen_by_name
 class TierConfig:
-    """When things go colder, and how they are ranked. Raises InvalidRequestError for what cannot be.
+    """When entries move colder, and how they are ranked. Raises InvalidRequestError if invalid.
 
-    What is hot goes warm when it is older than `hot_retention` and less important than
-    `hot_importance`, or, the least worth keeping first, while there are more than `max_hot`, or they
-    have more than `max_hot_tokens`. What is warm goes cold alike. Never what is canonical, and never
-    the last `keep_recent` hot ones of a session.
+    A hot entry becomes warm if it is older than `hot_retention` and less important than
+    `hot_importance`, or, lowest score first, while more than `max_hot` exist, or they
+    have more than `max_hot_tokens`. A warm one becomes cold likewise. Never canonical entries, and
+    never the last `keep_recent` hot ones of a session.
     """
 
     hot_retention: timedelta = timedelta(hours=24)
     warm_retention: timedelta = timedelta(hours=168)
     hot_importance: float = 0.3
-    """In [0, 1]: what is as important, or more, does not go warm by its age."""
+    """In [0, 1]: entries of this importance, or more, do not become warm by age."""
     warm_importance: float = 0.1
-    """In [0, 1]: what is as important, or more, does not go cold by its age."""
+    """In [0, 1]: entries of this importance, or more, do not become cold by age."""
     max_hot: int | None = 1_000
     max_warm: int | None = 5_000
     max_hot_tokens: int | None = None
-    """Of the hot texts together, a token for each four characters; None is without a bound."""
+    """Of all hot texts together, a token for each four characters; None is unbounded."""
     keep_recent: int = 4
-    """So many of each session stay hot whatever their age, and however many there are."""
+    """How many of each session stay hot regardless of their age and number."""
     session_ttl: timedelta | None = None
-    """After which what is not canonical ends, with all that stands in for it; None is never."""
+    """The lifetime of entries that are not canonical, and of their stand-ins; None is forever."""
     half_life: timedelta = timedelta(hours=69.3)
-    """In which the recency of an unused record becomes half."""
+    """The time in which the recency of an unused record halves."""
     weights: Weights = field(default_factory=Weights)
     temporal_boost: float = 0.0
-    """In [0, 1]: what recency weighs more where a question has words such as `latest` or `today`."""
+    """In [0, 1]: the extra weight of recency for queries with words such as `latest` or `today`."""
     least_similar: Mapping[Tier, float] = field(
         default_factory=lambda: {Tier.HOT: 2 / 3, Tier.WARM: 0.5, Tier.COLD: 0.25}
     )
-    """What is less similar is no hit: 1/(1+d) of .6, .5 and .4, said as cosines."""
+    """The least similarity of a hit: 1/(1+d) of .6, .5 and .4, as cosines."""
     enough: float = 0.912
-    """An adaptive search whose best hot hit is more similar than this looks no further."""
+    """An adaptive search stops after a hot hit of more than this similarity."""
     enough_warm: float = 0.786
-    """And one whose best hit so far is as similar as this looks at nothing cold."""
+    """It skips the cold tier after a hit of this similarity."""
     access_interval: timedelta = timedelta(seconds=60)
-    """Accesses are written in one commit, at most once in so long."""
+    """The minimum time between two commits of accesses."""
 
     def __post_init__(self) -> None:
         for name in ("hot_retention", "warm_retention", "session_ttl", "access_interval"):
@@ -152,66 +152,66 @@ class TierConfig:
 @own_first
 @frozen_by_name
 class TierEntry(Owned):
-    """A thing that is kept in a tier, and what is known of it."""
+    """An entry of a tier, with its state."""
 
     id: str
     text: str
-    """In its own words, whatever its tier."""
+    """Verbatim, in every tier."""
     tier: Tier
     importance: float
     authority: Authority
     created_at: datetime
     last_accessed_at: datetime
-    """When it was added, if no search has found it since."""
+    """The time of adding, if no search has found it since."""
     access_count: int = 0
     session_id: str | None = None
     role: str | None = None
     name: str | None = None
     expires_at: datetime | None = None
     source_ids: tuple[str, ...] = ()
-    """The records that it was made of: who erases these, erases it."""
+    """The records that it was made from: erasing these erases it."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    """The caller's own."""
+    """The caller's metadata."""
 
 
 @frozen_by_name
 class TierHit:
-    """What a search found."""
+    """A hit of a search."""
 
     entry: TierEntry
     """As it was before this search."""
     text: str
-    """What was found: its own words, or what stands in for it."""
+    """The found text: its own, or its stand-in."""
     score: float
     """In [0, 1]: the mean of the following and of the entry's importance, by the weights of the
-    `TierConfig`; or, where the search is `adaptive`, the similarity alone."""
+    `TierConfig`; or, if the search is `adaptive`, the similarity alone."""
     similarity: float
-    """In [0, 1]: the cosine to the question, or the share of its words, whichever is more."""
+    """In [0, 1]: the cosine to the query, or the share of its words, whichever is larger."""
     recency: float
-    """In (0, 1]: 1 for what was accessed just now, half for each half-life since."""
+    """In (0, 1]: 1 for an entry accessed just now, half for each half-life since."""
 
     @property
     def tier(self) -> Tier:
-        """Where it was found."""
+        """The tier of the hit."""
         return self.entry.tier
 
 
 @own_first
 @frozen_by_name
 class TierReport(Tried):
-    """What one round of maintenance did, or in a dry run would do."""
+    """The changes of one maintenance round, done or planned."""
 
     expired: tuple[str, ...] = ()
-    """The ids of those that had come to their end: they are gone, with what stood in for them."""
+    """The ids of the expired entries: they are deleted, with their stand-ins."""
     warm: tuple[str, ...] = ()
-    """The ids of those that went warm, and stayed so."""
+    """The ids of those that became warm, and stayed so."""
     cold: tuple[str, ...] = ()
-    """The ids of those that went cold, some of them straight from hot."""
+    """The ids of those that became cold, some of them straight from hot."""
 
 
 @frozen_by_name
 class TierStats:
-    """How many there are of each tier, of what has not come to its end."""
+    """The number of entries of each tier, without expired ones."""
 
     hot: int = 0
     warm: int = 0
@@ -219,17 +219,17 @@ class TierStats:
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """The total."""
         return self.hot + self.warm + self.cold
 
 
 Ranking = Literal["multi_factor", "adaptive"]
-"""`multi_factor` asks all tiers, and ranks by similarity, recency and importance; `adaptive` asks a
-colder tier where the hotter ones have nothing similar enough, and ranks by similarity alone."""
+"""`multi_factor` searches all tiers, and ranks by similarity, recency and importance; `adaptive`
+searches a colder tier if the hotter ones have nothing similar enough, and ranks by similarity alone."""
 
 
 def check_share(value: object, where: str) -> float:
-    """`value` as a number from 0 to 1. Raises InvalidRequestError for another."""
+    """Returns `value` as a number from 0 to 1. Raises InvalidRequestError for another."""
     if not is_number(value) or not 0 <= value <= 1:
         raise InvalidRequestError(f"{where}={shown(value)}: give a number from 0 to 1")
     return float(value)

@@ -1,1 +1,1 @@
-"""Out of a store and into another one: files that hold all that a handle sees, to the last bit."""
+"""Export and import: files with all rows that a handle sees, without loss."""

@@ -1,4 +1,4 @@
-"""Messages as OpenAI's and LangChain's JSON has them, and back."""
+"""Converts messages to the JSON of OpenAI and LangChain, and back."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +24,7 @@ Json = Mapping[str, Any]
 
 
 def to_openai(message: Message) -> Json:
-    """The message as Chat Completions has it; to the letter if it came from there."""
+    """Converts a message to Chat Completions; unchanged if it came from there."""
     if (kept := _kept(message, "openai")) is not None:
         return kept
     said: dict[str, Any] = {"role": message.role, "content": _openai_content(message.parts)}
@@ -46,7 +46,7 @@ def to_openai(message: Message) -> Json:
 
 
 def from_openai(said: Json) -> Message:
-    """The message that stands in Chat Completions so. Raises InvalidRequestError for what is none."""
+    """Converts a Chat Completions message. Raises InvalidRequestError for anything else."""
     content = _openai_parts(said.get("content"))
     if said["role"] == "tool":
         result = ToolResultPart(call_id=said.get("tool_call_id"), content=tuple(content))
@@ -70,7 +70,7 @@ _OURS = {ours: role for role, ours in _LANGCHAIN.items()}
 
 
 def to_langchain(message: Message) -> Json:
-    """The message as LangChain's `messages_to_dict` has it; to the letter if it came from there."""
+    """Converts a message as LangChain's `messages_to_dict`; unchanged if it came from there."""
     if (kept := _kept(message, "langchain-json")) is not None:
         return kept
     data: dict[str, Any] = {"content": _langchain_content(message.parts), "id": message.id}
@@ -93,7 +93,7 @@ def to_langchain(message: Message) -> Json:
 
 
 def from_langchain(said: Json) -> Message:
-    """The message that `messages_to_dict` has written so. Raises InvalidRequestError for what is none."""
+    """Converts a message of `messages_to_dict`. Raises InvalidRequestError for anything else."""
     data = said["data"]
     content = _openai_parts(data.get("content"))
     about: dict[str, Any] = {"id": data.get("id"), "name": data.get("name")}
@@ -117,11 +117,11 @@ FORMS: Mapping[str, tuple[Callable[[Message], Json], Callable[[Json], Message]]]
     "openai": (to_openai, from_openai),
     "langchain": (to_langchain, from_langchain),
 }
-"""Out and in, by the name of the format."""
+"""The converters in both directions, by the name of the format."""
 
 
 def read(form: str, said: Any, where: str) -> Message:
-    """A message of that format. Raises InvalidRequestError, which says `where`."""
+    """Converts a message of that format. Raises InvalidRequestError, which names `where`."""
     try:
         return FORMS[form][1](said)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -175,38 +175,38 @@ def _parsed(arguments: Any) -> Any:
     return found if isinstance(found, dict) else arguments
 
 
-# The forms in which a store is written out, and what is told of it.
+# The formats and results of exports and imports.
 
 ExportFormat = Literal["jsonl", "parquet", "openai", "langchain"]
-"""How a store is written out: all of it, or its conversations as a framework keeps them."""
+"""The format of an export: the full store, or its conversations in a framework's format."""
 
 Telling: TypeAlias = Callable[[Progress], object]
-"""What is told how far a call has come."""
+"""A callback that receives the progress of a call."""
 
 
 @frozen
 class Exported:
-    """What was written out."""
+    """The result of an export."""
 
     rows: dict[str, int] = field(default_factory=dict)
-    """By table; of conversations the messages."""
+    """By table; for conversations the messages."""
 
     @property
     def n_rows(self) -> int:
-        """All of them."""
+        """The total."""
         return sum(self.rows.values())
 
 
 @frozen
 class Imported:
-    """What was read in."""
+    """The result of an import."""
 
     added: dict[str, int] = field(default_factory=dict)
-    """The rows that are new, by table; of conversations the messages."""
+    """The new rows, by table; for conversations the messages."""
     there: dict[str, int] = field(default_factory=dict)
-    """Those that were there already, which stayed as they were."""
+    """The rows that existed already, which stayed unchanged."""
 
     @property
     def n_added(self) -> int:
-        """All that are new."""
+        """The total of new rows."""
         return sum(self.added.values())

@@ -1,4 +1,4 @@
-"""A store as a whole, with its versions, tags and branches, in another place."""
+"""Copies a whole store, with its versions, tags and branches, to another location."""
 
 import asyncio
 import os
@@ -24,15 +24,15 @@ from lance_context_core.versioning.locations import Whole, turn
 T = TypeVar("T")
 
 _AT_ONCE = 64
-"""So many files are copied between two times that somebody is told of it."""
+"""How many files are copied between two progress reports."""
 
 _THREADS = 8
-"""An object store answers slowly, and several at a time."""
+"""Parallel requests: an object store answers slowly."""
 
 
 @frozen_by_name
 class Copied:
-    """What was copied."""
+    """The result of a copy."""
 
     files: int
     bytes: int
@@ -45,7 +45,7 @@ async def copy(
     storage_options: Mapping[str, str] | None,
     progress: Callable[[Progress], object] | None,
 ) -> Copied:
-    """What `ContextStore.copy` returns."""
+    """See `ContextStore.copy`."""
     check_progress(progress)
     whole.require("copy")
     connection = whole.main().resources.writable().connection
@@ -61,7 +61,7 @@ async def copy(
         raise NotFoundError(f"there is no store at {source.uri!r}: nothing to copy")
     async with AsyncExitStack() as held:
         held.push_async_callback(asyncio.to_thread, goal.discard)
-        await held.enter_async_context(turn(connection))  # A branch is made in several tables.
+        await held.enter_async_context(turn(connection))  # A branch is created in several tables.
         await held.enter_async_context(whole.resources.upkeep.hold(tables))
         await _to_its_end(goal, goal.begin)
         await _with_journal(whole, connection.journal, goal, held)
@@ -71,16 +71,16 @@ async def copy(
 async def _with_journal(
     whole: Whole, journal: Journal | None, goal: Files, held: AsyncExitStack
 ) -> None:
-    """Have nobody commit to a table for as long as `held` is, and copy what the journal holds.
+    """Blocks commits to tables for as long as `held` is, and copies the write-ahead log.
 
-    To an object store, where there is no journal, once it holds nothing.
+    To an object store, which has none, once it is empty.
     """
     await whole.resources.settle()
     if journal is None or not await journal.exists():
         return
     if isinstance(goal, Directory):
         await held.enter_async_context(journal.alone())
-        # What comes into the journal is of the tables' versions.
+        # Entries of the log belong to the tables' versions.
         await journal.copy_to(Path(goal.root))
         return
     attempts = Attempts("others kept writing small things to the store")
@@ -111,7 +111,7 @@ async def _files(
 
 
 async def _to_its_end(goal: Files, work: Callable[[], T]) -> T:
-    """What `work` returns, in a thread; who is cancelled waits for it, so that none goes on alone."""
+    """Returns the result of `work`, in a thread; a cancelled caller waits for its end."""
     task = asyncio.ensure_future(asyncio.to_thread(work))
     try:
         with translated(f"copy to {goal.uri!r}"):
@@ -122,9 +122,9 @@ async def _to_its_end(goal: Files, work: Callable[[], T]) -> T:
 
 
 def _listed(source: Files) -> dict[str, int]:
-    """The files of the tables with their sizes, without the claims of those who maintain this place.
+    """Returns the files of the tables with their sizes, without this location's maintenance claims.
 
-    The journal is not copied as it is, while others may write to it.
+    The write-ahead log is not copied directly, since others may write to it meanwhile.
     """
     claims = f"{UPKEEP_TABLE}.lance/"
     return {
@@ -139,7 +139,7 @@ def _copy(source: Files, goal: Files, names: Sequence[str]) -> None:
 
 
 def _copy_one(source: Files, goal: Files, name: str) -> None:
-    """Copy a file; one of a branch, so that it names the files of others where they are copied to."""
+    """Copies a file; adapts one of a branch to the new location of the files that it names."""
     if relocation.may_name_places(name):
         goal.write(name, relocation.at_place(name, read(source, name), goal.uri))
     else:

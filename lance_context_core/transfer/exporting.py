@@ -1,4 +1,4 @@
-"""All that a handle sees, written out: a file of lines, or a folder of Parquet files."""
+"""Exports all rows that a handle sees: to a file of lines, or a folder of Parquet files."""
 
 import asyncio
 import base64
@@ -41,7 +41,7 @@ async def export(
     format: ExportFormat,
     progress: Telling | None,
 ) -> Exported:
-    """What `ContextStore.export` returns."""
+    """See `ContextStore.export`."""
     if format not in get_args(ExportFormat):
         raise InvalidRequestError(
             f"format={shown(format)}: there are {', '.join(get_args(ExportFormat))}"
@@ -92,7 +92,7 @@ def _write_lines(file: Lines, name: str, batch: pa.RecordBatch) -> None:
 
 
 def _texts_of(vectors: pa.Array) -> pa.Array:
-    """Vectors as base64 of their 32-bit floats; of rows that have several, all in a row."""
+    """Encodes vectors as base64 of their 32-bit floats; several of a row are concatenated."""
     many = pa.types.is_list(vectors.type)
     size = (vectors.type.value_type if many else vectors.type).list_size
     told: list[Any] = []
@@ -141,7 +141,7 @@ def _digests(folder: Path, files: Mapping[str, str]) -> dict[str, str]:
 
 
 def _shown(one: Outgoing) -> list[str]:
-    """The columns of a Parquet file: those that a row is made of, and those that readers look at."""
+    """Returns the columns of a Parquet file: those of the row, and further ones for other readers."""
     derived = ("search_text", "edges", "acknowledged_at")
     if one.table.name not in OF_RECORDS:
         return one.columns
@@ -162,7 +162,7 @@ async def _conversations(
     sessions = await AsyncSessions(records).list()
     shared = Counter((one.tenant, one.user_id, one.id) for one in sessions)
     for session in sessions:
-        # Of agents with scopes of their own each has a session of that name; else it is of all.
+        # Each agent with a scope of its own has a session of that name; else it belongs to all.
         is_shared = shared[session.tenant, session.user_id, session.id] > 1
         where = records.where(
             sql.equals("kind", "message"),
@@ -183,7 +183,7 @@ async def _conversations(
 
 
 async def _batches(one: Outgoing, columns: list[str]) -> AsyncIterator[pa.RecordBatch]:
-    """The rows in their order, as they are at the moment when the first one is read."""
+    """Yields the rows in order, as of the moment when the first one is read."""
     await one.table.access.settle()
     snapshot = await one.table.snapshot()
     try:
@@ -201,7 +201,7 @@ async def _batches(one: Outgoing, columns: list[str]) -> AsyncIterator[pa.Record
 
 
 async def _vectors(tables: list[Outgoing]) -> dict[str, Any]:
-    """How long the vectors of each table are, and whose."""
+    """Returns the length and the model of each table's vectors."""
     told = {}
     for one in tables:
         schema = await one.table.schema()

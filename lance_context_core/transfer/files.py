@@ -1,4 +1,4 @@
-"""Files of lines, and the last line that tells whether such a file is whole."""
+"""Files of lines, with a last line that proves that the file is complete."""
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -9,7 +9,7 @@ from lance_context_core._util.checks import dumps, shown
 from lance_context_core.errors import InvalidRequestError
 
 VERSION = 2
-"""Of the two formats that hold all of a store; those of version 1 do not tell whether they are whole."""
+"""The versions of the two full formats; those of version 1 cannot prove that they are complete."""
 
 HEADER = "lance_context_export"
 
@@ -28,22 +28,22 @@ class Lines:
         self._digest = hashlib.sha256()
 
     def write(self, lines: Iterable[str]) -> None:
-        """Add lines, each with its end."""
+        """Writes lines, each with its end."""
         data = "".join(lines).encode()
         self._digest.update(data)
         self._file.write(data)
 
     def end(self, rows: Mapping[str, int]) -> None:
-        """Add the line that tells how many rows of each table are in the file, and its hash."""
+        """Writes the last line: the number of rows of each table in the file, and its hash."""
         self.write(
             [dumps({_END: VERSION, "rows": rows, "sha256": self._digest.hexdigest()}) + "\n"]
         )
 
 
 def read_lines(path: Path) -> Iterator[tuple[str, bytes, str]]:
-    """Each line that is not blank: where it stands, its bytes and its text.
+    """Yields each nonblank line: its position, its bytes and its text.
 
-    Only a line feed ends a line: JSON holds the other separators as they are. Raises
+    Only a line feed ends a line: JSON may contain the other separators. Raises
     InvalidRequestError if the file cannot be read, or is not UTF-8.
     """
     offset = 0
@@ -68,7 +68,7 @@ def read_lines(path: Path) -> Iterator[tuple[str, bytes, str]]:
 
 
 class Whole:
-    """Whether a file of lines is the one that was written, line by line."""
+    """Checks line by line that a file of lines is complete and unchanged."""
 
     def __init__(self, path: Path, version: int) -> None:
         self._path = path
@@ -77,13 +77,13 @@ class Whole:
         self._digest = hashlib.sha256()
 
     def take(self, line: bytes) -> None:
-        """Take a line, the first one too, but not the last."""
+        """Adds a line, the first one too, but not the last."""
         self._digest.update(line)
 
     def is_end(self, given: Any, rows: Mapping[str, int], where: str) -> bool:
-        """Whether it is the last line, before which there are so many rows of each table.
+        """Whether it is the last line, after so many rows of each table.
 
-        Raises InvalidRequestError if other rows stand there, or any stand behind it.
+        Raises InvalidRequestError if the rows differ, or any follow it.
         """
         if self._is_at_end:
             raise InvalidRequestError(f"{where} stands behind the end of the export: {_WAY_OUT}")
@@ -104,7 +104,7 @@ class Whole:
         return True
 
     def finish(self) -> None:
-        """Raise InvalidRequestError if the last line is missing."""
+        """Raises InvalidRequestError if the last line is missing."""
         if self._has_end and not self._is_at_end:
             raise InvalidRequestError(
                 f"{str(self._path)!r} ends before its last line, so rows may be missing: {_WAY_OUT}"
@@ -117,13 +117,13 @@ _CHANGED = (
 
 
 def digest_of(path: Path) -> str:
-    """The hash of a file."""
+    """Returns the hash of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def check_files(head: Mapping[str, Any], folder: Path) -> None:
-    """Raise InvalidRequestError if a folder of Parquet files is not the one that was written."""
+    """Raises InvalidRequestError if a folder of Parquet files is incomplete or changed."""
     files = head["files"]
     rows, hashes = head.get("rows"), head.get("sha256")
     if not isinstance(rows, dict) or not isinstance(hashes, dict):

@@ -1,4 +1,4 @@
-"""What was written out, read in: checked as a whole before anything is written."""
+"""Imports exported files: checks all rows before anything is written."""
 
 import asyncio
 import base64
@@ -40,15 +40,15 @@ from lance_context_core.transfer.tables import Incoming
 from lance_context_core.types import Progress
 from lance_context_core.versioning.locations import NAMED
 
-# Rows that come in bulk: batch by batch, and in one commit.
+# Bulk rows: batch by batch, in one commit.
 
 
 async def load(table: Table, batches: Iterator[pa.RecordBatch], *, is_empty: bool) -> int:
-    """Add the rows whose keys are absent, all in one commit; returns how many those were.
+    """Adds the rows whose keys are absent, all in one commit; returns how many.
 
-    The rows are in the order of the batches, each with all columns of the table but that of the
-    vectors, which may be there, and whose keys differ. Memory holds a few batches. Where it fails,
-    or the process ends, nothing was added.
+    The rows are in the order of the batches, each with all columns of the table but the vectors,
+    which are optional, and have unique keys. Memory holds a few batches. If it fails,
+    or the process ends, nothing is added.
     """
     added = 0
 
@@ -98,7 +98,7 @@ async def import_(
     format: ExportFormat | None,
     progress: Telling | None,
 ) -> Imported:
-    """What `ContextStore.import_` returns."""
+    """See `ContextStore.import_`."""
     resources.writable()
     check_progress(progress)
     if format is not None and format not in get_args(ExportFormat):
@@ -121,7 +121,7 @@ async def import_(
             stage.is_stopped = True
             await asyncio.wait([reading])
             raise
-        # From here on it is done to its end: what is checked is written, or an error says why not.
+        # From here on it runs to its end: checked rows are written, or an error is raised.
         task = asyncio.ensure_future(stage.write())
         try:
             return await asyncio.shield(task)
@@ -131,7 +131,7 @@ async def import_(
 
 
 class _Stage:
-    """Rows that are checked, in files, on their way into the tables."""
+    """Checked rows, in temporary files, before they are written to the tables."""
 
     def __init__(self, folder: Path, resources: Resources, scope: Scope) -> None:
         self._folder = folder
@@ -142,10 +142,10 @@ class _Stage:
         self._keys: dict[str, set[str]] = {}
         self._vectors: Mapping[str, Any] = {}
         self.is_stopped = False
-        """Whether nobody waits for it any more."""
+        """Whether the caller no longer waits."""
 
     def read(self, path: Path, told: Callable[[Progress], None]) -> None:
-        """Check all rows, and keep them in the folder; in a thread of its own."""
+        """Checks all rows, and stores them in the folder; in a thread of its own."""
         writers: dict[str, Any] = {}
         try:
             for name, rows in self._sources(path):
@@ -158,12 +158,12 @@ class _Stage:
                 writer.close()
 
     async def write(self) -> Imported:
-        """Put the rows into the tables, the records last."""
+        """Writes the rows to the tables, the records last."""
         done = Imported()
         names = sorted(self._files, key=lambda one: (one == RECORDS_TABLE, one))
         tables = {name: self._resources.database.table(name, spec_of(name)) for name in names}
         told = {name: self._vectors[name] for name in names if name in self._vectors}
-        for name, vector in told.items():  # Of all tables before anything is written to the first.
+        for name, vector in told.items():  # For all tables before the first write.
             await tables[name].vectors.require_room(
                 dimension=vector["length"], model=vector["model"]
             )
@@ -253,7 +253,7 @@ class _Stage:
         self._rows[name] = self._rows.get(name, 0) + len(rows)
 
     def _new(self, name: str, table: pa.Table) -> list[bool]:
-        """Which rows have keys that no row before has: the first one stays, as in a second import."""
+        """Returns which rows have new keys: the first one of a key counts, as in a second import."""
         known = self._keys.setdefault(name, set())
         is_new = []
         for key in table.column(KEY).to_pylist():
@@ -265,7 +265,7 @@ class _Stage:
 async def _conversations(
     resources: Resources, scope: Scope, path: Path, format: str, progress: Telling | None
 ) -> Imported:
-    """Read conversations in; all of them are one commit, and repeating it changes nothing."""
+    """Imports conversations, all in one commit; repeating it changes nothing."""
     records = Records(resources, scope)
     now = records.now()
     drafts = []
@@ -293,19 +293,19 @@ async def _conversations(
 def _tell_from_thread(
     loop: asyncio.AbstractEventLoop, progress: Telling | None, now: Progress
 ) -> None:
-    """As `tell`, for a thread beside that loop."""
+    """As `tell`, for a thread outside that loop."""
     if progress is not None:
         asyncio.run_coroutine_threadsafe(tell(progress, now), loop).result()
 
 
 def _id_of(session: str, about: Mapping[str, Any], index: int, said: Any) -> str:
-    """An id that a message has that came without one, whenever it comes."""
+    """Returns a stable id for a message without one."""
     told = dumps([session, about["agent_id"], about["user_id"], index, said])
     return f"imported-{hashlib.sha256(told.encode()).hexdigest()[:32]}"
 
 
 def _told(path: Path) -> list[tuple[str, Mapping[str, Any]]]:
-    """The conversations in a file, and where each stands: a line for each, or one array of messages."""
+    """Yields a file's conversations and positions: a line for each, or one array of messages."""
     lines = [(where, text) for where, _, text in read_lines(path)]
     if lines and lines[0][1].lstrip().startswith("["):
         return [(str(path), {"messages": _json("".join(text for _, text in lines), str(path))})]

@@ -1,4 +1,4 @@
-"""Which rows go out, and what of each: enough to make the same row anew, and nothing twice."""
+"""The rows and columns to export: enough to restore each row, and nothing twice."""
 
 import base64
 from collections.abc import Callable, Mapping, Sequence
@@ -29,32 +29,32 @@ from lance_context_core.text.composer import Composer
 from lance_context_core.versioning.locations import Whole
 
 _PACKED = (KEY, "revision", LINK, OWES, "fields", "text", "parts", "native", "blob")
-"""What of a record goes out: `fields` has the rest."""
+"""The exported columns of a record: `fields` has the rest."""
 
 OF_RECORDS = (RECORDS_TABLE, COLD_TABLE)
 """The tables whose rows are records."""
 
 _JSON_TEXTS = frozenset(("fields", "parts", "native", "metadata", "value", "properties"))
-"""Columns that hold JSON as a text, which stands in a line as what it says."""
+"""Columns of JSON as text, which is exported as JSON."""
 
 
 @frozen
 class Outgoing:
-    """One table on its way out."""
+    """A table to export."""
 
     table: Table
     where: sql.Clause
 
     @property
     def columns(self) -> list[str]:
-        """What goes out of each row, the vector apart."""
+        """The exported columns of each row, without the vector."""
         if self.table.name in OF_RECORDS:
             return list(_PACKED)
         return [one.name for one in self.table.spec.schema]
 
 
 async def outgoing(resources: Resources, scope: Scope) -> list[Outgoing]:
-    """The tables that a handle sees, the records last: what is hidden goes out, too."""
+    """Returns the tables that a handle sees, the records last: hidden rows are exported, too."""
     inside = sql.all_equal(scope.parts())
     tables = await Whole(resources, scope).tables()
     tables.sort(key=lambda one: (one.name == RECORDS_TABLE, one.name))
@@ -69,11 +69,11 @@ async def outgoing(resources: Resources, scope: Scope) -> list[Outgoing]:
     ]
 
 
-# To lines of JSON
+# Rows to lines of JSON
 
 
 def lines(name: str, batch: pa.RecordBatch) -> list[str]:
-    """A line of JSON for each row; what is absent is left out."""
+    """Returns a line of JSON for each row, without absent values."""
     begun = f'{{"table": {dumps(name)}'
     cells: list[list[str]] = []
     for field, column in zip(batch.schema, batch.columns, strict=True):
@@ -102,12 +102,12 @@ def _writer(field: pa.Field) -> Callable[[Any], str]:
     return dumps
 
 
-# And back
+# Lines of JSON to rows
 
 
 @frozen
 class Incoming:
-    """One table on its way in."""
+    """A table to import."""
 
     name: str
     composer: Composer
@@ -115,11 +115,11 @@ class Incoming:
 
     @property
     def spec(self) -> TableSpec:
-        """What the table looks like."""
+        """The spec of the table."""
         return spec_of(self.name)
 
     def row(self, given: Mapping[str, Any], where: str) -> dict[str, Any]:
-        """The row that a line stands for. Raises InvalidRequestError, which says `where`."""
+        """Returns the row of a line. Raises InvalidRequestError, which names `where`."""
         try:
             row = self._record(given) if self.spec in (RECORDS, COLD) else self._other(given)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -194,5 +194,5 @@ def _bytes(value: Any) -> bytes | None:
 
 
 def names(columns: Sequence[str]) -> list[str]:
-    """The columns, and the vector behind them."""
+    """Returns the columns, and the vector after them."""
     return [*columns, VECTOR]

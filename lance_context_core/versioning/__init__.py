@@ -1,1 +1,1 @@
-"""The whole store in time: places, branches, merges, differences, and versions that go."""
+"""Versions of the whole store: branches, merges, differences, and pruning."""

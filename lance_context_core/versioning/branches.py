@@ -1,4 +1,4 @@
-"""Branches of the whole store: made in every table, the records last; removed the other way round."""
+"""Branches of the whole store: created in every table, the records last; deleted in reverse order."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
@@ -25,7 +25,7 @@ from lance_context_core.versioning.locations import Whole, require_childless
 
 
 async def create(whole: Whole, name: str, ref: Ref | None) -> None:
-    """Make a branch that begins with what the store holds now, or at `ref`."""
+    """Creates a branch from the store's current state, or from `ref`."""
     whole.require("create a branch")
     whole.resources.writable()
     refs.check_ref(name, "branch")
@@ -42,7 +42,7 @@ async def _create(whole: Whole, name: str, ref: Ref | None) -> None:
             raise AlreadyExistsError(f"name={name!r} is a {what} already: choose another name")
     places = await whole.places(ref)
     if await _is_empty(records, places[records]):
-        # The engine would not keep the order of rows on the branch: it forgets to, with none there.
+        # On a branch of an empty table the engine would not keep the order of rows.
         if ref is not None:
             raise InvalidRequestError(
                 f"cannot create branch {name!r} at {ref!r}, where there were no records: "
@@ -51,14 +51,14 @@ async def _create(whole: Whole, name: str, ref: Ref | None) -> None:
         await records.write(WriteBatch([_seed(whole.resources.clock.now())], Mode.INSERT))
         places = await whole.places(None)
     for table in await whole.main().tables():
-        await _remove(table, name)  # what a crash left behind
+        await _remove(table, name)  # remains of a crash
     for table, at in places.items():
         await table.access.fork(refs.base(name, 0), at)
         await table.access.fork(str(refs.head(name)), at)
 
 
 async def delete(whole: Whole, name: str) -> bool:
-    """Remove a branch with what it alone holds; returns whether it existed."""
+    """Deletes a branch and all data that only it holds; returns whether it existed."""
     whole.require("delete a branch")
     whole.resources.writable()
     if name == refs.MAIN:
@@ -79,7 +79,7 @@ async def _delete(whole: Whole, name: str, existed: list[bool]) -> None:
 
 
 async def finish_deletions(main: Whole, tables: Sequence[Table]) -> None:
-    """Remove what is left in its tables of branches whose deletion was interrupted."""
+    """Completes interrupted deletions of branches in its tables."""
     names = [table.name for table in tables]
     if not tables or not await orphaned_refs.may_be(tables[0].access.connection, names):
         return
@@ -98,8 +98,8 @@ async def _finish_deletions(main: Whole, tables: Sequence[Table]) -> None:
 
 
 async def listed(whole: Whole) -> list[Branch]:
-    """All branches but the main one, by name."""
-    # One is listed before or after what it was made from goes: both may be seen at once.
+    """Returns all branches but the main one, by name."""
+    # One may be listed before its parent's deletion, or after: both may appear at once.
     return await retried(
         lambda: _listed(whole.resources.records), on=NotFoundError, attempts=FEW_ATTEMPTS
     )
@@ -116,9 +116,9 @@ async def _listed(records: Table) -> list[Branch]:
 
 
 async def on_each(whole: Whole, step: Callable[[str], Awaitable[object]]) -> None:
-    """Do `step` with main and with each branch, by name; one that others remove meanwhile is passed by.
+    """Runs `step` on main and on each branch, by name; skips branches that others delete meanwhile.
 
-    One that they make anew under its name is begun anew. `step` may do what it does twice.
+    Restarts with a branch that they recreate under its name. `step` must be repeatable.
     """
     await step(refs.MAIN)
     for branch in await listed(whole):
@@ -135,7 +135,7 @@ async def on_each(whole: Whole, step: Callable[[str], Awaitable[object]]) -> Non
 
 
 async def require(whole: Whole, name: str) -> None:
-    """Raise NotFoundError unless there is such a branch."""
+    """Raises NotFoundError unless the branch exists."""
     known = [branch.name for branch in await listed(whole)]
     if name != refs.MAIN and name not in known:
         raise NotFoundError(
@@ -144,7 +144,7 @@ async def require(whole: Whole, name: str) -> None:
 
 
 async def child(whole: Whole, source: str) -> str:
-    """Which of the two branches was made from the other one."""
+    """Returns the one of two branches that was created from the other."""
     target = whole.resources.database.branch
     parents = {branch.name: branch.parent for branch in await listed(whole)}
     if parents.get(source) == target:
@@ -161,7 +161,7 @@ async def child(whole: Whole, source: str) -> str:
 
 
 def _seed(now: datetime) -> dict[str, Any]:
-    """A row that nothing shows: it is in no context."""
+    """Returns a row that no read returns: it is in no context."""
     record = ContextRecord(
         id="seed",
         context=NO_CONTEXT,
@@ -186,7 +186,7 @@ async def _forks(table: Table, *, with_gone: bool = False) -> dict[str, At]:
 
 
 async def _announce(records: Table, name: str) -> bool:
-    """Hide the branch at once, whatever becomes of its deletion; returns whether it was there."""
+    """Hides the branch at once, before its deletion completes; returns whether it existed."""
     if refs.head(name) not in await _forks(records):
         return False
     handle = await records.access.writer()
@@ -197,7 +197,7 @@ async def _announce(records: Table, name: str) -> bool:
 
 
 async def _remove(table: Table, name: str) -> None:
-    """Remove the branch from one table, if it is there: what was forked from it first."""
+    """Removes the branch from one table, if it exists: its forks first."""
     for ref in refs.belonging_to(name, await _forks(table, with_gone=True)):
         await table.access.drop(ref)
 
@@ -210,7 +210,7 @@ async def _require_leaf(table: Table, name: str) -> None:
 
 
 def _parent(at: At, forks: dict[str, At]) -> str:
-    """The branch that a place is on, or was before its ref was set apart."""
+    """Returns a position's branch, or its original one if its ref was detached."""
     while (branch := refs.branch_of(at.ref)) is None:
         at = refs.fork_of(str(at.ref), forks)
     return branch

@@ -1,4 +1,4 @@
-"""What two branches changed differently: shown as values, settled by a policy, and written again."""
+"""Conflicts of a merge: shown as values, resolved by a policy, and written again."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import fields, replace
@@ -39,16 +39,16 @@ MergePolicy = (
     | Callable[[Conflict], Stored | None]
     | Callable[[Conflict], Awaitable[Stored | None]]
 )
-"""Who wins where both branches changed the same, each in its own way.
+"""Resolves rows that both branches changed differently.
 
-`ours` is the branch that is merged into, `theirs` the one that is merged, and `newest` is whichever
-was updated later: at the same time ours, and a change goes before a deletion, which has no time. A
-function is given the `Conflict` and returns what is to be there, or None for nothing; one that
-blocks is called in a thread of its own.
+`ours` is the branch merged into, `theirs` the merged one, and `newest` the one with the later
+update: ours at a tie, and a change wins over a deletion, which has no time. A
+function receives the `Conflict` and returns the value to store, or None for none; a
+blocking one is called in a thread of its own.
 """
 
 _CHOSEN = (Item, SourceDocument, DocumentChunk, Blob, Entity, Relation, Mention, Statement)
-"""Of what a policy's function picks a side, and makes nothing new."""
+"""Tables for which a policy's function picks a side, and creates no new value."""
 
 _SORTS = {SourceDocument: "document", DocumentChunk: "document"}
 
@@ -58,13 +58,13 @@ _INCIDENTAL = {
     *("revision", "updated_at", "author", "fields", "previous_key", "search_text", "edges"),
     *("acknowledged_at", "_rowid"),
 }
-"""Columns that follow from others, or from when, after what and by whom a row was written."""
+"""Columns derived from others, or from the time, order and author of the write."""
 
 Row = Mapping[str, Any]
 
 
 def check_policy(policy: object) -> None:
-    """Raise InvalidRequestError unless it is one."""
+    """Raises InvalidRequestError for an invalid policy."""
     if policy not in _POLICIES and not callable(policy):
         raise InvalidRequestError(
             f"policy={shown(policy)}: there are 'newest', 'ours' and 'theirs', or pass a function"
@@ -72,7 +72,7 @@ def check_policy(policy: object) -> None:
 
 
 def table_shown(table: str) -> str:
-    """What reports call a table."""
+    """Returns a table's name in reports."""
     if (collection := collection_of(table)) is not None:
         return f"vectors/{collection}"
     items = kv_of(table)
@@ -80,7 +80,7 @@ def table_shown(table: str) -> str:
 
 
 def alike(one: Row | None, other: Row | None) -> bool:
-    """Whether two rows hold the same content, or neither is there."""
+    """Whether two rows have the same content, or neither exists."""
     if one is None or other is None:
         return one is other
     names = (one.keys() | other.keys()) - _INCIDENTAL
@@ -88,7 +88,7 @@ def alike(one: Row | None, other: Row | None) -> bool:
 
 
 def conflict_of(table: str, base: Row | None, ours: Row | None, theirs: Row | None) -> Conflict:
-    """The conflict of three rows of one key, one of them at least."""
+    """Returns the conflict of three rows of one key, of which at least one exists."""
     row = ours or theirs or {}
     return Conflict(
         table=table_shown(table),
@@ -102,13 +102,13 @@ def conflict_of(table: str, base: Row | None, ours: Row | None, theirs: Row | No
 
 
 async def settled(conflict: Conflict, policy: MergePolicy) -> tuple[Resolution, Stored | None]:
-    """How a policy settles a conflict, and what is to be there then.
+    """Returns a policy's resolution of a conflict, and the resulting row.
 
-    Raises InvalidRequestError if a function returns what cannot be.
+    Raises InvalidRequestError if a function returns an invalid value.
     """
     if callable(policy):
         return await _asked(conflict, policy)
-    # Bytes that one side holds on to stay: what named them there may come with the same merge.
+    # Blobs that one side pins stay: a row that names them may come with the same merge.
     is_held = conflict.table == BLOBS_TABLE and None in (conflict.ours, conflict.theirs)
     if policy == "newest" or is_held:
         outcome, reason = _newest(conflict)
@@ -127,10 +127,9 @@ async def rewritten(
     table: Table,
     resources: Resources,
 ) -> Row:
-    """The row of what a function returned, in place of `ours`; its vector may have to be made.
+    """Returns the row of a function's result, in place of `ours`; its vector may have to be embedded.
 
-    Its revision tells that it was made on top of `theirs`, so that the same merge, repeated, takes
-    it for done.
+    Its revision follows `theirs`, so that the same merge, repeated, treats it as done.
     """
     assert not isinstance(item, _CHOSEN), "it is chosen, never made"
     old = ours or theirs or {}
@@ -175,7 +174,7 @@ async def _asked(
 
 
 def _check(chosen: Any, conflict: Conflict) -> None:
-    """Raise InvalidRequestError unless the policy's function may return this."""
+    """Raises InvalidRequestError unless the policy's function may return this."""
     if chosen is None:
         return
     sides: list[Any] = [one for one in (conflict.ours, conflict.theirs) if one is not None]
@@ -198,7 +197,7 @@ def _check(chosen: Any, conflict: Conflict) -> None:
 def _plain(
     item: ContextRecord | Session | Document, where: str
 ) -> ContextRecord | Session | Document:
-    """An item with its values checked, like those of a write."""
+    """Returns an item with its values checked, as for a write."""
     if isinstance(item, Document):
         return documents.checked(item, where)
     if isinstance(item, Session):
@@ -215,7 +214,7 @@ async def _row(
     table: Table,
     resources: Resources,
 ) -> dict[str, Any]:
-    """What the item says of its row."""
+    """Returns the columns of the item's row."""
     item = _plain(item, "it")
     if isinstance(item, Session):
         row = sessions.to_row(item, key=key)
@@ -247,7 +246,7 @@ async def _vector(
     table: Table,
     resources: Resources,
 ) -> Any:
-    """The item's vector: its own, unless it is that of a side whose text was another."""
+    """Returns the item's vector: its own, unless it is from a side with another text."""
     given = item.embedding
     for side in (conflict.ours, conflict.theirs):
         if isinstance(side, ContextRecord | Document) and side.embedding == given is not None:
@@ -259,7 +258,7 @@ async def _vector(
 
 
 def _shown(item: ContextRecord | Document, resources: Resources) -> ContextRecord:
-    """The item as a composer is shown it."""
+    """Returns the item as a composer receives it."""
     if isinstance(item, ContextRecord):
         return item
     now = resources.clock.now()
@@ -286,5 +285,5 @@ def _item(table: str, row: Row | None) -> Stored | None:
 
 
 def _utc(moment: Any) -> Any:
-    # Arrow has a UTC of its own.
+    # Arrow has its own UTC.
     return moment.replace(tzinfo=UTC)

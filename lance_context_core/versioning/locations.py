@@ -1,4 +1,4 @@
-"""What concerns the whole store, all of its tables and everybody's records: names, and going back."""
+"""Operations on the whole store, all tables and scopes: tags, branches and restore."""
 
 import asyncio
 import time
@@ -40,26 +40,27 @@ from lance_context_core.storage.names import collection_of, kv_of
 from lance_context_core.storage.table import Table
 from lance_context_core.types import ContextRecord, Diff, RecordChange
 
-# Whole-store verbs one after the other, as far as they make, remove or walk over branches and tags.
+# Whole-store operations run one after the other if they create, delete or walk branches and tags.
 
 _PATIENCE_SECONDS = 600
-"""How long a verb waits for its turn."""
+"""How long an operation waits for its turn."""
 
 _PAUSE_SECONDS = 0.005
 
 _held: ContextVar[frozenset[object]] = ContextVar("lance_context_turns", default=frozenset())
-"""The stores whose turn the caller has: verbs call others, and functions of the user's, which may."""
+"""The stores whose turn the caller holds: operations call others, and functions of the user."""
 
 
 @asynccontextmanager
 async def turn(
     connection: Connection, *, patience_seconds: float | None = None
 ) -> AsyncIterator[None]:
-    """Make, remove, clean or walk over the branches and tags of a store in here: no other process does.
+    """Holds the turn to create, delete or walk a store's branches and tags, against other processes.
 
-    Half of one looks like what a crash left behind, and would be removed. Object stores have no locks:
-    there it is no other task or thread that has the same store open. Raises ConflictError, before
-    anything is done, if others have the turn for longer than `patience_seconds`, ten minutes by default.
+    A half-made one looks like the remains of a crash, and would be removed. Object stores have no
+    locks: there the turn excludes only tasks and threads with the same open store. Raises
+    ConflictError, before anything is done, if others hold the turn for longer than
+    `patience_seconds`, ten minutes by default.
     """
     if patience_seconds is None:
         patience_seconds = _PATIENCE_SECONDS
@@ -91,7 +92,7 @@ async def _in_this_process(
     connection: Connection, patience_seconds: float, *, refusal: Callable[[], Exception]
 ) -> AsyncIterator[None]:
     until = time.monotonic() + patience_seconds
-    while not connection.turns.acquire(blocking=False):  # Those who wait may share no loop.
+    while not connection.turns.acquire(blocking=False):  # The waiters may share no loop.
         if time.monotonic() > until:
             raise refusal()
         await asyncio.sleep(_PAUSE_SECONDS)
@@ -107,12 +108,12 @@ NAMED = (
     *(db.RECORDS_TABLE, db.COLD_TABLE, db.SESSIONS_TABLE),
     *(db.DOCUMENTS_TABLE, db.BLOBS_TABLE, db.GRAPH_TABLE),
 )
-"""The tables of which there is one each."""
+"""The tables that exist once a store."""
 
 
 @frozen
 class Whole:
-    """The store as one thing.
+    """The store as a whole.
 
     Everything here but `tables` raises InvalidRequestError in a scope, and ReadOnlyError at an
     earlier version.
@@ -122,7 +123,7 @@ class Whole:
     scope: Scope
 
     async def tag(self, name: str, *, version: Ref | None = None) -> int:
-        """Name the current version, or another one, in every table; returns its number."""
+        """Tags the current version, or another one, in every table; returns its number."""
         self.require("tag")
         self.resources.writable()
         branches.check_ref(name, "tag")
@@ -144,16 +145,16 @@ class Whole:
             )
         for table in await self.main().tables():
             if table.name not in {one.name for one in places}:
-                await versions.delete_tag(table, name)  # left behind by a crash
+                await versions.delete_tag(table, name)  # remains of a crash
         for table, at in places.items():
             await versions.move_tag(table, name, at)
         return here.version
 
     async def places(self, ref: Ref | None) -> dict[Table, At]:
-        """Where each table is at `ref`, or now, of those that are there.
+        """Returns each existing table's version at `ref`, or now.
 
-        The records come last: what is made of all tables exists when they have it, and a crash
-        before leaves nothing that is seen. Raises NotFoundError if there were no records.
+        The records come last: something made in all tables exists once the records have it, and a
+        crash before leaves nothing visible. Raises NotFoundError if there were no records.
         """
         await self.resources.settle()
         records = self.resources.records
@@ -165,18 +166,18 @@ class Whole:
             if pin is None:
                 places[table] = At(table.ref, await table.version())
             elif (at := await pin.locate(table.name, handle)) and not branches.is_kept(at.ref):
-                places[table] = at  # had it no rows then, it is as good as absent
+                places[table] = at  # without rows then, it is as good as absent
         if records not in places:
             raise NotFoundError(f"there were no records at {ref!r}: nothing to name")
         return places
 
     async def tags(self) -> dict[str, int]:
-        """The version that each tag names."""
+        """Returns the version that each tag names."""
         named = await versions.tags(self.resources.records)
         return {tag: at.version for tag, at in named.items()}
 
     async def delete_tag(self, name: str) -> bool:
-        """Forget a tag in every table; returns whether it existed."""
+        """Deletes a tag in every table; returns whether it existed."""
         self.require("delete a tag")
         self.resources.writable()
         name = check_name(name, "name")
@@ -193,7 +194,7 @@ class Whole:
         return any(gone)
 
     async def restore(self, ref: Ref) -> int:
-        """Make every table what it was, as a new version; returns its number."""
+        """Restores every table as a new version; returns its number."""
         self.require("restore")
         self.resources.writable()
         return await self.in_turn(lambda: self._restore(ref))
@@ -203,21 +204,21 @@ class Whole:
         pin = await versions.pin(self.resources.records, ref)
         known = {table.name for table in await self.tables()}
         roots = await self.main().tables()
-        # All of them before the first is written to: a tag or a branch may go meanwhile.
+        # All of them before the first write: a tag or a branch may go meanwhile.
         places = [await pin.locate(root.name, await root.access.reader()) for root in roots]
         for root, at in zip(roots, places, strict=True):
-            # A table that was not there then, and is not here now, need not be made for that.
+            # A table that did not exist then, and does not exist now, need not be created.
             if root.name in known or at is not None:
                 table = self.resources.database.table(root.name, root.spec)
                 await versions.restore(table, at)
         return await self.resources.records.version()
 
     async def in_turn(self, work: Callable[[], Awaitable[T]]) -> T:
-        """What `work` gives, which makes, removes, cleans or walks over branches and tags.
+        """Returns the result of `work`, which creates, deletes, prunes or walks branches and tags.
 
-        Verbs that do take turns. On an object store other processes do not, and `work` may come upon
-        what they are just making or removing: it is begun anew. What fails twice in the same way is not
-        their doing. Raises ConflictError if others have the turn for ten minutes, or are in the way
+        Such operations take turns. On an object store other processes do not, and `work` may meet
+        half-made ones: it is restarted. An error that occurs twice in the same way is not caused by
+        them. Raises ConflictError if others hold the turn for ten minutes, or interfere
         again and again.
         """
         async with turn(self.resources.database.root.connection):
@@ -234,20 +235,20 @@ class Whole:
             ) from failure
 
     def main(self) -> "Whole":
-        """The store on its main branch."""
+        """Returns the store on its main branch."""
         return self.on(branches.MAIN)
 
     def on(self, branch: str) -> "Whole":
-        """The store on a branch, which should exist."""
+        """Returns the store on a branch, which should exist."""
         database = self.resources.current().on(branch)
         return replace(self, resources=replace(self.resources, database=database))
 
     async def tables(self) -> list[Table]:
-        """The tables that exist, of those that are the store's."""
+        """Returns the existing tables of the store."""
         return self.tables_among(await self.resources.database.table_names())
 
     def tables_among(self, names: Iterable[str]) -> list[Table]:
-        """Those of these names that are the store's."""
+        """Returns those of these names that are the store's."""
         database = self.resources.database
         return [
             database.table(name, db.spec_of(name))
@@ -256,12 +257,12 @@ class Whole:
         ]
 
     async def tables_to(self, action: str) -> list[Table]:
-        """All tables, to do `action` with them."""
+        """Returns all tables, for `action`."""
         self.require(action)
         return await self.tables()
 
     def require(self, action: str) -> None:
-        """Raise for a handle that sees a part or the past: it cannot do `action`."""
+        """Raises for a handle with a scope or an earlier version: it cannot do `action`."""
         if parts := self.scope.parts():
             raise InvalidRequestError(
                 f"cannot {action} within a scope ({parts}): that concerns the whole store, "
@@ -276,7 +277,7 @@ class Whole:
 async def require_childless(
     table: Table, ref: str, what: str, *, but: Collection[str] = ()
 ) -> None:
-    """Raise if a branch was made from a version of that ref: the ref holds its data."""
+    """Raises if a branch was created from a version of that ref: the ref holds its data."""
     if (handle := await table.access.reader()) is None:
         return
     for child, at in (await branches.listed(handle, table.name, with_gone=True)).items():
@@ -286,18 +287,18 @@ async def require_childless(
             )
 
 
-# What changed between two versions, by record and by field.
+# Differences between two versions, by record and by field.
 
 _INCIDENTAL = ("updated_at", "author")
-"""Who wrote it, and when: not what."""
+"""Columns about the author and time of a write, not its content."""
 
 _COMPARED = [one.name for one in fields(ContextRecord) if one.name not in _INCIDENTAL]
 
 
 async def diff(before: Table, after: Table, where: str | None) -> Diff:
-    """What was added, changed and removed on the way from one place of a table to another.
+    """Returns the rows added, changed and removed between two versions of a table.
 
-    Nothing but their addresses is read of the rows that neither was written to nor moved.
+    Of rows that were neither written nor moved it reads only the addresses.
     """
     old, new = await comparing.apart(before, after, where, columns=[KEY, "revision"])
     both = old.join(new, keys=KEY, right_suffix="_new", join_type="full outer")
@@ -318,14 +319,14 @@ async def diff(before: Table, after: Table, where: str | None) -> Diff:
 
 
 def differing(before: ContextRecord, after: ContextRecord) -> tuple[str, ...]:
-    """The names of the fields that differ, except when and by whom it was updated, in their order."""
+    """Returns the differing fields in order, except the time and author of the update."""
     return tuple(name for name in _COMPARED if getattr(before, name) != getattr(after, name))
 
 
 async def _read(
     table: Table, rows: pa.Table, row_ids: str, *, in_order: bool = False
 ) -> list[ContextRecord]:
-    """The records with these row ids, in their order, or in that of the commits."""
+    """Returns the records with these row ids, in their order, or in commit order."""
     wanted: Any = rows[row_ids].to_pylist()
     found = await table.take(sorted(wanted) if in_order else wanted, columns=[*COLUMNS, VECTOR])
     return [from_row(row) for row in found.to_pylist()]

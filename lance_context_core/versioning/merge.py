@@ -1,8 +1,9 @@
-"""Three-way merge of two branches, by the key of what is stored, from what they last had in common.
+"""Three-way merge of two branches, by key, from their last common version.
 
-What they had in common is a ref of each table, the base, which a merge moves on to what it merged:
-so the next one brings only what is new since. A table is changed in one commit, and its base is
-moved right after it. A merge that was cut short between the two finds that what it would do is done.
+The common version is a ref of each table, the base, which a merge moves forward to the merged
+version: so the next one merges only later changes. A table is changed in one commit, and its
+base is moved right after it. After a merge that was interrupted between the two, the next one
+finds its changes already applied.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -45,24 +46,24 @@ from lance_context_core.versioning.conflicts import (
 )
 from lance_context_core.versioning.locations import Whole
 
-# The pieces of blobs in a merge: they are there where their blob is, whoever changed what of it.
+# The pieces of blobs in a merge: they follow their blob.
 
 COLUMNS = (KEY, "kind", "hash", "size", *SCOPE_PARTS)
-"""What must be known of the rows that the branch changed."""
+"""The columns needed of the rows that the branch changed."""
 
 
 @frozen
 class Pieces:
-    """The pieces of the blobs that a branch changed: by the key of each, that of its blob.
+    """The pieces of the blobs that a branch changed: each piece's key with its blob's key.
 
-    The bytes of a hash are always the same, so of a piece itself there is nothing to decide.
+    The bytes of a hash are always the same, so a piece itself has no conflict.
     """
 
     blobs: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, *changed: pa.Table) -> "Pieces":
-        """The pieces of the blobs in these rows, and those that are among the rows."""
+        """Returns the pieces of the blobs in these rows, and those among the rows."""
         found = {}
         for row in (row for table in changed for row in table.to_pylist()):
             scope = blobs.scope_of(row)
@@ -76,18 +77,18 @@ class Pieces:
     def missing(
         self, taken: Collection[str], removed: Collection[str], ours: Collection[str]
     ) -> list[str]:
-        """Those that the target lacks of the blobs that it has after the merge."""
+        """Returns the pieces that the target lacks for its blobs after the merge."""
         stay = {*taken, *ours} - {*removed}
         return [one for one, blob in self.blobs.items() if blob in stay and one not in ours]
 
     def orphaned(self, removed: Collection[str], ours: Collection[str]) -> list[str]:
-        """Those that the target has of the blobs that go."""
+        """Returns the target's pieces of the blobs that are removed."""
         gone = {*removed}
         return [one for one, blob in self.blobs.items() if blob in gone and one in ours]
 
 
 _MAX_LISTED = 2_000
-"""Up to so many keys are looked up one by one; for more, all keys are read."""
+"""Up to this many keys are looked up one by one; for more, all keys are read."""
 
 
 async def merge(
@@ -98,7 +99,7 @@ async def merge(
     is_dry_run: bool,
     progress: Callable[[Progress], object] | None = None,
 ) -> MergeReport:
-    """Bring what the branch `source` changed into the branch of `whole`.
+    """Merges the changes of the branch `source` into the branch of `whole`.
 
     Raises ConflictError as `Whole.in_turn`; the policy's function is called in the turn.
     """
@@ -122,7 +123,7 @@ async def _merge(
     other = await _other(whole, source)
     child = await branching.child(whole, source)
     places = await other.places(None)
-    # Whatever is refused, is refused before any table is written to.
+    # All checks come before the first write to any table.
     merges = [
         await _Merge.planned(whole, table.name, at, child=child, policy=policy)
         for table, at in places.items()
@@ -145,19 +146,19 @@ async def _merge(
 
 @frozen
 class _Places:
-    """A moment of the store, told by the place of each table."""
+    """A state of the store, given by the version of each table."""
 
     at: Mapping[str, At]
 
     async def locate(self, name: str, handle: Any) -> At | None:
-        """Where the table is."""
+        """Returns the table's version."""
         del handle
         return self.at.get(name)
 
 
 @frozen
 class _Held:
-    """One row, as far as it must be known to see who changed it."""
+    """The part of a row that shows its last change."""
 
     revision: int
     row_id: int
@@ -165,20 +166,20 @@ class _Held:
 
 @dataclass(slots=True)
 class _Plan:
-    """What is to become of one table."""
+    """The planned changes of one table."""
 
     taken: list[str] = field(default_factory=list)
-    """The keys of what is added or replaced as the source has it."""
+    """The keys of rows added or replaced from the source."""
     written: dict[str, tuple[Stored, Conflict, Row | None, Row | None]] = field(
         default_factory=dict
     )
-    """What a policy's function made, with the conflict and both rows."""
+    """The results of a policy's function, with the conflict and both rows."""
     removed: list[str] = field(default_factory=list)
     kept: int = 0
 
 
 class _Done(NamedTuple):
-    """What a commit did."""
+    """The effects of a commit."""
 
     n_added: int
     n_replaced: int
@@ -193,17 +194,17 @@ class _Merge:
     target: Table
     source: Table
     at: At
-    """The version of the source that is merged."""
+    """The merged version of the source."""
     base: Table
     child: str
     policy: MergePolicy
     before: dict[str, _Held] = field(default_factory=dict)
     after: dict[str, _Held] = field(default_factory=dict)
-    """What the source has in place of `before`."""
+    """The source's rows in place of `before`."""
     changed: list[str] = field(default_factory=list)
-    """The keys of what the source changed since the base, in its order, deletions last."""
+    """The keys of rows that the source changed since the base, in its order, deletions last."""
     pieces: Pieces = field(default_factory=Pieces)
-    """Those of blobs, which go with them; none in other tables."""
+    """Pieces, which follow their blobs; none in other tables."""
     ours: dict[str, _Held] = field(default_factory=dict)
     plan: _Plan = field(default_factory=_Plan)
     resolutions: dict[str, Resolution] = field(default_factory=dict)
@@ -213,7 +214,7 @@ class _Merge:
     async def planned(
         cls, whole: Whole, name: str, at: At, *, child: str, policy: MergePolicy
     ) -> "_Merge":
-        """The merge of the table `name`, of which nothing is written yet."""
+        """Plans the merge of the table `name`; nothing is written yet."""
         database = whole.resources.writable()
         spec = spec_of(name)
         handle = await database.on(branches.MAIN).table(name, spec).access.writer()
@@ -236,7 +237,7 @@ class _Merge:
         return merge
 
     async def carry_out(self) -> None:
-        """Change the table, in one commit unless others change the same rows meanwhile."""
+        """Changes the table, in one commit unless others change the same rows meanwhile."""
         if not self.changed:
             return
         attempts = Attempts(f"{self.target.label} kept being changed by others")
@@ -254,7 +255,7 @@ class _Merge:
         await self._move_base()
 
     def summary(self) -> TableMerge:
-        """What was done; before that, what would be."""
+        """Returns the changes, done or planned."""
         new = [key for key in [*self.plan.taken, *self.plan.written] if key not in self.ours]
         n_rows = len(self.plan.taken) + len(self.plan.written)
         planned = _Done(len(new), n_rows - len(new), len(self.plan.removed))
@@ -267,7 +268,7 @@ class _Merge:
         )
 
     async def _compare(self) -> None:
-        """Find what the source changed since the base."""
+        """Finds the source's changes since the base."""
         sides = await diff.apart(self.base, self.source, None, columns=[KEY, "revision"])
         self.before, self.after = map(_held, sides)
         keys = [*self.after, *(key for key in self.before if key not in self.after)]
@@ -283,7 +284,7 @@ class _Merge:
             )
 
     async def _plan(self) -> None:
-        """Decide what becomes of each row that the source changed."""
+        """Plans the result for each row that the source changed."""
         self.plan = _Plan()
         self.ours = await self._ours()
         unclear = []
@@ -309,7 +310,7 @@ class _Merge:
         (self.plan.taken if key in self.after else self.plan.removed).append(key)
 
     async def _follow(self) -> None:
-        """Let the pieces of blobs be there where their blobs are."""
+        """Plans pieces to follow their blobs."""
         plan = self.plan
         plan.removed += self.pieces.orphaned(plan.removed, self.ours)
         if missing := self.pieces.missing(plan.taken, plan.removed, self.ours):
@@ -318,7 +319,7 @@ class _Merge:
             plan.taken += [key for key in missing if key in self.after]
 
     async def _decide(self, keys: Sequence[str]) -> None:
-        """Look at the content of what both sides have written to since the base."""
+        """Compares the contents of rows that both sides wrote since the base."""
         bases = await _rows(self.base, self.before, keys)
         ours = await _rows(self.target, self.ours, keys)
         theirs = await _rows(self.source, self.after, keys)
@@ -349,7 +350,7 @@ class _Merge:
             self.plan.removed.append(key)
 
     async def _ours(self) -> dict[str, _Held]:
-        """What the target has of what the source changed, and of the pieces of blobs that it changed."""
+        """Returns the target's rows for the source's changed rows and blob pieces."""
         keys = [*{*self.changed, *self.pieces.blobs, *self.pieces.blobs.values()}]
         few = len(keys) <= _MAX_LISTED
         where = in_list(KEY, keys) if few else None
@@ -359,18 +360,18 @@ class _Merge:
         return _held(rows)
 
     async def _check_vectors(self) -> None:
-        """Raise if the source has vectors that the target cannot take."""
+        """Raises if the target cannot hold the source's vectors."""
         if (field := await self._vectors()) is not None:
             schema = await self.target.schema()
             self.target.vectors.check(schema, vector_length(field), vector_model(field))
 
     async def _vectors(self) -> pa.Field | None:
-        """The source's vector column, if something is taken from the source."""
+        """Returns the source's vector column, if rows are merged from the source."""
         schema = await self.source.schema()
         return schema.field(VECTOR) if VECTOR in schema.names and self.plan.taken else None
 
     async def _changes(self) -> WriteBatch:
-        """The plan, with all that is to be written."""
+        """Returns the planned changes with all rows to write."""
         if (field := await self._vectors()) is not None:
             await self.target.vectors.ensure(vector_length(field), vector_model(field))
         written = [
@@ -387,7 +388,7 @@ class _Merge:
         if not (self.plan.taken or written):
             rows = pa.table({})
         else:
-            # The table is made if it is absent.
+            # The table is created if absent.
             schema = await (await self.target.access.writer()).schema()
             source = await self.source.schema()
             row_ids = _row_ids(self.after, self.plan.taken)
@@ -395,7 +396,7 @@ class _Merge:
             if VECTOR in schema.names:
                 vector = schema.field(VECTOR)
             elif (vector := self.target.vectors.column) is not None:
-                # Restored to a moment before it had any: it is given the column with the rows.
+                # Restored to a version without vectors: it gets the column with the rows.
                 schema = schema.append(vector)
             made = to_table(written, written_as(self.target.spec.schema, vector))
             rows = pa.concat_tables([conformed(taken, schema), conformed(made, schema)])
@@ -409,7 +410,7 @@ class _Merge:
         )
 
     def _ordered(self, rows: pa.Table) -> pa.Table:
-        """The rows in the order in which the source has them."""
+        """Returns the rows in the source's order."""
         if not self.plan.written:
             return rows
         place = {key: index for index, key in enumerate(self.changed)}
@@ -417,20 +418,20 @@ class _Merge:
         return rows.take(sorted(range(len(keys)), key=lambda index: place[keys[index]]))
 
     async def _move_base(self) -> None:
-        """Let what was merged be what both sides have in common."""
+        """Moves the base to the merged version."""
         handle = await self.target.access.writer()
         name = self.target.name
         forks = await branches.listed(handle, name)
         await self.target.access.fork(branches.next_base(self.child, forks), self.at, handle)
         parents = {at.ref for at in forks.values()}
         for ref in branches.bases_of(self.child, forks):
-            # A table that was made on a branch has the branch on top of its first base.
+            # A table created on a branch has the branch on top of its first base.
             if ref not in parents:
                 await self.target.access.drop(ref)
 
 
 async def _other(whole: Whole, source: str) -> Whole:
-    """The branch `source`, as a whole."""
+    """Returns the branch `source`, as a whole."""
     source = check_name(source, "source")
     await branching.require(whole, source)
     return whole.on(source)
@@ -446,7 +447,7 @@ def _revision(held: _Held | None) -> int | None:
 
 
 async def _rows(table: Table, held: Mapping[str, _Held], keys: Sequence[str]) -> dict[str, Row]:
-    """The whole rows of those of the keys that the table holds."""
+    """Returns the full rows of those keys that the table contains."""
     names = (await table.schema()).names
     rows = (await table.take(_row_ids(held, keys), columns=names)).to_pylist()
     return {row[KEY]: row for row in rows}

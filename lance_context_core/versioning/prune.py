@@ -1,4 +1,4 @@
-"""The store's history, thinned: which versions of which table go, which stay, and why."""
+"""Pruning of versions: which versions of each table are removed, which stay, and why."""
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -28,47 +28,47 @@ from lance_context_core.versioning import branches as branching
 from lance_context_core.versioning.locations import Whole, turn
 
 MIN_DUE = 256
-"""So many versions must be about to go before a table is thinned by itself."""
+"""How many versions must be removable before a table is pruned automatically."""
 
 _BYTES_PER_VERSION = 18_000
-"""What a version of one row leaves on the disk. Thinning writes the table anew, and what is kept
-may hold the table as it was: it is done when that frees more than it writes."""
+"""The size on disk of a version of one row. Pruning rewrites the table, and kept versions
+may hold the old files: it runs only if it frees more than it writes."""
 
 _SLACK = timedelta(minutes=1)
-"""The engine is told an age and not a moment: what is on the edge stays for the next time."""
+"""The engine takes an age, not a time: versions at the limit stay until the next run."""
 
 
 @frozen_by_name
 class ThinnedTable:
-    """What became of the versions that one table had on one branch, or would become of them."""
+    """The versions of one table on one branch: removed and kept, done or planned."""
 
     table: str
     branch: str
     dropped: tuple[int, ...]
-    """The numbers of those that go, ascending."""
+    """The numbers of removed versions, ascending."""
     kept: Mapping[int, Reason]
-    """The numbers of those that stay, ascending, and why: a `tag` names them, a `branch` was made
+    """The numbers of kept versions, ascending, and why: a `tag` names them, a `branch` was created
     from them, they are `recent`, the last one of their hour or day (`hourly`, `daily`), or the
-    `newest`. A version of another table than the records stays for their version's reason, too."""
+    `newest`. A version of another table than the records is kept for their version's reason, too."""
     bytes_freed: int = 0
-    """How much less there is on the disk; 0 after a dry run."""
+    """The bytes freed on disk; 0 after a dry run."""
 
 
 @own_first
 @frozen_by_name
 class Thinned(Tried):
-    """What thinning did, or would do."""
+    """The result of a pruning, done or planned."""
 
     tables: tuple[ThinnedTable, ...]
 
     @property
     def bytes_freed(self) -> int:
-        """How much less there is on the disk; 0 after a dry run."""
+        """The bytes freed on disk; 0 after a dry run."""
         return sum(table.bytes_freed for table in self.tables)
 
     @property
     def n_dropped(self) -> int:
-        """How many versions go, of all tables and branches."""
+        """The number of removed versions, of all tables and branches."""
         return sum(len(table.dropped) for table in self.tables)
 
 
@@ -79,11 +79,12 @@ async def thin(
     dry_run: bool = False,
     progress: Callable[[Progress], object] | None = None,
 ) -> Thinned:
-    """Remove the versions that need not be kept, of all tables on all branches.
+    """Prunes versions that need not be kept, of all tables on all branches.
 
-    Whatever version of the records stays, every other table can be read as it was at its moment.
+    For each kept version of the records, every other table stays readable as of the same moment.
     Raises InvalidRequestError in a scope, and ReadOnlyError at an earlier version. May be repeated
-    after a crash, and so after `progress`, which is called after each branch, or cancelling ended it.
+    after a crash, or after `progress`, which is called after each branch, or a cancellation ended
+    it.
     """
     check_progress(progress)
     whole.require("thin")
@@ -111,15 +112,15 @@ async def thin(
 
 
 async def thin_if_due(table: Table, *, resources: Resources, retention: VersionRetention) -> int:
-    """Thin one table, on its branch, if that pays; returns how many versions went.
+    """Prunes one table, on its branch, if that pays off; returns how many versions were removed.
 
     Versions of other tables than the records stay as long as the records have versions of the
-    same time, whether these need be kept or not. Raises ConflictError if others have the turn.
+    same time, needed or not. Raises ConflictError if others hold the turn.
     """
     n_before = await thinnable(table, resources=resources, retention=retention)
     if n_before < max(MIN_DUE, await live_bytes(table) // _BYTES_PER_VERSION):
         return 0
-    # An erasure has its turn, and waits for whoever is at a table.
+    # An erasure holds the turn, and waits for other work on a table.
     async with turn(resources.database.root.connection, patience_seconds=0):
         return await _thin_table(table, resources=resources, retention=retention)
 
@@ -130,8 +131,8 @@ async def _thin_table(table: Table, *, resources: Resources, retention: VersionR
     before = await versions.versions(table)
     plan = await _plan(table, now, retention, moments=moments)
     if len(plan.holds) * 4 > len(plan.dropped):
-        return 0  # most are there for the records' sake: these go first
-    with suppress(ConflictError):  # somebody else is at it
+        return 0  # most are kept for the records' versions: these go first
+    with suppress(ConflictError):  # another process works on it
         await fragments.compact(table)
     await _drop(table, now, retention, moments=moments)
     left = {version.number for version in await versions.versions(table)}
@@ -139,7 +140,7 @@ async def _thin_table(table: Table, *, resources: Resources, retention: VersionR
 
 
 async def thinnable(table: Table, *, resources: Resources, retention: VersionRetention) -> int:
-    """How many versions of a table need not be kept; 0 if it is absent.
+    """Returns how many versions of a table need not be kept; 0 if it is absent.
 
     All versions are listed at most once in `retention.all_for`, which takes 0.2 ms a version.
     """
@@ -162,12 +163,12 @@ async def thinnable(table: Table, *, resources: Resources, retention: VersionRet
 
 @frozen_by_name
 class _Plan:
-    """What is to become of the versions of a table."""
+    """The planned versions of a table."""
 
     dropped: tuple[int, ...]
     kept: Mapping[int, Reason]
     holds: tuple[Version, ...]
-    """Those of the kept that would go by their age, were they not held."""
+    """Kept versions that are old enough to be removed, but held."""
     moments: list[tuple[datetime, Reason]]
     """The times of the kept ones."""
 
@@ -175,7 +176,7 @@ class _Plan:
 async def _thin_branch(
     tables: Sequence[Table], now: datetime, retention: VersionRetention, *, dry_run: bool
 ) -> list[ThinnedTable]:
-    # The records first: what they do not show any more, the other tables need not show either.
+    # The records first: versions that they lose, the other tables need not keep either.
     tables = sorted(tables, key=lambda table: table.name != RECORDS_TABLE)
     plans: dict[Table, _Plan] = {}
     moments: list[tuple[datetime, Reason]] = []
@@ -184,9 +185,9 @@ async def _thin_branch(
         if table.name == RECORDS_TABLE:
             moments = plans[table].moments
     busy = [] if dry_run else [table for table in tables if plans[table].dropped]
-    # And last, here: the newest version of the records must find what the others were compacted to.
+    # And last, here: the newest version of the records must find the compacted other tables.
     for table in reversed(busy):
-        with suppress(ConflictError):  # somebody else is at it
+        with suppress(ConflictError):  # another process works on it
             await fragments.compact(table)
     freed = {}
     for table in busy:
@@ -221,7 +222,7 @@ async def _plan(
     moments: Sequence[tuple[datetime, Reason]] = (),
     is_rewriting: bool = False,
 ) -> _Plan:
-    """What is to be done; with `is_rewriting` the table is compacted before, if it can be."""
+    """Returns the plan; with `is_rewriting` the table is compacted before, if possible."""
     known = await versions.versions(table)
     held = await holders(table)
     kept = choose(known, now=now, retention=retention, held=held, moments=moments)
@@ -276,7 +277,7 @@ async def _moments_for(table: Table, resources: Resources) -> list[tuple[datetim
 
 
 async def _moments_of(tables: Sequence[Table]) -> list[tuple[datetime, Reason]]:
-    """The times of all versions that there are."""
+    """Returns the times of all existing versions."""
     return [
         (version.created_at, "recent")
         for table in tables
@@ -284,7 +285,7 @@ async def _moments_of(tables: Sequence[Table]) -> list[tuple[datetime, Reason]]:
     ]
 
 
-# What was listed of a table, until when nothing can have become old since
+# The listed versions of a table, and until when none of them can become old
 
 
 @frozen_by_name
@@ -298,7 +299,7 @@ _listed: weakref.WeakKeyDictionary[Table, _Listed] = weakref.WeakKeyDictionary()
 
 
 async def _seen(table: Table, now: datetime, retention: VersionRetention) -> Sequence[Version]:
-    """The versions of a table, but perhaps some that are too young to be of interest."""
+    """Returns the versions of a table, perhaps without some that are too young to matter."""
     newest = await table.version()
     known = _listed.get(table)
     if known is None or (
