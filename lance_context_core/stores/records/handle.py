@@ -80,7 +80,7 @@ class ContextHandle(Opened):
         return self._live.context
 
     def uri(self) -> str:
-        """Where the store is."""
+        """The URI of the store."""
         return self._live.resources.database.uri
 
     def branch(self) -> str:

@@ -53,7 +53,12 @@
     keys[event.key]();
   });
 
-  document.querySelector(".menu [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  // Not by scrollIntoView: Tab would then go on from there, and not begin with the page.
+  const current = document.querySelector(".menu [aria-current]")?.getBoundingClientRect();
+  for (const box of current ? document.querySelectorAll(".menu, .menu ul") : []) {
+    const shown = box.getBoundingClientRect();
+    box.scrollLeft += Math.max(0, current.right - shown.right);
+  }
 
   const live = document.querySelector("[data-live]");
 
