@@ -322,7 +322,7 @@ class AsyncTieredMemory:
         return self._config
 
     def grant(self) -> WriteGrant:
-        """Returns the grant that `add`, `demote` and `delete` require for canonical entries."""
+        """The grant that `add`, `demote` and `delete` require for a canonical entry."""
         return WriteGrant(scope=self._records.scope)
 
     # Writing

@@ -122,7 +122,7 @@ def test_only_long_work_leaves_the_loops_thread(n_bytes, is_beside):
 
 
 def test_the_example_of_the_page_works(store):
-    shown = page.__doc__[page.__doc__.index("    class Notes") :].split("\n\nAll that")[0]
+    shown = page.__doc__[page.__doc__.index("    class Notes") :].split("\n\nThe coroutine runs")[0]
     namespace = {"block_on": block_on}
     exec(textwrap.dedent(shown), namespace)  # noqa: S102 - our own page
     store.history.append("notes", Message.user("a"), session_id="1")
