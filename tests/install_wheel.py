@@ -121,8 +121,8 @@ def _use(environment: Environment, directory: Path, wheels: Path) -> None:
     here = ("--quiet", "--python", python)
     pins = ("-c", str(ROOT / environment.constraints))
     for requirements, program in environment.steps:
-        built = (built(one, wheels) for one in requirements)
-        run(directory, *pip, "install", *here, *pins, *built)
+        needed = (built(one, wheels) for one in requirements)
+        run(directory, *pip, "install", *here, *pins, *needed)
         run(directory, *pip, "check", *here)
         # Isolated, so that neither this process's packages nor the sources here are found.
         run(directory, python, "-I", str(USES / program))
