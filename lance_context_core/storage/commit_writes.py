@@ -249,7 +249,7 @@ class CommitWrites:
         if self.shared is not None and not fencing.are_any():
             version = await self.shared.write(batches)
             if version is Outcome.IN_DOUBT:
-                return await self._append_absent(batches)
+                return await self._append_here(batches, is_in_doubt=True)
             if isinstance(version, int):
                 self._access.expect_newer()
                 self._written.rows += sum(map(len, batches))
@@ -272,35 +272,27 @@ class CommitWrites:
         self._access.expect_newer()
         await self._access.opened()
 
-    async def _append_absent(
-        self, batches: Sequence[Sequence[Row]]
-    ) -> Sequence[BatchResult | Exception]:
-        """Append the rows that another process, which received them, has not appended."""
-
-        async def write(handle: Any) -> list[BatchResult | Exception]:
-            rows, refusals = await self._incoming.prepared(handle, batches)
-            if rows is None:
-                return [refusal for refusal in refusals if refusal]
-            self._written.note(rows)
-            version = (await writes.merge(handle, rows)).version
-            done = BatchResult(version=version, token=version, grows_since=version)
-            return [refusal or done for refusal in refusals]
-
-        return await self._access.write("append to", write)
-
     async def _append_here(
-        self, batches: Sequence[Sequence[Row]]
+        self, batches: Sequence[Sequence[Row]], *, is_in_doubt: bool = False
     ) -> Sequence[BatchResult | Exception]:
+        """Appends the rows; of those in doubt, the ones that another process has not appended."""
+
         async def write(handle: Any) -> list[BatchResult | Exception]:
             # The cost of an append grows with its columns, and most of a record's are empty.
-            rows, refusals = await self._incoming.prepared(handle, batches, is_sparse=True)
+            rows, refusals = await self._incoming.prepared(
+                handle, batches, is_sparse=not is_in_doubt
+            )
             if rows is None:
                 return [refusal for refusal in refusals if refusal]
             self._written.note(rows)
-            done = await self._append(handle, rows)
+            done = await (self._append_absent if is_in_doubt else self._append)(handle, rows)
             return [refusal or done for refusal in refusals]
 
-        return await self._access.write("append to", write, is_guarded=False)
+        return await self._access.write("append to", write, is_guarded=is_in_doubt)
+
+    async def _append_absent(self, handle: Any, rows: pa.Table) -> BatchResult:
+        version = (await writes.merge(handle, rows)).version
+        return BatchResult(version=version, token=version, grows_since=version)
 
     async def _append(self, handle: Any, rows: pa.Table) -> BatchResult:
         before = self._incoming.seen
