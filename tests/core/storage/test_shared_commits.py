@@ -12,6 +12,7 @@ import pytest
 from core.reliability.crew import PATIENCE_SECONDS, SHARED, join, read
 
 from lance_context_core import Message, StorageError
+from lance_context_core.errors import StaleLockError
 from lance_context_core.storage import shared_commits
 from lance_context_core.storage.lance.connection import Connection
 from lance_context_core.storage.shared_commits import SharedCommits
@@ -192,7 +193,7 @@ async def test_all_that_a_message_has_is_sent(pair, sent):
     assert theirs.text == message.text
 
 
-# Who meets whom
+# Processes that share commits, and appends that do not
 
 
 def places(**options):
@@ -204,7 +205,7 @@ def places(**options):
 
 
 def test_only_those_meet_who_append_to_the_same_with_the_same_rights(monkeypatch):
-    assert places() == places()
+    assert (before := places()) == places()
     others = [
         places(uri="s3://b/other"),
         places(name="kv"),
@@ -213,9 +214,31 @@ def test_only_those_meet_who_append_to_the_same_with_the_same_rights(monkeypatch
         places(aws_access_key_id="another"),
     ]
     monkeypatch.setenv("AWS_SESSION_TOKEN", "another")
-    assert len({places(), *others}) == 6
+    assert len({before, places(), *others}) == 7
     assert places(uri="/a/directory") is None
     assert places(uri="memory://") is None
+
+
+async def test_an_append_that_depends_on_a_lock_is_not_sent(pair, sent):
+    _, other = pair
+    lock = await other.locks.acquire("kitchen")
+    with lock.fencing():
+        await say(other, "with the lock")
+    assert not sent
+    assert await lock.release()
+    with lock.fencing(), pytest.raises(StaleLockError):
+        await say(other, "without it")
+    assert await texts(other) == ["the leader's", "with the lock"]
+
+
+async def test_a_leader_that_has_not_seen_the_vectors_looks_before_it_appends_any(pair, sent):
+    other = pair[1]
+    await other.context().add("user", "first", id="first", embedding=[1.0, 0.0])
+    await other.context().add("user", "second", embedding=[0.0, 1.0])
+    assert [answer[:1] for answer in sent] == [shared_commits._DONE]
+    for store in pair:
+        hits = await store.context().search([0.0, 1.0], limit=1)
+        assert [hit["text"] for hit in hits] == ["second"]
 
 
 async def test_a_branch_and_main_are_committed_apart(pair, sent):
