@@ -1,4 +1,4 @@
-"""What each cache of the LangGraph checkpointer gains: `python -m benchmarks.saver_caches [ROUNDS]`.
+"""The gain of each cache of the LangGraph checkpointer: `python -m benchmarks.saver_caches [ROUNDS]`.
 
 Needs `langchain-lance-context[langgraph]`. One process works on 20 threads of a directory, or two do:
 each has threads of its own, or both go on with the same ones in turn. Each cache is off in one run of a round,

@@ -48,7 +48,7 @@ def place_of(name: str) -> str:
 
 
 def check_name(name: str) -> str:
-    """The name. Raises UsageError for what cannot be one."""
+    """Returns the name. Raises UsageError if it is invalid."""
     if not _NAME.fullmatch(name):
         raise click.UsageError(
             f"{name!r} cannot be a name: use letters, digits and . _ -, at most 100"
@@ -57,7 +57,7 @@ def check_name(name: str) -> str:
 
 
 def check_place(place: str) -> str:
-    """The place, a directory as an absolute path. Raises UsageError for what cannot be one."""
+    """Returns the place, a directory as an absolute path. Raises UsageError if it is invalid."""
     if not place.strip() or not place.isprintable():
         raise click.UsageError(f"{place!r} is no place: give a directory or a URI")
     return place if "://" in place else str(Path(place).expanduser().absolute())

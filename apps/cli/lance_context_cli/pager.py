@@ -1,4 +1,4 @@
-"""What a person reads on a terminal goes through a pager, as in git: `$PAGER`, or else less."""
+"""Output on a terminal goes through a pager, as in git: `$PAGER`, or else less."""
 
 import os
 import shlex
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 _USUAL = "less -FRX"
-"""Ends at once where all fits the screen, shows colours, and leaves what was read on the screen."""
+"""Ends at once if all fits the screen, shows colours, and does not clear the screen."""
 
 
 def pager() -> list[str] | None:
@@ -50,7 +50,7 @@ def paged(command: list[str]) -> Iterator[None]:
 
 
 def _ended(process: subprocess.Popen[str]) -> None:
-    """Wait for the pager: Ctrl-C is a key of it, and ends no reading."""
+    """Wait for the pager, to which Ctrl-C belongs."""
     while True:
         with suppress(KeyboardInterrupt):
             process.wait()

@@ -364,7 +364,7 @@ async def test_two_processes_share_queues_broadcasts_and_locks(tmp_path):
             pass
 
 
-# What is refused, and what the app itself calls.
+# Refusals, and the calls of the app itself
 
 
 async def test_bad_input_is_refused_before_anything_is_written(bus):

@@ -16,17 +16,17 @@ from lance_context_core.errors import StoreClosedError
 _log = getLogger(__name__)
 
 _LOOKS_SECONDS = 0.05
-"""How often a process looks for what others have published."""
+"""The interval at which a process reads other processes' broadcasts."""
 _SWEEPS_SECONDS = 600.0
-"""How often what has expired is removed, by a process that has subscribers."""
+"""The interval at which a process with subscribers deletes expired entries."""
 _READ = 100
 
 
 class Channels:
-    """What is published is an entry that does not live long; subscribers read from where they began."""
+    """Broadcasts as short-lived entries; a subscriber reads those after its subscription."""
 
     def __init__(self, entries: Entries, *, most: int) -> None:
-        """Over `entries`, of which the last `most` of a channel are there."""
+        """Over `entries`; each channel keeps the last `most`."""
         self._entries = entries
         self._most = most
         self._listeners: set[Listener] = set()
@@ -41,7 +41,7 @@ class Channels:
 
     @asynccontextmanager
     async def listening(self, key: str) -> AsyncIterator[AsyncIterator[Any]]:
-        """What is published to the channel from now on, one by one, until `end`."""
+        """Yields the broadcasts of the channel from now on, until `end`."""
         (end,) = await self._entries.ends([key])
         listener = Listener(key, end or 0)
         with self._access:
@@ -67,7 +67,7 @@ class Channels:
     # Helpers
 
     def _stopped(self, watch: "Future[None]") -> None:
-        """End all subscriptions where looking is over for another reason than that there are none."""
+        """End all subscriptions if the watch ended although subscribers are left."""
         if not watch.cancelled():
             self.end()
 
@@ -119,10 +119,10 @@ class Channels:
 
 
 class Listener:
-    """One who is subscribed to a channel, in an event loop of its own."""
+    """A subscriber of a channel, in its own event loop."""
 
     def __init__(self, key: str, at: int) -> None:
-        """Made in that event loop; `at` is the number of the next entry to be read."""
+        """Created in that event loop; `at` is the number of the next entry to read."""
         self.key = key
         self.at = at
         self.is_ended = False
@@ -131,12 +131,12 @@ class Listener:
         self._is_woken = False
 
     def wake(self) -> None:
-        """Have it look, from any thread."""
+        """Make it read, from any thread."""
         with suppress(RuntimeError):  # Its event loop was closed.
             self._loop.call_soon_threadsafe(self._wake)
 
     async def woken(self) -> None:
-        """Wait until it is to look, or was to since the last time."""
+        """Wait for the next wake, unless one came since the last wait."""
         if not self._is_woken:
             self._waiting = self._loop.create_future()
             await self._waiting

@@ -1,4 +1,4 @@
-"""Numbered payloads by key: what the queues, logs and channels of agentscope's message bus are made of."""
+"""Numbered payloads by key, which hold the queues, logs and channels of agentscope's message bus."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -16,22 +16,22 @@ from lance_context_core.arguments import ItemKey
 T = TypeVar("T")
 
 _DELETED_TOGETHER = 64
-"""So many entries behind the beginning stay in the store until they are deleted in one commit."""
+"""The number of removed entries that stay in the store until one commit deletes them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
-    """Which entries a key has: those with numbers from `first` on, before `end`."""
+    """The entries of a key: the numbers from `first` up to, not including, `end`."""
 
     first: int
     end: int
     kept: int
-    """From here on entries are in the store; before `first` they are to be deleted."""
+    """The first number still in the store; entries before `first` are due for deletion."""
     expires_at: str | None = None
-    """When all of it expires, as ISO 8601."""
+    """When the whole key expires, as ISO 8601."""
 
     def is_over(self, now: datetime) -> bool:
-        """Whether all of it has expired."""
+        """Whether the whole key has expired."""
         return self.expires_at is not None and datetime.fromisoformat(self.expires_at) <= now
 
 
@@ -47,7 +47,7 @@ class Entries:
     name: str
     kind: str
     lifetime: timedelta | None = None
-    """How long the store keeps an entry at most; a key that nothing is added to for so long is empty."""
+    """The longest life of an entry; a key without a new entry for as long is empty."""
 
     async def add(
         self,
@@ -110,7 +110,7 @@ class Entries:
         return await self._read(key, range(first, min(first + max(n, 0), head.end)))
 
     async def drop(self, key: str, before: int | None = None) -> None:
-        """Remove the entries with numbers below `before`, or all; what is not there is no error."""
+        """Remove the entries with numbers below `before`, or all; missing entries are no error."""
 
         def decide(found: Mapping[ItemKey, Item | None]) -> Change[None]:
             now = self.handle.now()
@@ -151,7 +151,7 @@ class Entries:
         return [(number, json.loads(one.data)) for number, one in pairs if one and one.data]
 
     def _current(self, item: Item | None, now: datetime) -> tuple[Head, Sequence[int]]:
-        """What a key has by now, and the numbers of what has expired."""
+        """The current entries of a key, and the numbers of the expired ones."""
         known = None if item is None else Head(**(item.value or {}))
         if known is not None and not known.is_over(now):
             return known, ()

@@ -1,4 +1,4 @@
-"""Blobs of the store as what agentscope's app keeps uploaded files in."""
+"""The store's blobs as the blob store of agentscope's app, which keeps uploaded files."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,7 +15,7 @@ _SCHEME = "lance-context://"
 
 
 class NoSuchBlobError(NotFoundError, FileNotFoundError):
-    """There is no blob of that URI: a FileNotFoundError, as AgentScope's local store raises."""
+    """The blob does not exist: a FileNotFoundError, as AgentScope's local store raises."""
 
     __str__ = Exception.__str__
 
@@ -37,7 +37,7 @@ class LanceContextBlobStore(StoreOwner, BlobStoreBase):
         self._name = name
 
     async def write_stream(self, key: str, stream: IO[bytes]) -> str:
-        """Write all that `stream` has left in place of what `key` has, and return its URI."""
+        """Replace the blob of `key` by the rest of `stream`, and return its URI."""
         check_name(key, "key")
         blobs, known = self._blobs(key), await self._hash(key)
         blob = await blobs.put(stream)

@@ -47,7 +47,7 @@ class LanceContextKnowledgeBaseManager(StoreOwner, KnowledgeBaseManagerBase):
         embedding_model_config: Any,
         chunker_config: Any = None,
     ) -> KnowledgeBaseRecord:
-        """Begin a collection of the dimensions of the model, and write the record of it."""
+        """Create a collection with the model's dimensions, and write its record."""
         return await self._of(user_id).create_knowledge_base(
             user_id, name, description, embedding_model_config, chunker_config
         )

@@ -24,15 +24,15 @@ T = TypeVar("T")
 _log = getLogger(__name__)
 
 _CHANNEL_LIFETIME = timedelta(minutes=1)
-"""A subscriber that does not read for so long misses what was published before."""
+"""A subscriber that does not read for this long misses earlier broadcasts."""
 _CHANNEL_ENTRIES = 1000
-"""A subscriber misses what is older than so many later ones."""
+"""A subscriber misses broadcasts older than the last of this many."""
 _LONGEST_LEASE, _SHORTEST_LEASE = timedelta(days=1), timedelta(milliseconds=100)
 _PAUSE_SECONDS = 0.1
 
 
 class LanceContextMessageBus(StoreOwner, MessageBus):
-    """What the processes of an app tell each other, over one store that all of them open.
+    """The message bus of an app whose processes open one store.
 
     Behaves as `RedisMessageBus` does, without a server: what is queued, logged and registered
     survives a restart. A subscriber in another process gets a broadcast within some 50 ms. A lock of a
@@ -43,7 +43,7 @@ class LanceContextMessageBus(StoreOwner, MessageBus):
         """Over `store`: an open one, which stays open, or a URI, which `aclose` closes again.
 
         - `embedder`: for a URI, for what others do there: a bus embeds nothing.
-        - `name`: what the store calls what is on the bus, which is `store.kv(name)`.
+        - `name`: the items of the bus are those of `store.kv(name)`.
         """
         self._handle = Handle(store, embedder=embedder)
         self._name = name
@@ -115,15 +115,15 @@ class LanceContextMessageBus(StoreOwner, MessageBus):
     # Channels
 
     async def publish(self, key: str, payload: Mapping[str, Any]) -> None:
-        """Send to all who are subscribed to the channel now, in any process."""
+        """Send to all current subscribers of the channel, in any process."""
         await self._channels.publish(key, payload)
 
     async def subscribe(
         self, key: str, *, on_ready: Callable[[], None] | None = None
     ) -> AsyncGenerator[Any, None]:
-        """Yield what is published from now on, in order, until the generator or the bus is closed.
+        """Yield the broadcasts from now on, in order, until the generator or the bus is closed.
 
-        `on_ready` is called once, when nothing that is published is missed any more.
+        `on_ready` is called once, as soon as no broadcast is missed any more.
         """
         async with self._channels.listening(key) as received:
             if on_ready is not None:
@@ -152,7 +152,7 @@ class LanceContextMessageBus(StoreOwner, MessageBus):
                 _log.warning("the lock %r was lost before its block ended", key)
 
     async def is_locked(self, key: str) -> bool:
-        """Whether somebody holds the lock now."""
+        """Whether the lock is held now."""
         if await self._claim(key) is not None:
             return True
         found = await self._locks.list(_resource(key))
@@ -173,7 +173,7 @@ class LanceContextMessageBus(StoreOwner, MessageBus):
             await lock.release()
 
     async def unlock(self, key: str) -> None:
-        """Free what `try_lock` has taken; what is free is no error."""
+        """Free a lock that `try_lock` has taken; a free one is no error."""
         await self._items.delete([_claim_of(key)])
 
     # Registries
@@ -239,7 +239,7 @@ class LanceContextMessageBus(StoreOwner, MessageBus):
         return self._handle.aio.locks
 
     async def _claim(self, key: str) -> Item | None:
-        """What `try_lock` has written of a lock."""
+        """The item that `try_lock` has written for a lock."""
         return (await self._items.get([_claim_of(key)]))[0]
 
     async def _registry(
@@ -248,7 +248,7 @@ class LanceContextMessageBus(StoreOwner, MessageBus):
         change: Callable[[dict[str, str]], tuple[T, dict[str, str]]],
         ttl: timedelta | None = None,
     ) -> T:
-        """Change a registry, and return what `change` says: the outcome, and the fields from then on."""
+        """Change a registry. `change` returns the outcome, which is returned, and the new fields."""
         key = _registry_key(namespace)
 
         def decide(found: Mapping[ItemKey, Item | None]) -> Change[T]:

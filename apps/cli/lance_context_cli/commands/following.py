@@ -1,4 +1,4 @@
-"""The end of a conversation, and what is added to it while one looks."""
+"""`lance-ctx tail`: the last messages of a conversation, and new ones as they arrive."""
 
 import time
 from collections import deque
@@ -17,26 +17,30 @@ if TYPE_CHECKING:
 _EVERY_SECONDS = 0.5
 _AT_ONCE = 50
 _MOST_AT_ONCE = 10_000
-"""So many new messages are printed of one look; a writer that is faster than that is not followed."""
+"""The most new messages that one look prints; of a faster writer the oldest are left out."""
 _REMEMBERED = 1_000
-"""So many ids of what was printed are known, by which the next look knows where it ends."""
+"""The number of printed ids that are remembered, at which the next look stops."""
 
 
 @click.command
 @click.argument("session", required=False)
 @click.option("-n", "--lines", type=click.IntRange(min=0), default=10, show_default=True,
               help="How many messages are shown at first.")  # fmt: skip
-@click.option("-f", "--follow", is_flag=True, help="Go on with what is added; Ctrl-C ends it.")
+@click.option(
+    "-f", "--follow", is_flag=True, help="Print new messages as they arrive; Ctrl-C ends it."
+)
 @pass_call
 def tail(call: Call, session: str | None, lines: int, follow: bool) -> None:
     """Show the last messages of SESSION, or of all that --user and --agent have said.
 
-    With -f it goes on with what this and other processes add, until Ctrl-C.
+    With -f it prints the messages that any process adds, until Ctrl-C.
     """
     if follow and call.place.at is not None:
-        raise click.UsageError("--at names a moment that has been, to which nothing is added")
+        raise click.UsageError(
+            "--at names a past moment, to which no message is added: leave out --at or -f"
+        )
     if follow and call.output.format in ("json", "arrow"):
-        raise click.UsageError(f"-f has no end, and --{call.output.format} has one: use --jsonl")
+        raise click.UsageError(f"-f has no end, and --{call.output.format} needs one: use --jsonl")
     store = call.place.reading()
     filters: dict[str, Any] = {"kind": "message"}
     if session is not None:
@@ -51,7 +55,7 @@ def tail(call: Call, session: str | None, lines: int, follow: bool) -> None:
         try:
             for found in _added(store, filters, last):
                 _print(call, found, in_session=session is not None)
-        except KeyboardInterrupt:  # As it is meant to end.
+        except KeyboardInterrupt:  # The way to end it.
             return
 
 
@@ -67,7 +71,7 @@ def _page(store: "ContextStore", filters: dict[str, Any], n: int, offset: int) -
 
 
 def _added(store: "ContextStore", filters: dict[str, Any], last: list[Any]) -> Iterator[list[Any]]:
-    """What is added after these messages, in its order, as soon as it is seen; without end."""
+    """Yields the messages added after these, in order, without end."""
     known = deque(map(_key, last), _REMEMBERED)
     while True:
         time.sleep(_EVERY_SECONDS)

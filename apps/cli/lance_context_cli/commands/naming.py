@@ -1,4 +1,4 @@
-"""Names for stores, which `-s NAME` takes instead of a place."""
+"""`lance-ctx store`: names for stores, for `-s NAME`."""
 
 import click
 

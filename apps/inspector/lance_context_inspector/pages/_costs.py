@@ -1,4 +1,4 @@
-"""What tokens cost, at the prices of the address."""
+"""The cost of tokens, at the prices in the address."""
 
 import math
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ _MILLION = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """How many tokens were sent and received, and what that cost."""
+    """The tokens sent and received, and their cost."""
 
     n_input: int
     n_output: int

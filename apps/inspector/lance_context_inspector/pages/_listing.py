@@ -15,11 +15,11 @@ class Column:
     """A column of a list."""
 
     name: str
-    """In the address, as in `sort=name` or `sort=-name`, and in the heading."""
+    """The name in the address, as in `sort=name` or `sort=-name`, and in the heading."""
     value: Callable[[Any], Any]
-    """What a row has there: a text, a number, a moment, or None."""
+    """Returns the value of a row: a text, a number, a moment, or None."""
     is_filter: bool = False
-    """Whether `name=text` keeps the rows whose text has that text in it, whatever the case."""
+    """Whether `name=text` keeps the rows whose value contains that text, ignoring case."""
     is_number: bool = False
 
 
@@ -35,7 +35,7 @@ class Listing:
     total: int
 
     def next_sort(self, column: Column) -> str:
-        """What a click on the heading sorts by: numbers and moments begin with the largest."""
+        """The order after a click on the heading: numbers and moments begin with the largest."""
         return f"-{column.name}" if self.sort == column.name else column.name
 
     def order(self, column: Column) -> str | None:
@@ -80,7 +80,7 @@ def asked_sort(view: View, columns: Sequence[Column], usual: str) -> str:
 
 
 def asked_filters(view: View, columns: Sequence[Column]) -> dict[str, str]:
-    """What the address asks of the columns that can be filtered by."""
+    """The filters of the address, by column."""
     return {
         one.name: text for one in columns if one.is_filter and (text := view.params.get(one.name))
     }

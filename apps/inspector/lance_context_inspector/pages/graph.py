@@ -1,4 +1,4 @@
-"""The graph: which entities there are, and from one to the next."""
+"""The graph: a list of entities, and a page for each with its neighbours."""
 
 from lance_context_core.errors import NotFoundError
 from lance_context_inspector.drawing import entity_graph
@@ -25,7 +25,7 @@ async def graph(view: View) -> Page:
 
 
 async def entity(view: View) -> Page:
-    """The entity of an `id`, what is within `depth` relations of it, and where it is mentioned."""
+    """The entity of an `id`, its neighbours within `depth` relations, and its mentions."""
     id, depth = view.one("id"), view.number("depth", 1, most=3)
     one = await view.store.graph.get(id)
     if one is None:

@@ -1,4 +1,4 @@
-"""Two runs side by side: what was said, called and shown in each, step by step."""
+"""Two runs side by side: messages, calls and windows of each, step by step."""
 
 from collections.abc import Sequence
 from itertools import islice, zip_longest
@@ -68,7 +68,7 @@ async def _figures(view: View, name: str, turns: Sequence[ContextRecord]) -> dic
 
 
 def _can_be_typed(name: str) -> bool:
-    """Whether nothing is hidden in a name, so that it may be proposed as it is."""
+    """Whether a name has no hidden characters, so that it can be proposed."""
     return marked(name) == name
 
 
