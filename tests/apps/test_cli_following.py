@@ -26,7 +26,7 @@ def test_the_last_messages_are_shown_in_their_order(ctx):
     ("arguments", "code", "words"),
     [
         (["tail", "no-such"], 3, "lance-ctx sessions lists them"),
-        (["--at", "before-lunch", "tail", "-f"], 2, "--at names a moment"),
+        (["--at", "before-lunch", "tail", "-f"], 2, "--at names a past moment"),
         (["--json", "tail", "-f"], 2, "use --jsonl"),
         (["tail", "-n", "-1"], 2, "-n"),
     ],
