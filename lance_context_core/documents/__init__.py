@@ -14,16 +14,14 @@ from lance_context_core.documents.chunking import (
 )
 from lance_context_core.documents.pieces import BlockChunker, PieceChunker
 from lance_context_core.documents.readers.docx import DocxReader
+from lance_context_core.documents.readers.epub import EpubReader
 from lance_context_core.documents.readers.html import HtmlReader
+from lance_context_core.documents.readers.mail import EmailReader
 from lance_context_core.documents.readers.markdown import MarkdownReader
 from lance_context_core.documents.readers.office import OdfReader, PptxReader, XlsxReader
-from lance_context_core.documents.readers.others import (
-    EmailReader,
-    EpubReader,
-    NotebookReader,
-    RtfReader,
-)
 from lance_context_core.documents.readers.pdf import PdfReader
+from lance_context_core.documents.readers.rtf import RtfReader
+from lance_context_core.documents.readers.structured import NotebookReader
 from lance_context_core.documents.readers.text import CsvReader, TextReader
 from lance_context_core.documents.reading import (
     Block,
