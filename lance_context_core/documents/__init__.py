@@ -13,15 +13,17 @@ from lance_context_core.documents.chunking import (
     TextChunker,
 )
 from lance_context_core.documents.pieces import BlockChunker, PieceChunker
+from lance_context_core.documents.readers.archives import ZipReader
 from lance_context_core.documents.readers.docx import DocxReader
 from lance_context_core.documents.readers.epub import EpubReader
 from lance_context_core.documents.readers.html import HtmlReader
-from lance_context_core.documents.readers.mail import EmailReader
+from lance_context_core.documents.readers.mail import EmailReader, OutlookReader
 from lance_context_core.documents.readers.markdown import MarkdownReader
+from lance_context_core.documents.readers.markup import AsciidocReader, RstReader
 from lance_context_core.documents.readers.office import OdfReader, PptxReader, XlsxReader
 from lance_context_core.documents.readers.pdf import PdfReader
 from lance_context_core.documents.readers.rtf import RtfReader
-from lance_context_core.documents.readers.structured import NotebookReader
+from lance_context_core.documents.readers.structured import JsonReader, NotebookReader, XmlReader
 from lance_context_core.documents.readers.text import CsvReader, TextReader
 from lance_context_core.documents.reading import (
     Block,
@@ -50,8 +52,14 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "OdfReader",
     "EpubReader",
     "EmailReader",
+    "OutlookReader",
     "NotebookReader",
     "RtfReader",
+    "JsonReader",
+    "XmlReader",
+    "RstReader",
+    "AsciidocReader",
+    "ZipReader",
     # Chunkers
     "Chunker",
     "StreamingChunker",

@@ -87,7 +87,7 @@ class StreamingChunker(Chunker, Protocol):
 class TextChunker:
     """Cuts passages of about `target` at the natural boundaries of the text.
 
-    Pages and headings are boundaries. Within them paragraphs are joined up to the target; blocks
+    Files in a file, pages and headings are boundaries. Within them paragraphs are joined up to the target; blocks
     kept whole, such as tables and code, stay so up to `most`. Longer ones are cut between
     sentences, else between lines, words, and at last characters; each part of a cut table
     has the table's header, where both fit into `most`. Every character but the white space
@@ -235,7 +235,7 @@ class _Splitting:
         settings = self._settings
         for unit in units:
             if held:
-                is_border = unit.block.page != held[-1].block.page or (
+                is_border = _place(unit.block) != _place(held[-1].block) or (
                     unit.block.kind == "heading"
                     and held[-1].block.kind != "heading"
                     and not self._fits(held[0].start, held[-1].end, settings.least - 1)
@@ -428,17 +428,14 @@ def by_page(
     for part in parts:
         # Blank text is on no page.
         said = [one for one in blocks_of(part) if part.text[one.start : one.end].strip()]
-        if held.page != _NO_PAGE and said and said[0].page != held.page:
+        if held.place is not None and said and _place(said[0]) != held.place:
             yield from held.passages(split)
             held = held.next()
         held.texts.append(part.text)
         held.blocks += (moved(one, start) for one in blocks_of(part))
-        held.page = said[-1].page if said else held.page
+        held.place = _place(said[-1]) if said else held.place
         start += len(part.text)
     yield from held.passages(split)
-
-
-_NO_PAGE = -1
 
 
 class _Held:
@@ -447,8 +444,8 @@ class _Held:
     def __init__(self, before: str, start: int) -> None:
         self.texts = [before]
         self.blocks: list[Block] = []
-        self.page: int | None = _NO_PAGE
-        """The page of the last part."""
+        self.place: tuple[str | None, int | None] | None = None
+        """The file and page of the last part."""
         self._start = start
 
     def passages(self, split: Callable[[ReadDocument], Sequence[Passage]]) -> Iterator[Passage]:
@@ -487,11 +484,16 @@ def _section(units: Sequence[_Unit]) -> str | None:
     return last if first.startswith(f"{last} > ") else f"{first} to {last}"
 
 
+def _place(block: Block) -> tuple[str | None, int | None]:
+    """The file and the page that a block stands on."""
+    return block.file, block.page
+
+
 def _are_together(one: Block, other: Block) -> bool:
     """Whether both blocks' texts may be read in one go."""
     if one is other:
         return one.kind == "text"
-    return (one.page, one.section) == (
-        other.page,
+    return (_place(one), one.section) == (
+        _place(other),
         other.section,
     ) and one.kind == other.kind == "text"

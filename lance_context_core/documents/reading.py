@@ -25,6 +25,8 @@ class Block:
     """Counted from 1."""
     section: str | None = None
     """The headings above it, outermost first, with ` > ` between them; of a heading, its own."""
+    file: str | None = None
+    """The path of the file that it stands in, if the document holds files: no passage spans two."""
     header: int = 0
     """How many of its first characters are a table's header: if a chunker cuts the table, each of
     the passages has the header."""

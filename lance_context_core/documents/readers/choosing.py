@@ -6,15 +6,17 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import IO, Any
 
 from lance_context_core._util.checks import shown
+from lance_context_core.documents.readers.archives import ZipReader
 from lance_context_core.documents.readers.docx import DocxReader
 from lance_context_core.documents.readers.epub import EpubReader
 from lance_context_core.documents.readers.html import HtmlReader
-from lance_context_core.documents.readers.mail import EmailReader
+from lance_context_core.documents.readers.mail import EmailReader, OutlookReader
 from lance_context_core.documents.readers.markdown import MarkdownReader
+from lance_context_core.documents.readers.markup import AsciidocReader, RstReader
 from lance_context_core.documents.readers.office import OdfReader, PptxReader, XlsxReader
 from lance_context_core.documents.readers.pdf import PdfReader
 from lance_context_core.documents.readers.rtf import RtfReader
-from lance_context_core.documents.readers.structured import NotebookReader
+from lance_context_core.documents.readers.structured import JsonReader, NotebookReader, XmlReader
 from lance_context_core.documents.readers.text import CsvReader, TextReader
 from lance_context_core.documents.reading import Reader
 from lance_context_core.errors import InvalidRequestError, UnreadableDocumentError
@@ -34,8 +36,14 @@ _READERS: dict[str, type[Any]] = {
     "odf": OdfReader,
     "epub": EpubReader,
     "email": EmailReader,
+    "outlook": OutlookReader,
     "notebook": NotebookReader,
     "rtf": RtfReader,
+    "json": JsonReader,
+    "xml": XmlReader,
+    "rst": RstReader,
+    "asciidoc": AsciidocReader,
+    "zip": ZipReader,
 }
 _ENDINGS = {
     "md": "markdown",
@@ -52,8 +60,16 @@ _ENDINGS = {
     "ipynb": "notebook",
     "txt": "text",
     "log": "text",
-    "rst": "text",
+    "jsonl": "json",
+    "ndjson": "json",
+    "rest": "rst",
+    "adoc": "asciidoc",
+    "msg": "outlook",
 }
+_WRITTEN = frozenset(
+    ("markdown", "html", "csv", "text", "email", "notebook", "json", "xml", "rst", "asciidoc")
+)
+"""Types that are text: the first bytes do not tell them from each other."""
 
 
 def type_of(file: IO[bytes], name: str) -> str:
@@ -68,10 +84,12 @@ def type_of(file: IO[bytes], name: str) -> str:
     said = _ending(name)
     if said in _others():
         return said
-    if head.startswith(b"PK\x03\x04"):
+    if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return _packed(file, name)
     if head.startswith(_OLE):
-        raise UnreadableDocumentError(f"{name!r} is {_old_office(file)}")
+        if (what := _in_ole(file)) == "outlook":
+            return what
+        raise UnreadableDocumentError(f"{name!r} is {what}")
     for mark, what in _NO_TEXTS.items():
         if head.startswith(mark):
             raise UnreadableDocumentError(f"{name!r} is {what}: pass a reader= for it")
@@ -80,11 +98,11 @@ def type_of(file: IO[bytes], name: str) -> str:
         raise UnreadableDocumentError(f"{name!r} is {what}: put it into store.images")
     if head.startswith(b"{\\rtf"):
         return "rtf"
-    if said in {"markdown", "html", "csv", "text", "email", "notebook"}:
+    if said in _WRITTEN:
         return said
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:15].lower()
     if not start.startswith((b"<!doctype html", b"<html")):
-        return "text"
+        return "xml" if start.startswith(b"<?xml ") and b"<html" not in head.lower() else "text"
     if said in _READERS:
         raise UnreadableDocumentError(
             f"{name!r} is a page of HTML, perhaps the error of a download: pass type='html' to read it"
@@ -128,14 +146,14 @@ _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 
 _INSIDE = {
     "EncryptedPackage": "an encrypted Office document: decrypt it, and add that",
-    "__substg1.0_": "a mail of Outlook (.msg): save it as .eml, or pass a reader= for it",
+    "__substg1.0_": "outlook",
     "WordDocument": "a document of Word before 2007 (.doc): save it as .docx, or pass a reader= for it",
     "Workbook": "a workbook of Excel before 2007 (.xls): save it as .xlsx, or pass a reader= for it",
     "PowerPoint Document": (
         "a presentation of PowerPoint before 2007 (.ppt): save it as .pptx, or pass a reader= for it"
     ),
 }
-"""What such a file is, by the name of a file in it."""
+"""What such a file is, by the name of a file in it: its type, or what to do with it."""
 
 _PICTURES = (b"avif", b"avis", b"heic", b"heix", b"heim", b"heis", b"mif1", b"msf1")
 
@@ -151,8 +169,8 @@ _PACKED = {"word": "docx", "ppt": "pptx", "xl": "xlsx", "content.xml": "odf", "M
 """What an archive is, by a folder in it."""
 
 
-def _old_office(file: IO[bytes]) -> str:
-    """What a file of old Office is, and what to do with it."""
+def _in_ole(file: IO[bytes]) -> str:
+    """What a file of files is: see `_INSIDE`."""
     file.seek(0)
     found, held = set[str](), b""
     while part := file.read(1 << 20):
@@ -183,7 +201,7 @@ def _packed(file: IO[bytes], name: str) -> str:
             raise UnreadableDocumentError(
                 f"{name!r} cannot be read as {said.upper()}, it is broken or not all there: {error}"
             ) from error
-    raise UnreadableDocumentError(f"{name!r} is an archive: unpack it, or pass a reader= for it")
+    return "zip"
 
 
 @cache

@@ -1,29 +1,51 @@
-"""Jupyter notebooks."""
+"""JSON, JSON lines, XML and Jupyter notebooks."""
 
 import json
 import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import accumulate
 from typing import Any
+from xml.etree.ElementTree import Element, ParseError, fromstring
 
 from lance_context_core._util.frozen import frozen_by_name
+from lance_context_core.documents.readers.encodings import decoded
 from lance_context_core.documents.readers.markdown import MarkdownReader
-from lance_context_core.documents.reading import ReadDocument
+from lance_context_core.documents.readers.packages import local
+from lance_context_core.documents.readers.text import Encoded, TextReader
+from lance_context_core.documents.reading import Block, ReadDocument
 from lance_context_core.errors import UnreadableDocumentError
 
 
 @frozen_by_name
 class NotebookReader:
-    """Reads Jupyter notebooks: the texts, the code, and what it printed; no pictures."""
+    """Reads Jupyter notebooks: the texts, the code, and what it printed; no pictures.
+
+    The section is the headings above, and the number of the cell: `Results > cell 3`, the first being 1.
+    """
 
     def read(self, content: bytes, *, name: str) -> ReadDocument:
-        """The cells of the notebook, in their order."""
+        """Returns the cells of the notebook, in their order."""
         try:
             cells = json.loads(content)["cells"]
-            parts = [part for cell in cells for part in _cell(cell)]
+            parts = [(n, part) for n, cell in enumerate(cells, 1) for part in _cell(cell)]
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise UnreadableDocumentError(
                 f"{name!r} cannot be read as a notebook: {error!r}"
             ) from error
-        return MarkdownReader().read("\n\n".join(parts).encode("utf-8", "replace"), name=name)
+        texts = [part.encode("utf-8", "replace").decode() for _, part in parts]
+        read = MarkdownReader(encoding="utf-8").read("\n\n".join(texts).encode(), name=name)
+        starts = [*accumulate((len(text) + 2 for text in texts), initial=0)]
+
+        def numbered(block: Block) -> Block:
+            cell = f"cell {parts[bisect_right(starts, block.start) - 1][0]}"
+            is_heading = block.kind == "heading"
+            section = cell if block.section is None else f"{block.section} > {cell}"
+            return block if is_heading else replace(block, section=section)
+
+        blocks = tuple(numbered(one) for one in read.blocks)
+        return ReadDocument(text=read.text, blocks=blocks, title=read.title)
 
 
 def _cell(cell: dict[str, Any]) -> list[str]:
@@ -49,3 +71,153 @@ def _lines(said: Any) -> str:
     return (
         "".join(map(str, said)) if isinstance(said, list) else said if isinstance(said, str) else ""
     )
+
+
+@frozen_by_name
+class JsonReader(Encoded):
+    """Reads JSON and JSON lines: a line a record, each value with the path of its names.
+
+    `{"name": "Ada", "home": {"city": "London"}}` becomes `name: Ada; home.city: London`. The section
+    of a record in a list is its number, `item 3`, the first being 1, behind the name of the list.
+    What is no JSON, such as a file with comments, is read as text.
+    """
+
+    def read(self, content: bytes, *, name: str) -> ReadDocument:
+        """Reads the records, each a block of its own."""
+        text, encoding = decoded(content, name=name, encoding=self.encoding)
+        about = {"encoding": encoding}
+        try:
+            records = list(_records(_parsed(text), ()))
+        except (ValueError, RecursionError):
+            return ReadDocument(text=text, properties=about)
+        written = Lines()
+        for section, line in records:
+            written.add(line, section)
+        if not written.blocks:
+            return ReadDocument(text=text, properties=about)
+        return written.document(about)
+
+
+class Lines:
+    """A text of lines, each of which is a block."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._at = 0
+        self.blocks: list[Block] = []
+
+    def add(self, line: str, section: str | None) -> None:
+        """Adds a line, unless it is blank."""
+        if line := line.strip():
+            end = self._at + len(line)
+            self._lines.append(line)
+            self.blocks.append(Block(start=self._at, end=end, kind="whole", section=section))
+            self._at = end + 1
+
+    def document(self, properties: dict[str, Any]) -> ReadDocument:
+        """Returns the whole text."""
+        text = "\n".join(self._lines)
+        return ReadDocument(text=text, blocks=tuple(self.blocks), properties=properties)
+
+
+def _parsed(text: str) -> Any:
+    """The value of a file of JSON; the list of those of JSON lines. Raises ValueError for others."""
+    text = text.removeprefix("\ufeff")
+    try:
+        return json.loads(text)
+    except ValueError:
+        lines = [json.loads(line) for line in text.splitlines() if line.strip()]
+        if not lines:
+            raise
+        return lines
+
+
+def _records(value: Any, path: tuple[str, ...]) -> Iterator[tuple[str | None, str]]:
+    """The lines of a value, each with its section."""
+    section = " > ".join(path) or None
+    if isinstance(value, list) and any(isinstance(one, dict | list) for one in value):
+        for number, one in enumerate(value, 1):
+            yield from _records(one, (*path, f"item {number}"))
+    elif isinstance(value, dict):
+        own = {key: one for key, one in value.items() if not _is_long(one)}
+        yield section, "; ".join(_pairs(own, ""))
+        for key, one in value.items():
+            if _is_long(one):
+                yield from _records(one, (*path, key))
+    else:
+        yield section, _plain(value)
+
+
+def _is_long(value: Any) -> bool:
+    """Whether a value is records of its own: a list of them, or an object that has such a list."""
+    if isinstance(value, list):
+        return any(isinstance(one, dict | list) for one in value)
+    return isinstance(value, dict) and any(map(_is_long, value.values()))
+
+
+def _pairs(value: dict[str, Any], above: str) -> Iterator[str]:
+    for key, one in value.items():
+        path = f"{above}{key}"
+        if isinstance(one, dict):
+            yield from _pairs(one, f"{path}.")
+        elif one not in (None, "", []):
+            yield f"{path}: {_plain(one)}"
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(_plain, value))
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+@frozen_by_name
+class XmlReader:
+    """Reads XML: the texts of the elements and the values of their attributes, without the tags.
+
+    An element whose children are short texts is a record, and becomes `name: value; name: value`. The
+    section is the names of the elements around it. What is no XML, or declares entities, is read as text.
+    """
+
+    def read(self, content: bytes, *, name: str) -> ReadDocument:
+        """Reads the records and paragraphs, each a block of its own."""
+        if re.search(rb"<!ENTITY|<\x00?!\x00?E\x00?N\x00?T\x00?I\x00?T\x00?Y", content):
+            return TextReader().read(content, name=name)
+        try:
+            written = Lines()
+            _walked(fromstring(content), (), written)  # noqa: S314 - declares no entities
+        except (ParseError, LookupError, ValueError, RecursionError):
+            return TextReader().read(content, name=name)
+        return written.document({}) if written.blocks else TextReader().read(content, name=name)
+
+
+_LONGEST_VALUE = 200
+"""Of a record, in characters; what has a longer one is paragraphs."""
+
+
+def _walked(one: Element, above: tuple[str, ...], written: Lines) -> None:
+    section = " > ".join(above) or None
+    children = [kid for kid in one if isinstance(kid.tag, str)]
+    about = "; ".join(
+        f"{local(key)}: {value}" for key, value in one.attrib.items() if value.strip()
+    )
+    is_mixed = bool((one.text or "").strip() and children) or any(
+        (kid.tail or "").strip() for kid in one
+    )
+    texts = [(local(kid.tag), " ".join("".join(kid.itertext()).split())) for kid in children]
+    is_flat = not any(len(kid) or kid.attrib for kid in children)
+    if is_mixed or not children:
+        text = " ".join("".join(one.itertext()).split())
+        inner = [
+            f"{local(key)}: {value}"
+            for kid in (one.iter() if is_mixed else (one,))
+            for key, value in kid.attrib.items()
+            if value.strip()
+        ]
+        written.add("; ".join([*([text] if text else []), *inner]), section)
+    elif is_flat and all(len(text) <= _LONGEST_VALUE for _, text in texts):
+        pairs = [f"{name}: {text}" for name, text in texts if text]
+        written.add("; ".join([*([about] if about else []), *pairs]), section)
+    else:
+        written.add(about, section)
+        for kid in children:
+            _walked(kid, (*above, local(kid.tag)), written)

@@ -8,7 +8,7 @@ import pytest
 from core.documents.files import package
 
 from lance_context_core import ContextStore
-from lance_context_core.documents import XlsxReader
+from lance_context_core.documents import NotebookReader, XlsxReader
 from lance_context_core.errors import UnreadableDocumentError
 
 NAMES = 'xmlns:a="urn:a" xmlns:p="urn:p" xmlns:r="urn:r" xmlns:x="urn:x"'
@@ -114,7 +114,11 @@ FILES = {
         "odf",
         "Rooms\n\nA soft bed.\n\n- one\n\na | b",
     ),
-    "a.eml": (lambda: MAIL, "email", "From: Ada <a@x.y>\nSubject: Téa\n\nThe meeting is at four."),
+    "a.eml": (
+        lambda: MAIL,
+        "email",
+        "From: Ada <a@x.y>\nSubject: Téa\n\nThe meeting is at four.\n\na, b",
+    ),
     "a.ipynb": (
         lambda: NOTEBOOK,
         "notebook",
@@ -155,6 +159,9 @@ def test_where_things_stand_and_what_files_say_of_themselves_is_kept():
         assert [one.section for one in rows] == ["Tea", "Tea > row 3", "Tea > row 4"]
         book = store.documents.add(zipped(**BOOK), name="a.epub")
         assert (book.title, book.properties) == ("The book", {"author": "Ada"})
+        notes = store.documents.add(NOTEBOOK, name="a.ipynb")
+        cells = [one.section for one in NotebookReader().read(NOTEBOOK, name="a.ipynb").blocks]
+        assert (notes.title, cells) == ("Tea", ["Tea", "Tea > cell 1", *["Tea > cell 2"] * 3])
         mail = store.documents.add(MAIL, name="a.eml")
         assert (mail.title, mail.properties["attachments"]) == ("Téa", ["p.csv"])
 

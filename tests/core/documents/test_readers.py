@@ -290,7 +290,7 @@ BROKEN = {
         "a.docx",
     ),
     "an old Word document": (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\0" * 100, "a.doc"),
-    "an archive": (archive(a_txt=b"x"), "a.zip"),
+    "an archive without texts": (archive(a_class=b"\0\1\2" * 9), "a.zip"),
     "an image": (b"\x89PNG\r\n\x1a\n" + b"\0" * 50, "a.png"),
     "random bytes": (bytes(range(256)) * 4, "a.bin"),
     "an empty page": (b"<html><body><script>1</script></body></html>", "a.html"),
@@ -301,7 +301,7 @@ OLD = {
     "WordDocument": r"Word before 2007 \(\.doc\): save it as \.docx",
     "Workbook": r"Excel before 2007 \(\.xls\): save it as \.xlsx",
     "PowerPoint Document": r"PowerPoint before 2007 \(\.ppt\): save it as \.pptx",
-    "__substg1.0_0037001F": r"mail of Outlook \(\.msg\): save it as \.eml",
+    "__substg1.0_0037001F": "cannot be read as a mail: ",
     "EncryptedPackage": "encrypted Office document: decrypt it",
     "": "an old or an encrypted Office document",
 }
@@ -312,7 +312,7 @@ OLD = {
 def test_an_old_office_document_is_refused_by_what_it_is_and_with_a_way_out(inside, n_before):
     content = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\0" * n_before + inside.encode("utf-16-le")
     with ContextStore.open("memory://") as store:
-        with pytest.raises(UnreadableDocumentError, match=rf"'tea\.txt' is .*{OLD[inside]}"):
+        with pytest.raises(UnreadableDocumentError, match=rf"'tea\.txt' .*{OLD[inside]}"):
             store.documents.add(content + b"\0" * 100, name="tea.txt")
         assert store.documents.count() == 0
 
