@@ -170,7 +170,7 @@ def _parts_of(one: Inner, left: Allowance) -> Iterator[ReadDocument]:
             raise UnreadableDocumentError("it is within too many other files: see max_depth")
         left.depth -= 1
         try:
-            yield from reader._parts(file, one.name, left)
+            yield from reader._parts(file, one.name, left)  # noqa: SLF001 - of a class of this module
         finally:
             left.depth += 1
     elif isinstance(reader, StreamingReader):
