@@ -9,7 +9,7 @@ from lance_context_core.coordination.checkpoints import Checkpoint as AgentState
 from lance_context_core.coordination.checkpoints import FileContext as FileContextManager
 from lance_context_core.coordination.locks import LockInfo as LockRecord
 from lance_context_core.coordination.locks import LockStats
-from lance_context_core.coordination.plans import AgentPlan as PlanMetadata
+from lance_context_core.coordination.plan_types import AgentPlan as PlanMetadata
 from lance_context_core.coordination.task_types import Task
 from lance_context_core.coordination.templates import Template as PlanTemplate
 from lance_context_core.documents import Reader as DocumentProcessor

@@ -21,7 +21,8 @@ from lance_context_core.coordination.locks import (
     LockInfo,
     LockStats,
 )
-from lance_context_core.coordination.plans import AgentPlan, AsyncPlans, PlanStatus
+from lance_context_core.coordination.plan_types import AgentPlan, PlanStatus
+from lance_context_core.coordination.plans import AsyncPlans
 from lance_context_core.coordination.state import AsyncShortTermState
 from lance_context_core.coordination.task_types import (
     Priority,

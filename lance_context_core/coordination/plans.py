@@ -2,23 +2,27 @@
 
 import asyncio
 import builtins
-import json
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from datetime import datetime
-from enum import StrEnum
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote
 
 from lance_context_core._handle import handle
 from lance_context_core._resources import Resources
-from lance_context_core._util.checks import check_count, check_name, check_text, check_word, shown
-from lance_context_core._util.frozen import frozen_by_name
+from lance_context_core._util.checks import check_count, check_name, check_text, shown
 from lance_context_core.coordination.changes import Written, best, changed
-from lance_context_core.coordination.task_types import Task, TaskStatus
+from lance_context_core.coordination.plan_markdown import markdown
+from lance_context_core.coordination.plan_types import (
+    AgentPlan,
+    PlanStatus,
+    board_of,
+    checked_status,
+    require_transition,
+    title_of,
+)
 from lance_context_core.coordination.tasks import AsyncTaskBoard, AsyncTaskStore
 from lance_context_core.errors import (
     AlreadyExistsError,
@@ -31,89 +35,6 @@ from lance_context_core.protocols import ItemKey
 from lance_context_core.scope import Scope
 from lance_context_core.stores.key_values import AsyncKeyValues
 from lance_context_core.types import Item
-
-# A plan and its status.
-
-_TITLE_LENGTH = 50
-
-
-class PlanStatus(StrEnum):
-    """The status of a plan."""
-
-    DRAFT = "draft"
-    ACTIVE = "active"
-    PAUSED = "paused"
-    COMPLETED = "completed"
-    ABANDONED = "abandoned"
-
-
-TRANSITIONS: Mapping[PlanStatus, tuple[PlanStatus, ...]] = MappingProxyType(
-    {
-        PlanStatus.DRAFT: (PlanStatus.ACTIVE, PlanStatus.ABANDONED),
-        PlanStatus.ACTIVE: (PlanStatus.PAUSED, PlanStatus.COMPLETED, PlanStatus.ABANDONED),
-        PlanStatus.PAUSED: (PlanStatus.ACTIVE, PlanStatus.ABANDONED),
-        PlanStatus.COMPLETED: (),
-        PlanStatus.ABANDONED: (),
-    }
-)
-"""The allowed changes of a plan's status."""
-
-
-@frozen_by_name
-class AgentPlan:
-    """One version of a plan."""
-
-    id: str
-    version: int
-    """From 1; each change of the plan creates a version."""
-    title: str
-    text: str
-    """Markdown."""
-    status: PlanStatus = PlanStatus.DRAFT
-    parent_id: str | None = None
-    """The plan of which it is a part, or a branch."""
-    branch: str | None = None
-    """The name of the branch; None if it is none."""
-    base_version: int | None = None
-    """The version of the parent at the branching."""
-    merged_at: datetime | None = None
-    """The time when it became the parent's text."""
-    session_id: str | None = None
-    created_at: datetime
-    """The time of the first version."""
-    updated_at: datetime
-    """The time of this version."""
-
-    @property
-    def board(self) -> str:
-        """The name of the board with its tasks."""
-        return board_of(self.id)
-
-
-def board_of(plan_id: str) -> str:
-    """Return the name of the board with a plan's tasks."""
-    return f"plan:{plan_id}"
-
-
-def title_of(text: str) -> str:
-    """Return the first non-empty line, without heading signs, cut to 50 characters."""
-    lines = (line.strip().lstrip("#").strip() for line in text.splitlines())
-    return next((line[:_TITLE_LENGTH] for line in lines if line), "")
-
-
-def checked_status(status: Any) -> PlanStatus:
-    """Return the status. Raises InvalidRequestError for an unknown one."""
-    return check_word(status, PlanStatus, "status")
-
-
-def require_transition(id: str, before: PlanStatus, after: PlanStatus) -> None:
-    """Raise InvalidRequestError unless the plan may change to this status."""
-    if after not in TRANSITIONS[before]:
-        allowed = ", ".join(TRANSITIONS[before]) or "nothing: it is at its end"
-        raise InvalidRequestError(
-            f"plan {id!r} is {before} and cannot become {after}: it may become {allowed}"
-        )
-
 
 # Plans as items: the latest version is stored apart from the others.
 
@@ -155,32 +76,6 @@ def plan_of(value: Any) -> AgentPlan:
     for name in _TIMES:
         given[name] = None if given[name] is None else datetime.fromisoformat(given[name])
     return AgentPlan(**(given | {"status": PlanStatus(given["status"])}))
-
-
-# Export of a plan as one markdown file, with its tasks.
-
-_BOXES = {TaskStatus.COMPLETED: "x", TaskStatus.SKIPPED: "-"}
-_HEAD = ("id", "title", "status", "version", "parent_id", "branch", "session_id")
-
-
-def markdown(plan: AgentPlan, tasks: Iterable[Task]) -> str:
-    """Return its fields as front matter, its text, and its tasks as a checklist."""
-    head = [
-        f"{name}: {json.dumps(getattr(plan, name), ensure_ascii=False)}"
-        for name in _HEAD
-        if getattr(plan, name) is not None
-    ]
-    parts = ["---", *head, "---", "", plan.text.rstrip("\n")]
-    if boxes := list(_boxes(list(tasks), None, 0)):
-        parts += ["", "## Tasks", "", *boxes]
-    return "\n".join(parts) + "\n"
-
-
-def _boxes(tasks: list[Task], parent_id: str | None, depth: int) -> Iterator[str]:
-    for one in tasks:
-        if one.parent_id == parent_id:
-            yield f"{'  ' * depth}- [{_BOXES.get(one.status, ' ')}] {one.title}"
-            yield from _boxes(tasks, one.id, depth + 1)
 
 
 # The plans of a store, with all versions.

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from lance_context_core.coordination.plans import TRANSITIONS, PlanStatus
+from lance_context_core.coordination.plan_types import TRANSITIONS, PlanStatus
 from lance_context_core.errors import (
     AlreadyExistsError,
     ConflictError,
