@@ -14,7 +14,14 @@ from lance_context_core._handle import handle
 from lance_context_core._resources import Resources
 from lance_context_core._util.checks import check_count, check_name, check_text, shown
 from lance_context_core.coordination.changes import Written, best, changed
-from lance_context_core.coordination.plan_markdown import markdown
+from lance_context_core.coordination.plan_markdown import (
+    ParsedPlan,
+    markdown,
+    new_tasks,
+    parsed,
+    task_paths,
+    tick,
+)
 from lance_context_core.coordination.plan_types import (
     AgentPlan,
     PlanStatus,
@@ -156,6 +163,64 @@ class AsyncPlans:
 
     # Changing
 
+    async def load(self, source: str | Path, *, id: str | None = None) -> AgentPlan:
+        """Add the plan of a Markdown file, or bring it up to date with the file; returns it.
+
+        `source` is the path of a file that `export` wrote and a person edited, or its text. The id is
+        that of its front matter, unless one is given; without any, the plan is new. A checklist
+        below a last heading `Tasks` is the tasks: a new line is a new task, `[x]` completes one, `[-]`
+        skips it, and an empty box says nothing. No task is deleted. Raises ConflictError if the
+        plan has a later version than the file, and another text; NotFoundError without the file. May
+        be repeated after a crash: the plan is written before its tasks.
+        """
+        if isinstance(source, Path):
+            source = await asyncio.to_thread(_file, source)
+        given = parsed(check_text(source, "source"))
+        known = given.head.get("id") if id is None else id
+        id = secrets.token_hex(8) if known is None else check_name(known, "id")
+        plan = await self._loaded(id, given)
+        board = self.tasks(id)
+        ids = task_paths(await board.list())
+        new = new_tasks(given.boxes, ids, id)
+        ids |= {path: one["id"] for path, one in new.items()}
+        await board._apply(  # noqa: SLF001 - one commit for all that a file says
+            list(new.values()), lambda graph: tick(graph, ids, given.boxes)
+        )
+        return plan
+
+    async def _loaded(self, id: str, given: ParsedPlan) -> AgentPlan:
+        """Return the plan as the file says it, without its tasks."""
+        text, title = _text(given.text), given.head.get("title")
+        status = given.head.get("status")
+        status = None if status is None else checked_status(status)
+        if title is not None:
+            title = _title(title, text)
+        try:
+            await self._item(id, None)
+        except NotFoundError:
+            about = {name: given.head.get(name) for name in ("parent_id", "session_id")}
+            return await self.add(
+                text, id=id, title=title, status=status or PlanStatus.DRAFT, **about
+            )
+
+        def change(plan: AgentPlan) -> AgentPlan:
+            new = plan
+            if plan.text.strip("\n") != text:
+                version = given.head.get("version", plan.version)
+                if version != plan.version:
+                    raise _changed(plan, version)
+                # A title that nobody changed follows the text.
+                named = title if title not in (None, plan.title) else title_of(text)
+                new = replace(plan, text=text, title=named)
+            elif title is not None:
+                new = replace(plan, title=title)
+            if status is not None and status is not plan.status:
+                require_transition(id, plan.status, status)
+                new = replace(new, status=status)
+            return new
+
+        return await self._change(id, change)
+
     async def add(
         self,
         text: str,
@@ -196,10 +261,7 @@ class AsyncPlans:
 
         def change(plan: AgentPlan) -> AgentPlan:
             if of_version is not None and plan.version != of_version:
-                raise ConflictError(
-                    f"plan {id!r} has version {plan.version}, not {of_version}: nothing was written. "
-                    "Look what others have made of it"
-                )
+                raise _changed(plan, of_version)
             return replace(plan, text=text, title=_title(title, text))
 
         return await self._change(id, change)
@@ -368,6 +430,24 @@ def _require_open(branch: AgentPlan) -> None:
         raise InvalidRequestError(f"plan {branch.id!r} was merged already")
     if branch.status is PlanStatus.ABANDONED:
         raise InvalidRequestError(f"plan {branch.id!r} is abandoned: it cannot be merged")
+
+
+def _changed(plan: AgentPlan, version: object) -> ConflictError:
+    return ConflictError(
+        f"plan {plan.id!r} has version {plan.version}, not {shown(version)}: nothing was written. "
+        "Look what others have made of it"
+    )
+
+
+def _file(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise NotFoundError(f"there is no file {str(path)!r}") from error
+    except UnicodeDecodeError as error:
+        raise InvalidRequestError(f"{str(path)!r} is not in UTF-8: {error}") from error
+    except OSError as error:
+        raise StorageError(f"cannot read {str(path)!r}: {error.strerror}") from error
 
 
 def _replace(path: Path, text: str) -> None:

@@ -132,6 +132,16 @@ class Graph:
         self._settle(id)
         return self.get(id)
 
+    def end(self, id: str, status: TaskStatus, *, note: str) -> Task:
+        """Complete or skip a task by hand: also one that waits or was never begun."""
+        task = self.get(id)
+        open_ = [one.id for one in self._tasks.parts(id) if one.status not in DONE]
+        if open_ and status is TaskStatus.COMPLETED:
+            raise InvalidRequestError(f"task {id!r} has subtasks that are not done: {open_}")
+        self._become(task, status, note=note)
+        self._settle(id)
+        return self.get(id)
+
     def begin(self, task: Task, worker: str, process: str, lease: timedelta) -> Task:
         """Begin a task for `worker`."""
         return self.move(

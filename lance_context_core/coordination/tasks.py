@@ -5,7 +5,7 @@ import builtins
 import secrets
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from datetime import datetime, timedelta
 from types import MappingProxyType
@@ -508,16 +508,20 @@ class AsyncTaskBoard:
     # Helpers
 
     async def _add(self, new: Sequence[Mapping[str, Any]]) -> builtins.list[Task]:
+        return await self._apply(new, lambda graph: [graph.get(one["id"]) for one in new])
+
+    async def _apply(self, new: Sequence[Mapping[str, Any]], then: Callable[[Graph], T]) -> T:
+        """Add tasks, and make another change, in one commit."""
         now = self._resources.clock.now()
 
-        def change(graph: Graph, order: int) -> builtins.list[Task]:
+        def change(graph: Graph, order: int) -> T:
             graph.add_all(
                 [
                     Task(order=place, created_at=now, updated_at=now, **one)
                     for place, one in enumerate(new, order)
                 ]
             )
-            return [graph.get(one["id"]) for one in new]
+            return then(graph)
 
         return await self._change(change)
 

@@ -485,6 +485,7 @@ class Plans(Blocking[AsyncPlans]):
     search = blocking(AsyncPlans.search)
     markdown = blocking(AsyncPlans.markdown)
     export = blocking(AsyncPlans.export)
+    load = blocking(AsyncPlans.load)
     add = blocking(AsyncPlans.add)
     edit = blocking(AsyncPlans.edit)
     set_status = blocking(AsyncPlans.set_status)
