@@ -24,6 +24,7 @@ from lance_context_core.coordination.locks import (
 from lance_context_core.coordination.plan_types import AgentPlan, PlanStatus
 from lance_context_core.coordination.plans import AsyncPlans
 from lance_context_core.coordination.state import AsyncShortTermState
+from lance_context_core.coordination.task_runner import TaskHandler, WorkDone
 from lance_context_core.coordination.task_types import (
     Priority,
     Task,
@@ -177,6 +178,8 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "Priority",
     "TaskEvent",
     "TaskStats",
+    "TaskHandler",
+    "WorkDone",
     "Plans",
     "AsyncPlans",
     "AgentPlan",

@@ -35,6 +35,12 @@ from lance_context_core.coordination.task_arguments import (
 )
 from lance_context_core.coordination.task_changes import NAME, Change, Changes
 from lance_context_core.coordination.task_graph import Graph
+from lance_context_core.coordination.task_runner import (
+    Runner,
+    TaskHandler,
+    WorkDone,
+    check_handler,
+)
 from lance_context_core.coordination.task_types import (
     Priority,
     Task,
@@ -380,6 +386,42 @@ class AsyncTaskBoard:
         id = check_name(id, "id")
         return await self._change(lambda graph, _: (graph.get(id), graph.remove(id))[1])
 
+    async def work(
+        self,
+        handler: TaskHandler,
+        *,
+        worker: str,
+        n_at_once: int = 1,
+        timeout: timedelta | None = None,
+        max_retries: int = 0,
+        backoff: timedelta = timedelta(seconds=1),
+        lease: timedelta = TASK_LEASE,
+        until_empty: bool = False,
+    ) -> WorkDone:
+        """Claim task after task, call `handler` with each, and write what came of it.
+
+        A task is completed with what the handler returns; if it raises, or takes longer than
+        `timeout`, the task fails, and is retried up to `max_retries` times, after `backoff`, which
+        doubles with each retry up to an hour. A coroutine function is cancelled at the timeout, and
+        within a second of its task being skipped, deleted or taken over; another function runs in a
+        thread, which cannot be stopped: what it returns then is ignored. Leases are renewed. Up to
+        `n_at_once` tasks run at a time. With `until_empty` returns when no task is ready;
+        else works until it is cancelled, which releases the tasks that run.
+        """
+        if timeout is not None:
+            duration(timeout, "timeout", least=timedelta(microseconds=1))
+        runner = Runner(
+            board=self,
+            handler=check_handler(handler),
+            worker=check_name(worker, "worker"),
+            timeout=timeout,
+            max_retries=check_count(max_retries, "max_retries", least=0),
+            backoff=duration(backoff, "backoff"),
+            lease=lease_of(lease),
+            until_empty=until_empty,
+        )
+        return await runner.run(check_count(n_at_once, "n_at_once"))
+
     async def settle(
         self, outcome: TaskOutcome, *, worker: str | None = None
     ) -> builtins.list[Task]:
@@ -401,6 +443,16 @@ class AsyncTaskBoard:
         return await self._change(change)
 
     # Helpers
+
+    async def _fail_attempt(self, task: Task, note: str, retry_after: timedelta | None) -> None:
+        due = None if retry_after is None else self._resources.clock.now() + retry_after
+
+        def change(graph: Graph, _: int) -> None:
+            graph.move(task.id, TaskStatus.FAILED, note=note, of_attempt=task.attempt)
+            if due is not None:
+                graph.retry(task.id, None, note, due)
+
+        await self._change(change)
 
     async def _add(self, new: Sequence[Mapping[str, Any]]) -> builtins.list[Task]:
         return await self._apply(new, lambda graph: [graph.get(one["id"]) for one in new])

@@ -448,6 +448,7 @@ class TaskBoard(Named[AsyncTaskBoard]):
     skip = blocking(AsyncTaskBoard.skip)
     retry = blocking(AsyncTaskBoard.retry)
     delete = blocking(AsyncTaskBoard.delete)
+    work = blocking(AsyncTaskBoard.work)
     settle = blocking(AsyncTaskBoard.settle)
 
     # Calls that are safe in the caller's thread
