@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from lance_context_core._handle import handle
 from lance_context_core._progress import check_progress, tell_written
 from lance_context_core._util import cooperative as steps
-from lance_context_core._util.checks import check_name, check_span
+from lance_context_core._util.checks import check_name, check_span, check_text
 from lance_context_core.codecs import graph as rows
 from lance_context_core.codecs.graph import ENTITY, MENTION, RELATION, STATEMENT
 from lance_context_core.errors import NotFoundError
@@ -23,6 +23,10 @@ from lance_context_core.types import Progress
 from lance_context_core.types.graph import Entity, Mention, Merger, Relation
 
 T = TypeVar("T")
+
+_STOPS = ".,;:!?…()[]{}<>\"'“”‘’«»„`*_"  # noqa: RUF001 - as they stand in texts
+"""What may stand around a name in a text."""
+_MOST_WORDS, _LONGEST_NAME = 200, 6
 
 
 @handle
@@ -114,18 +118,43 @@ class AsyncGraph(AsyncWalks):
 
     async def find(self, name: str, *, type: Types | None = None) -> builtins.list[Entity]:
         """Returns the entities of that name, ignoring case; then those mentioned by it."""
+        return await self._named([rows.name_key(check_name(name, "name"))], type)
+
+    async def named_in(
+        self, text: str, *, type: Types | None = None, limit: int = 10
+    ) -> builtins.list[Entity]:
+        """Returns the entities whose names, or names in mentions, are words of `text`.
+
+        Longer names come first, then those that come first in the text. Names of more than six words
+        are not found, nor those within a word, as in scripts without spaces; and of a text only the
+        first 200 words are looked at.
+        """
+        check_span(offset=0, limit=limit, last=None)
+        words = rows.name_key(check_text(text, "text")).split(" ")[:_MOST_WORDS]
+        keys = dict[str, None]()
+        for length in range(min(_LONGEST_NAME, len(words)), 0, -1):
+            for start in range(len(words) - length + 1):
+                run = " ".join(words[start : start + length])
+                bare = run.strip(_STOPS).removesuffix("'s").removesuffix("’s").strip(_STOPS)  # noqa: RUF001
+                keys |= dict.fromkeys((run, bare))
+        keys.pop("", None)
+        return (await self._named([*keys], type))[:limit] if keys else []
+
+    async def _named(self, keys: builtins.list[str], type: Types | None) -> builtins.list[Entity]:
+        """Returns the entities of these names, in the order of the names; then those mentioned by them."""
         named = await self._graph.read(
-            sql.equals("name_key", rows.name_key(check_name(name, "name"))),
+            sql.in_list("name_key", keys),
             sql.in_list("kind", [ENTITY, MENTION]),
-            columns=["kind", "node", "about_node"],
+            columns=["kind", "node", "about_node", "name_key"],
         )
-        own = [row["node"] for row in named if row["kind"] == ENTITY]
-        elsewhere = [row["about_node"] for row in named if row["kind"] == MENTION]
-        found = await self._graph.entities(set(own + elsewhere))
+        place = {key: number for number, key in enumerate(keys)}
+        named.sort(key=lambda row: (row["kind"] != ENTITY, place[row["name_key"]]))
+        nodes = [row["node" if row["kind"] == ENTITY else "about_node"] for row in named]
+        found = await self._graph.entities(set(nodes))
         wanted = None if type is None else {type} if isinstance(type, str) else {*type}
         return [
             found[node]
-            for node in dict.fromkeys(own + elsewhere)
+            for node in dict.fromkeys(nodes)
             if node in found and (wanted is None or found[node].type in wanted)
         ]
 

@@ -149,6 +149,7 @@ class Graph(Blocking[AsyncGraph]):
     get = blocking(AsyncGraph.get)
     get_relation = blocking(AsyncGraph.get_relation)
     find = blocking(AsyncGraph.find)
+    named_in = blocking(AsyncGraph.named_in)
     entities = blocking(AsyncGraph.entities)
     relations = blocking(AsyncGraph.relations)
     mentions = blocking(AsyncGraph.mentions)

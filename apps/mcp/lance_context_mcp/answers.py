@@ -3,9 +3,10 @@
 from collections.abc import Iterable
 from typing import Any
 
-from lance_context_core import ContextRecord, Session, ToolCallPart
+from lance_context_core import AsyncContextStore, ContextRecord, Session, ToolCallPart
 from lance_context_core.adapting import arguments_text, content_of, facts_of
 from lance_context_core.arguments import RecordDict
+from lance_context_core.graph import Entity
 from lance_context_core.knowledge import KnowledgeHit
 from lance_context_core.results import DocumentChunk, SearchHit, SourceDocument
 from lance_context_mcp.tool import Schema
@@ -155,3 +156,35 @@ def passage(hit: SearchHit[DocumentChunk]) -> dict[str, Any]:
     if one.page is not None:
         told["page"] = one.page
     return {**told, "section": one.section} if one.section is not None else told
+
+
+_NAMED = 0.5
+"""The score of an entity that a query names: that of one with all words of the query."""
+_MOST_NEIGHBOURS = 20
+
+
+async def entities_named_in(store: AsyncContextStore, query: str) -> list[dict[str, Any]]:
+    """The entities of the store's own graph, such as those extracted from documents."""
+    return [
+        {**await entity(store, one), "score": _NAMED} for one in await store.graph.named_in(query)
+    ]
+
+
+async def entity(store: AsyncContextStore, one: Entity) -> dict[str, Any]:
+    """An entity of the store's own graph, with its properties and its relations as text."""
+    assert one.id is not None
+    around = await store.graph.neighbours(one.id, limit=_MOST_NEIGHBOURS)
+    names = {other.id: other.name for other in around.entities}
+    lines = [f"{one.name} ({one.type})"]
+    lines += (f"{name}: {value}" for name, value in one.properties.items())
+    lines += (
+        f"{names[link.source_id]} {link.type} {names[link.target_id]}"
+        for link in around.relations
+        if link.source_id in names and link.target_id in names
+    )
+    return {
+        "id": one.id,
+        "kind": "entity",
+        "text": "\n".join(lines),
+        "created_at": "" if one.recorded_at is None else one.recorded_at.isoformat(),
+    }

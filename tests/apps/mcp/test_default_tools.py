@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 
 from lance_context_core import InvalidRequestError, Message
+from lance_context_core.graph import Entity, Relation
 
 pytestmark = pytest.mark.anyio
 
@@ -104,6 +105,22 @@ async def test_recall_finds_all_kinds_and_narrows_to_one(full):
     assert "belongs to a session" in await full.error(
         "recall", query="Oslo", kind="document", session_id="monday"
     )
+
+
+async def test_recall_finds_what_the_graph_of_the_store_holds(few, store):
+    ada, acme = (
+        Entity(name="Ada Lovelace", type="person", properties={"born": 1815}),
+        Entity(name="Acme", type="firm"),
+    )
+    ada, acme = await store.graph.add_entities([ada, acme])
+    await store.graph.add_relations(
+        [Relation(source_id=ada.id, target_id=acme.id, type="works_at")]
+    )
+    (found,) = (await few("recall", query="Where does ada lovelace work?"))["results"]
+    assert (found["kind"], found["id"]) == ("entity", ada.id)
+    assert found["text"] == "Ada Lovelace (person)\nborn: 1815\nAda Lovelace works_at Acme"
+    assert (await few("get", id=ada.id))["text"] == found["text"]
+    assert not (await few("recall", query="Ada", kind="entity"))["results"]
 
 
 async def test_a_long_text_is_cut_in_a_search_and_read_whole_by_get(few):

@@ -6,7 +6,10 @@ from datetime import UTC, datetime, timedelta
 import networkx as nx
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from lance_context_core import ContextStore
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.graph import Entity, Mention, Relation
 
@@ -316,3 +319,28 @@ async def test_a_way_from_nowhere_is_refused(lay, graph):
     for ends in (("a", "nobody"), ("nobody", "a")):
         with pytest.raises(NotFoundError, match="nobody"):
             await graph.path(*ends)
+
+
+NAMES = ["Ada", "Ada Lovelace", "New York", "York", "C++", "AT&T", "O'Brien", "Zoë", "京都"]
+OTHERS = ["works", "in", "nowhere", "Lovelace", "New"]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([*NAMES, *OTHERS]), st.sampled_from(["", ",", "?", "'s", ").", "…"])
+        ),
+        max_size=8,
+    )
+)
+def test_the_entities_that_a_text_names_are_found_longest_names_first(drawn):
+    with ContextStore.open("memory://") as store:
+        store.graph.add_entities([Entity(name=one) for one in NAMES])
+        found = [one.name for one in store.graph.named_in(" ".join(map("".join, drawn)), limit=99)]
+    # What stands between two signs is a run of words, in which each name may be.
+    runs = "".join(f"{word}{' ' if not sign else '|'}" for word, sign in drawn).split("|")
+    wanted = {one for one in NAMES for run in runs if f" {one} " in f" {run.strip()} "}
+    assert {*found} >= wanted
+    assert {*found} <= {one for one in NAMES if one in " ".join(word for word, _ in drawn)}
+    n_words = [len(one.split()) for one in found]
+    assert n_words == sorted(n_words, reverse=True)

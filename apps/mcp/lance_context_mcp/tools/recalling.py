@@ -70,10 +70,14 @@ def _cut(one: dict[str, Any]) -> dict[str, Any]:
 async def _entities(
     store: AsyncContextStore, query: str, many: int, between: dict[str, str], *, has_meaning: bool
 ) -> Found:
-    graph = Graph(store, has_meaning)
-    return [
+    told = [
         {**one, "score": round(one["score"], 4)}
-        for one in await graph.find(query)
+        for one in await Graph(store, has_meaning).find(query)
+    ]
+    extracted = await answers.entities_named_in(store, query)
+    return [
+        one
+        for one in sorted([*told, *extracted], key=lambda one: -one["score"])
         if between.get("gte", "") <= one["created_at"] < between.get("lt", "~")
     ][:many]
 

@@ -86,6 +86,8 @@ async def _told(store: AsyncContextStore, id: str) -> dict[str, Any]:
         return {**told, "text": await store.documents.text(id)}
     if (entities := (await Graph(store).open([id]))["entities"]) != []:
         return {"id": id, "kind": "entity", "text": "\n".join(entities[0]["observations"])}
+    if (entity := await store.graph.get(id)) is not None:
+        return await answers.entity(store, entity)
     raise _absent(id)
 
 
