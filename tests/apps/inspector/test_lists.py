@@ -44,7 +44,7 @@ async def test_sessions_are_filtered_and_the_filter_stays_in_the_address(browse,
     assert "session=CALL" in page
 
 
-@pytest.mark.parametrize("path", ["/sessions", "/jobs", "/windows", "/graph", "/facts"])
+@pytest.mark.parametrize("path", ["/sessions", "/jobs", "/windows", "/graph", "/facts", "/tasks"])
 async def test_a_column_that_does_not_exist_is_refused_and_named(browse, used, path):
     answer = await (await browse(used)).get(path, sort="colour")
     assert answer.status == 400
@@ -136,3 +136,26 @@ async def test_the_columns_of_each_view_stand_beside_the_query(browse, used):
             assert told[name] == [[one["column_name"], one["column_type"]] for one in described]
     sample = next(one for one in (await browser.get("/sql")).links if "FROM+messages+LIMIT" in one)
     assert (await browser.get(sample)).status == 200
+
+
+async def test_boards_are_sorted_and_filtered_by_their_columns(browse, tmp_path):
+    sizes = {"b": (1, 1), "a": (3, 0), "B2": (2, 3), "c": (0, 6)}
+    with ContextStore.open(tmp_path / "boards") as store:
+        for name, (n_open, n_done) in sizes.items():
+            board = store.tasks.board(name)
+            board.add_many(f"done {n}" for n in range(n_done))
+            while task := board.claim("ann"):
+                board.complete(task.id)
+            board.add_many(f"open {n}" for n in range(n_open))
+    browser = await browse(tmp_path / "boards")
+
+    async def listed(**params):
+        return [one[0] for one in await rows(browser, "/tasks", **params)]
+
+    assert await listed() == ["a", "b", "B2", "c"]
+    assert await listed(sort="-tasks") == ["c", "B2", "a", "b"]
+    assert await listed(sort="open") == ["c", "b", "B2", "a"]
+    assert await listed(sort="done") == ["a", "b", "B2", "c"]
+    assert await listed(board="B", sort="-board") == ["B2", "b"]
+    page = (await browser.get("/tasks", sort="-tasks")).text
+    assert 'aria-sort="descending"' in page
