@@ -108,7 +108,7 @@ soak: $(VENV)/ready
 
 bench: $(VENV)/ready
 	$(RUN) -m benchmarks $(ARGS)
-	$(if $(ARGS),,$(RUN) -m benchmarks.field --output docs/evidence/field.md)
+	$(if $(ARGS),,$(RUN) -m benchmarks.field --output docs/evidence/by_subject.md)
 	$(if $(ARGS),,$(RUN) -m benchmarks.scale)
 
 # A link or an anchor that leads nowhere is a warning, and each warning fails it.

@@ -1,6 +1,6 @@
 """What other memories of agents call what is here: each name of theirs is one of ours.
 
-For code and people that come from there; `docs/names.md` says call by call what to write. These are
+For code and people that come from there; `docs/migration.md` says call by call what to write. These are
 other names of the same classes, not copies of those: what they take and return is ours.
 """
 

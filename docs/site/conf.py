@@ -63,8 +63,6 @@ def _add_navigation(_: Sphinx, name: str, source: list[str]) -> None:
         pages = sorted((ROOT / "docs" / "reference").glob("*.md"))
         names = "\n".join(page.stem for page in pages if page.stem != "index")
         source[0] += "\n\n" + HIDDEN % ("Modules", names)
-    elif name == "docs/cli":  # the one page with a page of evidence that the index does not list
-        source[0] += "\n\n" + HIDDEN % ("Evidence", "evidence/showing")
 
 
 def groups(index: str) -> list[tuple[str, str]]:
