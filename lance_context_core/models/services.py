@@ -285,6 +285,6 @@ def _checked_body(extra: Mapping[str, Any] | None) -> dict[str, Any]:
         return {}
     if not isinstance(extra, Mapping) or {"messages", "model"} & set(extra):
         raise InvalidRequestError(
-            f"extra_body={shown(extra)}: give what is sent beside the model and the messages"
+            f"extra_body={shown(extra)}: pass the fields to send in addition to the model and the messages"
         )
     return dict(extra)

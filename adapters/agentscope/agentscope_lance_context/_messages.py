@@ -227,7 +227,7 @@ def _normalized(given: object, where: str) -> StoredMessage:
     try:
         return StoredMessage.model_validate(fields)
     except ValueError as error:
-        raise InvalidRequestError(f"{where} is no message: {error}") from error
+        raise InvalidRequestError(f"{where} is not a message: {error}") from error
 
 
 def _fields(message: Message) -> dict[str, Any]:

@@ -54,7 +54,7 @@ def from_json(data: bytes | None) -> list[Generation]:
 
 def _to_dict(generation: Generation) -> dict[str, Any]:
     if not isinstance(generation, Generation):
-        raise InvalidRequestError(f"{generation!r:.80} is no answer: give a Generation")
+        raise InvalidRequestError(f"{generation!r:.80} is not an answer: give a Generation")
     made: dict[str, Any] = {
         "info": encode(generation.generation_info, "generation_info"),
     }

@@ -61,7 +61,7 @@ def to_canonical(message: BaseMessage) -> Message:
     """
     if not isinstance(message, BaseMessage):
         raise InvalidRequestError(
-            f"{type(message).__name__} is no message: pass HumanMessage('…') or alike"
+            f"{type(message).__name__} is not a message: pass HumanMessage('…') or alike"
         )
     message = message_chunk_to_message(message)
     try:

@@ -237,7 +237,7 @@ def _helped(error: click.ClickException) -> click.ClickException:
     if isinstance(error, click.NoSuchOption):
         name = error.option_name
         if any(name in one.opts for one in cli.params):
-            told = f"{name} is for all commands, and stands before: lance-ctx {name} …"
+            told = f"{name} is a global option, and comes before the command: lance-ctx {name} …"
             return click.UsageError(told, error.ctx)
     return error
 

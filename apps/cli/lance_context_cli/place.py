@@ -74,7 +74,7 @@ class Place:
         )
         click.get_current_context().call_on_close(store.close)
         if must_exist and not store.stats().tables:
-            raise NotFoundError(f"there is no store at {store.uri!r}: -C names another place")
+            raise NotFoundError(f"no store at {store.uri!r}: -C names another place")
         if self.branch is not None:
             store = store.branch(self.branch)
         return store.scope(tenant=self.tenant, user_id=self.user_id, agent_id=self.agent_id)

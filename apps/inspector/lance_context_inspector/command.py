@@ -87,7 +87,7 @@ def _show(
         uri, embedder=asked["embedder"], maintenance=None, read_only=read_only
     ) as store:
         if not store.stats().tables:
-            raise click.ClickException(f"there is no store at {store.uri!r}: name another place")
+            raise click.ClickException(f"no store at {store.uri!r}: pass another place")
         scope = {name: value for name in _PARTS if (value := asked[name]) is not None}
         if asked["branch"] is not None:
             store.branch(asked["branch"])  # Is it there?

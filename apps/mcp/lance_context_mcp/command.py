@@ -27,7 +27,7 @@ _EVERY = timedelta(seconds=2)
 @click.option(
     "--token-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help=f"The token that clients over HTTP send; else {_TOKEN}, else a new one, which is told.",
+    help=f"The token that clients over HTTP send; else {_TOKEN}, else a new one, which is printed.",
 )
 @click.option(
     "--tokens-file",
@@ -75,7 +75,7 @@ _EVERY = timedelta(seconds=2)
     metavar="NAME",
     help="Extract facts in the background: rules, or a language model as PACKAGE.MODULE:NAME.",
 )
-@click.option("--author", default="mcp", show_default=True, help="Who writes, as it is kept.")
+@click.option("--author", default="mcp", show_default=True, help="The author of the writes.")
 @click.option(
     "--import-graph",
     "graph_file",
@@ -280,7 +280,9 @@ async def _over_http(store: Any, memory_of: Callable[..., Any], options: dict[st
     if not (options["tokens_file"] or options["token_file"] or _TOKEN in os.environ):
         click.echo(f"Authorization: Bearer {options['token']}", err=True)
     if host not in http.LOOPBACK:
-        click.echo("whoever reaches this machine and has the token reads this memory", err=True)
+        click.echo(
+            "any client that reaches this machine and has the token can read this memory", err=True
+        )
 
     async def is_well() -> bool:
         try:

@@ -204,7 +204,7 @@ class _Files:
                 f"[0, {len(rows)}]."
             )
         changed_since = ConflictError(
-            f"The file {path} was changed by somebody else since it was viewed: view it again."
+            f"The file {path} was changed by another writer since it was viewed: view it again."
         )
         if self._seen.get(place, file.revision) != file.revision:
             raise changed_since

@@ -18,4 +18,4 @@ def parsed(filter_json: str | None) -> Any:
     try:
         return None if filter_json is None else json.loads(filter_json)
     except ValueError as error:
-        raise click.UsageError(f"--filter {filter_json!r} is no JSON: {error}") from error
+        raise click.UsageError(f"--filter {filter_json!r} is not JSON: {error}") from error

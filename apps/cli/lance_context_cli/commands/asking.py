@@ -49,7 +49,7 @@ def sql(call: Call, query: str, limit: int, timeout: float, is_csv: bool, file: 
         _schema(call, store, schema[1])
         return
     elif text.startswith("."):
-        raise click.UsageError(f"{text.split()[0]} is no command: there are .tables and .schema")
+        raise click.UsageError(f"{text.split()[0]} is not a command: there are .tables and .schema")
     found = store.sql(text, timeout_seconds=timeout, max_rows=limit + 1 if limit else None)
     if limit and found.num_rows > limit:
         found = found.slice(0, limit)

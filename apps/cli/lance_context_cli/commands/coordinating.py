@@ -28,7 +28,7 @@ def tasks(call: Call, board: str, is_ready: bool, is_tree: bool, is_naming: bool
         call.output.rows(("board",), (Line((one,), one) for one in room.boards()))
         return
     if board != _USUAL and board not in room.boards():
-        raise NotFoundError(f"there is no board {board!r} here: lance-ctx tasks --boards")
+        raise NotFoundError(f"no board {board!r} here: lance-ctx tasks --boards")
     shown = room.board(board)
     if is_tree:
         stats = shown.stats()

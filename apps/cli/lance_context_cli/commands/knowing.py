@@ -138,7 +138,7 @@ def _agent_of(store: "ContextStore", session: str) -> str:
     from lance_context_core.errors import NotFoundError
 
     if (found := store.sessions.get(session)) is None:
-        raise NotFoundError(f"there is no session {session!r} here: lance-ctx sessions lists them")
+        raise NotFoundError(f"no session {session!r} here: lance-ctx sessions lists them")
     return found.agent_id or ""
 
 

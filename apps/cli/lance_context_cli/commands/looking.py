@@ -104,7 +104,7 @@ def show(call: Call, id: str) -> None:
     elif (session := store.sessions.get(id)) is not None:
         call.output.fields(fields_of(session))
     else:
-        raise NotFoundError(f"there is no record and no session {id!r} here")
+        raise NotFoundError(f"no record and no session {id!r} here")
 
 
 @click.command
@@ -125,7 +125,7 @@ def history(call: Call, session: str, tail: int | None) -> None:
         include_embedding=False,
     )
     if not found:
-        raise NotFoundError(f"there is no message of a session {session!r} here")
+        raise NotFoundError(f"no message of a session {session!r} here")
     in_order = found[::-1] if tail is not None else found
     if call.output.format != "people":
         call.output.rows(RECORD, map(record_line, in_order))
@@ -184,7 +184,7 @@ def why(call: Call, query: str, id: str, mode: Any, reach: int) -> None:
             return
     every = {"include_expired": True, "include_retired": True}
     if not (there := store.context().list(1, filters={"id": id}, **every)):
-        raise NotFoundError(f"there is no record {id!r} here")
+        raise NotFoundError(f"no record {id!r} here")
     if store.context().get(id=id) is None:
         reason = "it is hidden from every read"
         for name in ("expires_at", "retired_at", "superseded_by_id", "lifecycle_status"):

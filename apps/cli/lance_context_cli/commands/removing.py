@@ -28,7 +28,7 @@ def forget(call: Call, id: str, yes: bool) -> None:
     elif (fact := store.knowledge.get(id)) is not None:
         told = f"{fact.kind} {id}: {fact.text}"
     else:
-        raise NotFoundError(f"there is no record {id!r} here")
+        raise NotFoundError(f"no record {id!r} here")
     call.output.note(told)
     confirm("Forget it?", is_sure=yes)
     if record is None:

@@ -13,8 +13,8 @@ from lance_context_cli.output import Line
 @click.argument("words", nargs=-1)
 @click.option("--session", metavar="ID", help="Ask what users asked in it, each as of then.")
 @click.option("--mode", type=click.Choice(["hybrid", "vector", "text"]), help="By what, now.")
-@click.option("--other", metavar="NAME", help="With this embedder, whose vectors are made anew.")
-@click.option("--neighbours", type=click.FloatRange(0, 1), help="What turns lend to those beside.")
+@click.option("--other", metavar="NAME", help="With this embedder, whose vectors are recomputed.")
+@click.option("--neighbours", type=click.FloatRange(0, 1), help="The weight of neighbouring turns.")
 @click.option("-n", "--limit", type=click.IntRange(min=1), default=10, show_default=True)
 @pass_call
 def replay(

@@ -211,7 +211,7 @@ def _deleted(kind: str, name: str, *, was_there: bool) -> None:
     from lance_context_core.errors import NotFoundError
 
     if not was_there:
-        raise NotFoundError(f"there is no {kind} {name!r}")
+        raise NotFoundError(f"no {kind} {name!r}")
 
 
 COMMANDS = (log, diff, tag, branch, merge, restore)
