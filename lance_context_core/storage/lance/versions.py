@@ -216,7 +216,7 @@ def _lacking(number: int, kept: Sequence[int]) -> str:
         return f"version {number} does not exist: the newest is {kept[-1]}"
     place = bisect_left(kept, number)
     near = " and ".join(map(str, kept[max(place - 1, 0) : place + 1]))
-    return f"version {number} was pruned; the nearest is {near}. Tags protect versions"
+    return f"version {number} was pruned; the nearest: {near}. Tags protect versions"
 
 
 async def versions(
