@@ -331,7 +331,7 @@ class _Looked:
 
 
 class _Keys:
-    """The keys of a table, eight bytes a row: checked rows are not kept."""
+    """The keys of a table, eight bytes a row: checked rows are not held in memory."""
 
     def __init__(self) -> None:
         self.n_absent = 0
