@@ -25,6 +25,31 @@ root_doc = "docs/index"
 include_patterns = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "docs/**"]
 exclude_patterns = [".*", "build", "dist", "adapters", "apps", "benchmarks", "packages", "tests"]
 html_theme = "furo"
+templates_path = ["templates"]
+html_sidebars = {
+    "**": [
+        "sidebar/brand.html",
+        "sidebar/versions.html",
+        "sidebar/search.html",
+        "sidebar/scroll-start.html",
+        "sidebar/navigation.html",
+        "sidebar/scroll-end.html",
+    ]
+}
+# Each release has a folder of its own beside this one's: the headings of the changelog name them.
+html_context = {
+    "older_versions": [
+        one
+        for one in re.findall(
+            r"^## (\d+\.\d+\.\d+)\b",
+            (ROOT / "docs" / "CHANGELOG.md").read_text(encoding="utf-8"),
+            re.MULTILINE,
+        )
+        if one != version
+    ]
+}
+html_css_files = ["site.css"]
+html_static_path = ["static"]
 html_search_scorer = "docs/site/scorer.js"
 html_show_sourcelink = False
 html_copy_source = False

@@ -9,7 +9,7 @@ filter_option = click.option(
     "--filter",
     "filter_json",
     metavar="JSON",
-    help="""Only what matches, such as '{"kind": "memory"}'.""",
+    help="""Select matching records, such as '{"kind": "memory"}'.""",
 )
 
 

@@ -23,14 +23,14 @@ _SCHEMA = re.compile(r"\.schema(?:\s+(\w+))?")
     type=click.IntRange(min=0),
     default=10_000,
     show_default=True,
-    help="Rows at most; 0 for all of them.",
+    help="Maximum number of rows; 0 for all.",
 )
 @click.option(
     "--timeout",
     type=click.FloatRange(0, min_open=True),
     default=60,
     show_default=True,
-    help="Seconds it may take.",
+    help="Timeout in seconds.",
 )
 @click.option("--csv", "is_csv", is_flag=True, help="Print CSV, with a heading.")
 @click.option("--arrow", "file", type=click.Path(dir_okay=False), help="Write an Arrow file.")
