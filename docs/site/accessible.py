@@ -33,7 +33,9 @@ def main(out: Path) -> None:
         for width in WIDTHS:
             page = browser.new_page(viewport={"width": width, "height": 900})
             for path in paths:
-                failures += [f"{path.relative_to(out)}, {width} px: {one}" for one in of(page, path)]
+                failures += [
+                    f"{path.relative_to(out)}, {width} px: {one}" for one in of(page, path)
+                ]
         browser.close()
     for one in failures:
         print(one)

@@ -39,7 +39,7 @@ class Prompt:
 def to_json(generations: Iterable[Generation]) -> bytes:
     """Answers as JSON that `from_json` makes equal to them again.
 
-    A chunk is kept as what it amounts to. Raises InvalidRequestError for what is no answer, or holds
+    A chunk is kept as what it amounts to. Raises InvalidRequestError for a value that is not an answer, or holds
     something that cannot be kept.
     """
     if isinstance(generations, str | bytes) or not isinstance(generations, Iterable):

@@ -105,7 +105,7 @@ def ref(text: str) -> int | str | datetime:
 
 
 def confirm(question: str, *, is_sure: bool) -> None:
-    """Ask a person before what cannot be undone; ends the command where nobody says yes."""
+    """Ask a person before what cannot be undone; ends the command where no one says yes."""
     if is_sure:
         return
     try:

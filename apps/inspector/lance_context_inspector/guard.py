@@ -1,4 +1,4 @@
-"""Who may look: this machine alone, whoever was given the link, and no other page of the browser.
+"""Who may look: this machine alone, anyone who was given the link, and no other page of the browser.
 
 A page on this machine is asked by every site that the browser shows, under whatever name that site
 gives to 127.0.0.1. So the name and the port are compared, a cookie is needed that only the link sets,

@@ -14,7 +14,7 @@ filter_option = click.option(
 
 
 def parsed(filter_json: str | None) -> Any:
-    """The filter, or None if there is none. Raises UsageError for what is no JSON."""
+    """The filter, or None if there is none. Raises UsageError for a value that is not JSON."""
     try:
         return None if filter_json is None else json.loads(filter_json)
     except ValueError as error:

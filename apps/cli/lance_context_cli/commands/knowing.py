@@ -136,7 +136,7 @@ def context(call: Call, session: str, budget: int, query: str | None) -> None:
 
 
 def _agent_of(store: "ContextStore", session: str) -> str:
-    """Whose session it is; nobody's where it is not known. Raises NotFoundError if there is none."""
+    """Whose session it is; no one's where it is not known. Raises NotFoundError if there is none."""
     from lance_context_core.errors import NotFoundError
 
     if (found := store.sessions.get(session)) is None:

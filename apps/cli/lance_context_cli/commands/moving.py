@@ -52,7 +52,7 @@ def copy(call: Call, destination: str) -> None:
 
 @contextmanager
 def progress(what: str) -> Iterator[Callable[[Any], None] | None]:
-    """A counter on a terminal, where somebody waits for it; nothing elsewhere."""
+    """A counter on a terminal, where someone waits for it; nothing elsewhere."""
     if not sys.stderr.isatty():
         yield None
         return

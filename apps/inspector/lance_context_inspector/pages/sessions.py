@@ -101,7 +101,7 @@ def results(turns: Sequence[ContextRecord]) -> Mapping[str, ToolResultPart]:
 
 
 async def _owner(view: View, id: str) -> dict[str, str | None]:
-    """Whose session is meant, of several that are called so: as the link says, else nobody's first."""
+    """Whose session is meant, of several that are called so: as the link says, else no one's first."""
     names = ("tenant", "user_id")
     if any(name in view.params for name in names):
         return view.within(*names)
