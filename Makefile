@@ -116,6 +116,7 @@ site: .venvs/site/ready
 	rm -rf build/site
 	.venvs/site/bin/python -m sphinx --builder html --fail-on-warning --keep-going --nitpicky --quiet --doctree-dir build/doctrees --conf-dir docs/site . build/site
 	.venvs/site/bin/python docs/site/check.py build/site
+	.venvs/site/bin/python docs/site/accessible.py build/site
 
 .venvs/site/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv --clear .venvs/site

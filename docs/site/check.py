@@ -95,6 +95,8 @@ def dead_links(out: Path) -> Iterator[str]:
             if parts.scheme or parts.netloc:
                 continue
             target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            if not target.is_relative_to(out.resolve()):  # the site of another release
+                continue
             anchor = unquote(parts.fragment)
             is_there = target.is_file() and (
                 not anchor or target not in pages or anchor in pages[target].anchors
