@@ -108,7 +108,7 @@ soak: $(VENV)/ready
 
 bench: $(VENV)/ready
 	$(RUN) -m benchmarks $(ARGS)
-	$(if $(ARGS),,$(RUN) -m benchmarks.field --output docs/evidence/field.md)
+	$(if $(ARGS),,$(RUN) -m benchmarks.field --output docs/evidence/by_subject.md)
 	$(if $(ARGS),,$(RUN) -m benchmarks.scale)
 
 # A link or an anchor that leads nowhere is a warning, and each warning fails it.
@@ -116,6 +116,7 @@ site: .venvs/site/ready
 	rm -rf build/site
 	.venvs/site/bin/python -m sphinx --builder html --fail-on-warning --keep-going --nitpicky --quiet --doctree-dir build/doctrees --conf-dir docs/site . build/site
 	.venvs/site/bin/python docs/site/check.py build/site
+	.venvs/site/bin/python docs/site/accessible.py build/site
 
 .venvs/site/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv --clear .venvs/site

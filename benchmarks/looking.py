@@ -1,6 +1,6 @@
 """What looking at a large store costs: the command line, pages, SQL, an export, a check.
 
-    python -m benchmarks.looking [--records 1000000] [--store DIR] [--output docs/evidence/looking.md]
+    python -m benchmarks.looking [--records 1000000] [--store DIR] [--output docs/evidence/scaling.md]
 
 Each is done in a process of its own, several times; medians by the clock, and of CPU of all threads.
 With `--store` a store that was made before is used again.
@@ -21,6 +21,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks import inspector
+from benchmarks.made_part import replaced
 from lance_context_core import ContextStore
 
 _REPEATS = 5
@@ -65,10 +66,11 @@ def main() -> None:
         with ContextStore.open(place, maintenance=None) as store:
             n_rows = sum(one.rows for one in store.stats().tables)
         page = _page([*_measured(place, n_rows)], n_rows, (begun, os.getloadavg()[0]))
-    if options.output is None:
-        print(page)
-    else:
-        options.output.write_text(page, encoding="utf-8")
+    print(page)
+    if options.output:
+        old = options.output.read_text(encoding="utf-8")
+        new = replaced(old, page, command="benchmarks.looking")
+        options.output.write_text(new, encoding="utf-8")
 
 
 def _measured(place: Path, n_rows: int) -> Iterable[Took]:
@@ -255,8 +257,6 @@ _JOBS: dict[str, Callable[[Path], tuple[float, float, float]]] = {
 
 def _page(took: list[Took], n_rows: int, load: tuple[float, float]) -> str:
     lines = [
-        "# Looking at a large store, measured",
-        "",
         f"A store of {n_rows:,} messages in 10,000 sessions, by `python -m benchmarks.looking`. Medians of {_REPEATS} runs, of an export and a check one; rates are rows a second of CPU.",
         f"Load {load[0]:.1f} when it began and {load[1]:.1f} when it ended, on {os.cpu_count()} processors: so targets are judged by CPU.",
         "",

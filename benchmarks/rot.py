@@ -24,6 +24,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from benchmarks.made_part import replaced
 from lance_context_core import ContextStore
 from lance_context_core.knowledge import (
     FindingKind,
@@ -389,10 +390,8 @@ KINDS: Sequence[FindingKind] = ("duplicate", "contradiction", "unproven", "loop"
 
 
 def page(seed: int, nights: int) -> str:
-    """The page of the figures."""
+    """The part of the page that has the figures."""
     lines = [
-        "# Rot after nights of distillation",
-        "",
         f"What {nights} nights of distillation leave behind, with a scripted model that errs, for one made-up user. The",
         "figures depend on the seed alone:",
         "",
@@ -414,7 +413,7 @@ def page(seed: int, nights: int) -> str:
     ]
     lines += [
         "",
-        "`missing` are truths that no memory states, the others are memories. By the rules of [`review`](../review.md), which know no script:",
+        "`missing` are truths that no memory states, the others are memories. By the rules of [`review`](../knowledge.md#review), which know no script:",
         "",
         f"| memory | memories | {' | '.join(KINDS)} |",
         f"|---|---:|{'---:|' * len(KINDS)}",
@@ -432,7 +431,7 @@ def page(seed: int, nights: int) -> str:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Print the page, or write it."""
+    """Print the figures, and write them into a page if one is named."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.rot",
         description=__doc__,
@@ -440,13 +439,14 @@ def main(arguments: Sequence[str]) -> None:
     )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--nights", type=int, default=30)
-    parser.add_argument("--output", type=Path, help="write the page there")
+    parser.add_argument("--output", type=Path, help="a page whose marked part is written anew")
     options = parser.parse_args(arguments)
     text = page(options.seed, options.nights)
-    if options.output is None:
-        print(text)
-    else:
-        options.output.write_text(text, encoding="utf-8")
+    print(text)
+    if options.output:
+        old = options.output.read_text(encoding="utf-8")
+        new = replaced(old, text, command="benchmarks.rot")
+        options.output.write_text(new, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from functools import partial
 from pathlib import Path
 from types import FrameType
 
+from benchmarks.made_part import replaced
 from lance_context_core import AsyncContextStore, Item, Message
 
 _OURS = re.compile(r".*/((?:lance_context_core|\w+_lance_context)/.*)")
@@ -55,7 +56,10 @@ def main(arguments: Sequence[str]) -> None:
         lines[name] = _line(name, way)
         print(lines[name], flush=True)
     if asked.output:
-        asked.output.write_text(_with_table(asked.output.read_text("utf-8"), lines), "utf-8")
+        page = asked.output.read_text("utf-8")
+        asked.output.write_text(
+            replaced(page, _table(page, lines), command="benchmarks.ways"), "utf-8"
+        )
 
 
 _HEAD = "| call | files | at most | wanted | at first | calls | wanted | at first | climbs |"
@@ -68,13 +72,12 @@ def _line(name: str, way: "Way") -> str:
     return f"| {name} | {' | '.join(map(str, cells))} |"
 
 
-def _with_table(page: str, lines: Mapping[str, str]) -> str:
-    """The page with these lines of its table, and those of the calls that were not counted."""
+def _table(page: str, lines: Mapping[str, str]) -> str:
+    """The table with these lines, and those that the page has of calls that were not counted."""
     rows = re.findall(r"^\|.*\|$", page, flags=re.MULTILINE)
-    before, after = page.split(rows[0], maxsplit=1)[0], page.rsplit(rows[-1], maxsplit=1)[-1]
-    known = {row.split(" | ")[0].removeprefix("| "): row for row in rows[2:]} | dict(lines)
+    known = {row.split(" | ")[0].removeprefix("| "): row for row in rows} | dict(lines)
     table = [_HEAD, "|---|" + "---:|" * 8, *(known[name] for name in CALLS if name in known)]
-    return before + "\n".join(table) + after
+    return "\n".join(table)
 
 
 class Way:

@@ -57,7 +57,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="boat-") as scratch:
         directory = arguments.store or Path(scratch) / "memory"
         if directory.exists():
-            print(f"one_memory: {directory} is there already: name a new one", file=sys.stderr)
+            print(f"one_memory: {directory} already exists: name a new one", file=sys.stderr)
             return 1
         for part in PARTS:
             command = [sys.executable, __file__, "--store", str(directory), "--part", part]

@@ -294,7 +294,7 @@ def tell_where(store: Path | None, *, reads_more: bool) -> None:
         program = os.path.relpath(Path(sys.executable).with_name("lance-ctx"))
         command = shlex.join([program, "-C", str(store), "ui", "--embedder", "local"])
     else:
-        kept = f"The memory is in {store}. docs/inspector.md says how to look at it in the browser."
+        kept = f"The memory is in {store}. docs/cli.md says how to look at it in the browser."
     if reads_more:
         more = "Other frameworks read it, too: docs/quickstart.md says how."
         kept = f"{more} {kept}" if command else f"{kept} {more}"

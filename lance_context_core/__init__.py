@@ -1,9 +1,9 @@
 """One memory for AI agents in one directory: conversations, memories and vectors on LanceDB.
 
-This is what most programs need. Beside it: `settings` is what a store is opened and searched with,
-`results` what calls return, `arguments` what they take, `errors` what they raise; `messages`,
+Most programs need only this module. `settings` has the options to open, search and maintain a store,
+`results` the return types, `arguments` the argument types, `errors` the exceptions; `messages`,
 `filters`, `embedders`, `documents`, `graph`, `knowledge`, `tiers`, `window` and `protocols` have the
-rest of their subjects, `adapting` what an adapter for a framework is made of.
+rest of their subjects, and `adapting` the building blocks of an adapter for a framework.
 """
 
 from lance_context_core.documents.documents import AsyncDocuments

@@ -1,4 +1,4 @@
-"""Vectors for what is about to be written: given by the caller, or made from the texts."""
+"""Vectors for rows before a write: given by the caller, or computed from the texts."""
 
 import warnings
 from array import array
@@ -22,7 +22,7 @@ from lance_context_core.types import Progress
 _TOLD_TEXTS = 1_000
 
 _NOT_EMBEDDED = "not embedded"
-"""What is warned of once a table."""
+"""Warnings issued once for each table."""
 
 
 async def embedded(
@@ -34,10 +34,9 @@ async def embedded(
     even_if_deferred: bool = False,
     progress: Callable[[Progress], object] | None = None,
 ) -> list[np.ndarray | None]:
-    """One vector per row: the given one, else one made from its text, else none.
+    """One vector per row: the given one, else one computed from its text, else none.
 
-    Everything is checked before anything is written; then the table is given room for vectors, if
-    it has none yet.
+    Checks everything before anything is written; then adds the vector column if it is missing.
     """
     vectors = _as_vectors(given)
     lengths = {len(vector) for vector in vectors if vector is not None}
@@ -79,7 +78,7 @@ async def _made(
     texts: list[str],
     progress: Callable[[Progress], object] | None,
 ) -> np.ndarray:
-    """The vectors of the texts, in their order; some at a time for who wants to be told."""
+    """The vectors of the texts, in order; in batches if progress is reported."""
     if progress is None:
         return await embeddings.embed_documents(texts)
     made = []
@@ -91,7 +90,7 @@ async def _made(
 
 
 async def needs_texts(table: Table, resources: Resources) -> bool:
-    """Whether texts are asked for: by an embedder, or to warn that they get no vectors."""
+    """Whether texts are needed: for an embedder, or for the warning that they get no vectors."""
     if resources.embeddings is not None:
         return True
     is_told = (_NOT_EMBEDDED, table.name) in resources.warned
@@ -148,9 +147,9 @@ def _as_vectors(given: Sequence[Any]) -> list[np.ndarray | None]:
 
 
 def _together(given: Sequence[Any]) -> np.ndarray | None:
-    """Lists of Python's floats as the rows of a matrix: that takes half the time of one by one.
+    """Lists of Python floats as the rows of a matrix, in half the time of one by one.
 
-    None if one is something else or of another length, or holds what `as_vector` refuses.
+    None if one has another type or length, or a value that `as_vector` refuses.
     """
     length = len(given[0]) if given and _is_floats(given[0]) else 0
     if not all(_is_floats(one) and len(one) == length for one in given) or not length:

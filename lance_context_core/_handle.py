@@ -1,4 +1,4 @@
-"""What each store's handle is: a frozen value over what all handles share, told by its place and scope."""
+"""The base of each store's handle: a frozen value with a place and a scope."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -12,11 +12,11 @@ T = TypeVar("T")
 
 
 class Opened(ABC):
-    """What somebody opens, and a block with it ends by closing it."""
+    """A context manager that closes its resource at the end of the block."""
 
     @abstractmethod
     async def close(self) -> None:
-        """End what is at work for it, and let go of what it has opened."""
+        """Stop its background work and close its resources."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -27,16 +27,16 @@ class Opened(ABC):
 
 @dataclass_transform(frozen_default=True)
 def handle(cls: type[T]) -> type[T]:
-    """Make `cls` a frozen dataclass whose `repr` says whose it is: `AsyncHistory('/data/memory', user_id='ada')`.
+    """Make `cls` a frozen dataclass whose `repr` has place and scope: `AsyncHistory('/data/memory', user_id='ada')`.
 
-    Of its fields only public ones are in it: what stands behind a handle is nobody's concern.
+    The `repr` has public fields only.
     """
     cls.__repr__ = _repr  # type: ignore[method-assign]
     return dataclass(frozen=True, slots=True, repr=False)(cls)
 
 
 def place_and_scope(resources: Resources, scope: Scope) -> str:
-    """Where a handle is, and what it sees of that place, as the arguments of a `repr`."""
+    """The place and scope of a handle, as the arguments of a `repr`."""
     branch = resources.database.branch
     where = {} if branch == "main" else {"branch": branch}
     return ", ".join([repr(resources.database.uri), *_named(where | scope.parts())])
@@ -53,7 +53,7 @@ def _repr(self: Any) -> str:
 
 
 def _parts(value: Any) -> Iterator[Any]:
-    """A value and, of what is in scope, what it is of: that holds both."""
+    """A value together with the scope that owns it."""
     yield value
     yield getattr(value, "resources", None)
     yield getattr(value, "scope", None)

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class WouldBlock(Enum):
-    """Says that something cannot be done in the caller's thread, and that nothing of it is done."""
+    """Signals that a call cannot run in the caller's thread; it has not begun."""
 
     LATER = "later"
 
@@ -46,7 +46,7 @@ class StoreLoop:
         self.forget()
 
     def forget(self) -> None:
-        """Start anew: in a forked child neither the thread nor the lock is what it was."""
+        """Reset the state: in a forked child the thread and the lock are invalid."""
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -55,7 +55,7 @@ class StoreLoop:
         self._ended: list[asyncio.AbstractEventLoop] = []
 
     def run(self, ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """What the coroutine that `ask` makes returns, or raises; else as `block_on`."""
+        """Return or raise the result of the coroutine that `ask` returns; else as `block_on`."""
         if self.is_here():
             raise BlockingCallError(
                 "a blocking call on the store's own event loop would wait for itself: "
@@ -89,9 +89,9 @@ class StoreLoop:
         return call.future
 
     def spawn_apart(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
-        """As `spawn`, of what is no part of what the caller does, and sees nothing of its context.
+        """As `spawn`, but independent of the caller and its context variables.
 
-        While the interpreter is taken apart it is not begun: the next process does it.
+        During finalization of the interpreter it does not begin: the next process does the work.
         """
         if sys.is_finalizing():
             work.close()
@@ -105,7 +105,7 @@ class StoreLoop:
         return hasattr(self._here, "loop")
 
     def stop(self) -> None:
-        """Cancel what still runs and end the thread; the next call starts another one."""
+        """Cancel running work and end the thread; the next call starts another one."""
         with self._lock:
             loop, thread = self._loop, self._thread
             self._loop = self._thread = None
@@ -159,10 +159,10 @@ class StoreLoop:
             return self._loop
 
     def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Run `loop` until it is stopped, then cancel what is left in it and close it.
+        """Run `loop` until it is stopped, then cancel remaining tasks and close it.
 
-        As `asyncio.Runner`, which ends the executor in one more thread: at an exit not every Python
-        starts one.
+        Unlike `asyncio.Runner`, which ends the executor in one more thread: some Python versions
+        start none at exit.
         """
         self._here.loop = loop
         workers = Workers(_MOST_WORKERS, "lance-context-worker")
@@ -217,9 +217,9 @@ class _Call(Generic[T]):
         self.future.add_done_callback(cancel)
 
     def await_end(self) -> None:
-        """Wait for what is cancelled: a commit that is begun is done before the store may be closed.
+        """Wait for cancelled work: a commit in progress finishes before the store is closed.
 
-        Interrupted once more, it waits no longer.
+        A second interrupt ends the wait.
         """
         while not self._has_ended:
             time.sleep(_PAUSE_SECONDS)
@@ -247,15 +247,16 @@ store_loop = StoreLoop()
 
 
 def block_on(work: Coroutine[Any, Any, T] | Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """What `work` returns, or raises: it runs on the store's event loop, and this thread waits.
+    """Run `work` on the store's event loop, wait for it, and return its result or raise its error.
 
-    `work` is a coroutine, or what makes one: that is called on the loop, where no interrupt arrives.
+    `work` is a coroutine or a function that returns one, which is called on the loop, where no
+    interrupt arrives.
 
-    For any thread, also for one that runs an event loop, which stands still meanwhile. `work` sees
+    Works in any thread, also in one that runs an event loop, which is blocked meanwhile. `work` sees
     the context variables of the caller. An interrupt such as Ctrl-C cancels it, and is raised once it
-    has ended; a second one at once. On the store's loop itself it would wait for itself: there it is
-    not begun, and BlockingCallError is raised. A daemon thread that calls at the exit of the interpreter
-    ends there; after it, while the interpreter is taken apart, StoreClosedError is raised.
+    has ended; a second one is raised at once. On the store's own loop it would wait for itself, so
+    BlockingCallError is raised before it begins. A daemon thread that calls at the exit of the
+    interpreter ends there; during finalization StoreClosedError is raised.
     """
     if callable(work):
         return store_loop.run(work)
@@ -281,12 +282,12 @@ def begin(work: Coroutine[Any, Any, T]) -> "Future[T]":
 
 
 def end_at_exit() -> None:
-    """Have the loop and its workers end at the exit, before all that was registered until now.
+    """Register the end of the loop and its workers at the exit, before handlers registered so far.
 
-    Called after the import of the engine, that is before its end: there the engine waits for its
-    threads, and holds what a call from this loop needs to return. Background work that is cut off by
-    the end of the interpreter complains about it, and a thread that is in a library of another
-    language when that is taken apart takes the process along.
+    Called after the import of the engine, so it runs before the engine ends: at its end the engine
+    waits for its threads, and holds resources that a call from this loop needs to return. Background
+    work that the end of the interpreter interrupts prints an error, and a thread inside a native
+    library that is unloaded crashes the process.
     """
     atexit.unregister(_end)
     atexit.register(_end)

@@ -1,4 +1,4 @@
-"""From the options that a store is opened with to what its handles share."""
+"""Turns the options of `open` into the resources that handles share."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -37,33 +37,32 @@ from lance_context_core.versioning.prune import thin_if_due
 class OpenOptions(TypedDict, total=False):
     """How a store is opened.
 
-    - `embedder`: makes the vectors. `"local"`, another name such as
+    - `embedder`: computes the vectors. `"local"`, another name such as
       `"fastembed:BAAI/bge-small-en-v1.5"`, an `Embedder`, an object of LangChain, LlamaIndex or
       LanceDB's registry; see `as_embedder`. Its model's name is recorded with the
       vectors, and another model is refused with EmbeddingModelMismatchError. Without one,
-      callers bring vectors, or search by words.
+      callers pass vectors, or search by words.
     - `storage_options`: credentials and endpoints of the object store, as LanceDB names them.
-    - `clock`: where the time comes from.
-    - `author`: who writes, which is kept with all that is written: a person, a program, an agent.
-    - `composer`: what of a record is embedded, and what is indexed for words.
-    - `text_index`: how texts are cut into words; counts when the store is created.
+    - `clock`: the source of the time.
+    - `author`: the author of all writes: a person, a program, an agent; stored with each row.
+    - `composer`: chooses the text of a record to embed and the text to index.
+    - `text_index`: the tokenizer; used only when the store is created.
     - `defer_embedding`: store now, embed when `embed_pending` is called.
-    - `read_consistency`: how old the view of other processes' writes may be; None never looks
-      for them. One's own writes are always seen.
+    - `read_consistency`: the maximum age of the view of other processes' writes; None never
+      refreshes it. The handle's own writes are always visible.
     - `durability`: what an acknowledged write survives. `"process"`: the end of this process,
-      `kill -9` included, not a power cut. `"fsync"`: a power cut too, if all who write or
-      maintain the store open it so; every file and folder of a commit is synced before the
-      call returns. An object store keeps what it acknowledged either way; `memory://` refuses.
+      `kill -9` included, not a power cut. `"fsync"`: a power cut too, if all writers and
+      maintainers open the store so; every file and folder of a commit is synced before the
+      call returns. An object store is durable either way; `memory://` refuses.
     - `retention`: how long versions are kept; by default all of an hour, one an hour of a day,
-      one a day of a month, and whatever tags and branches name.
-    - `journal`: what small writes the journal of a store in a directory takes, which acknowledges
-      them at the price of a row, and when they are folded into the tables; None: each write is a
-      commit.
-    - `search_cache`: where scopes are kept in memory, so that a search of one does not ask the
-      engine; by default all stores of a process share one. None: the engine searches.
-    - `maintenance`: when the store maintains itself beside the writes; None leaves that to
+      one a day of a month, and versions named by tags and branches.
+    - `journal`: the policy of the write-ahead log of a store in a directory: which small writes it
+      acknowledges, and when they are flushed into the tables; None: each write is a commit.
+    - `search_cache`: holds scopes in memory, so that a search of one does not use the engine; by
+      default all stores of a process share one. None: the engine searches.
+    - `maintenance`: when the store maintains itself in the background; None leaves that to
       `maintain`.
-    - `read_only`: only read a store that exists, also where nothing may be written, and while others
+    - `read_only`: only read an existing store, also without write permission, and while others
       write to it. Nothing on the disk changes, and each write raises ReadOnlyError. Raises
       NotFoundError if the directory holds no store; of an object store the first call does.
     """
@@ -100,7 +99,7 @@ DEFAULTS: OpenOptions = {
     "maintenance": DEFAULT_MAINTENANCE,
     "read_only": False,
 }
-"""What holds for an option that is not given."""
+"""The defaults of the options."""
 
 _TYPES: dict[str, tuple[type, str]] = {
     "composer": (Composer, "a Composer"),
@@ -111,8 +110,8 @@ _TYPES: dict[str, tuple[type, str]] = {
     "search_cache": (SearchCache, "a SearchCache, or None"),
     "maintenance": (Maintenance, "a Maintenance, or None"),
 }
-"""What an option must be that may also be None. What an embedder may be, `as_embedder` knows, and
-what storage options and durability there are, the database."""
+"""The types of options that may also be None. `as_embedder` checks embedders, and the database
+checks storage options and durability."""
 
 
 def opened(uri: str | Path, given: OpenOptions) -> Resources:
@@ -161,9 +160,9 @@ def opened(uri: str | Path, given: OpenOptions) -> Resources:
 
 
 async def _mend(table: Table) -> None:
-    """Take back what was added twice by two at once, of whom one was killed before it could.
+    """Remove duplicates left by two concurrent writers of which one was killed.
 
-    And forget what an earlier release stored of the order of turns.
+    Also removes the order of turns that an earlier release stored.
     """
     await purge.forget(table)
     if table.name == DOCUMENTS_TABLE:
@@ -171,7 +170,7 @@ async def _mend(table: Table) -> None:
 
 
 async def _thin(table: Table, *, resources: Resources) -> int:
-    """Thin a table if that pays; what its versions brought is noted before, where that is wanted."""
+    """Prune a table if that pays; first records the changes of its versions in the audit log, if enabled."""
     if await Log(resources.database).is_begun():
         await derive_events.seal(resources, only=(table.name,))
     return await thin_if_due(table, resources=resources, retention=resources.retention)

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def check_progress(progress: Callable[[T], object] | None) -> None:
-    """Raise InvalidRequestError for what cannot be told."""
+    """Raise InvalidRequestError for an unusable `progress`."""
     if progress is None:
         return
     if not callable(progress) or inspect.iscoroutinefunction(progress):
@@ -28,8 +28,8 @@ def check_progress(progress: Callable[[T], object] | None) -> None:
 async def tell(progress: Callable[[T], object] | None, now: T) -> None:
     """Call `progress` in this task; or, on the loop behind the blocking calls, in a worker thread.
 
-    There it would stop all others, and could not ask the store. Raises what it raises, and is where
-    a task that was cancelled meanwhile ends.
+    On that loop it would block all other calls, and could not call the store. Propagates its
+    exceptions; a task cancelled meanwhile ends here.
     """
     if progress is None:
         return
@@ -43,7 +43,7 @@ async def tell(progress: Callable[[T], object] | None, now: T) -> None:
 async def tell_written(
     progress: Callable[[Progress], object] | None, n: int, what: str = "records"
 ) -> None:
-    """Tell that all of so many are written: the last that such a call tells."""
+    """Report that all are written: the last report of a call."""
     if progress is not None:
         await tell(progress, Progress(n_done=n, n_total=n, what=what))
 
@@ -51,7 +51,7 @@ async def tell_written(
 def told_at_the_end(
     what: str,
 ) -> Callable[[Callable[P, Coroutine[Any, Any, T]]], Callable[P, Coroutine[Any, Any, T]]]:
-    """A decorator of what writes one thing: its `progress` is checked, and told that it is written."""
+    """A decorator for a write of one thing: checks `progress` and reports the write."""
 
     def decorate(
         method: Callable[P, Coroutine[Any, Any, T]],

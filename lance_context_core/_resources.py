@@ -1,4 +1,4 @@
-"""What all handles of one store share."""
+"""Resources that all handles of one store share."""
 
 import threading
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
@@ -60,7 +60,7 @@ class Accesses:
                     self._counted[key] = Accesses.Counted(times, now)
 
     def of(self, key: str) -> "Accesses.Counted | None":
-        """What is counted of one, and not written yet."""
+        """Counts of one table that are not written yet."""
         return self._counted.get(key)
 
     def is_due(self, now: datetime, interval: timedelta) -> bool:
@@ -74,7 +74,7 @@ class Accesses:
             return taken
 
     def put_back(self, taken: Mapping[str, "Accesses.Counted"]) -> None:
-        """What could not be written."""
+        """Counts that could not be written."""
         with self._lock:
             for key, one in taken.items():
                 newer = self._counted.get(key)
@@ -87,23 +87,23 @@ class Accesses:
 
 @frozen_by_name
 class Resources:
-    """The database, and what callers brought when they opened it."""
+    """The database and the options of `open`."""
 
     database: Database | BranchDatabase | PinnedDatabase
     clock: Clock
     author: str | None = None
-    """Who writes, where that is told."""
+    """The author, if given."""
     composer: Composer
     embeddings: EmbeddingService | None
     defer_embedding: bool
     hot: HotScopes | None = None
-    """The scopes that are searched in the process; None if none shall be."""
+    """The scopes searched in the process; None if disabled."""
     retention: VersionRetention
     upkeep: Upkeep
     compaction: RecordCompaction
     accesses: Accesses = field(default_factory=Accesses)
     warned: set[Hashable] = field(default_factory=set)
-    """What callers were warned of, which is said once; and what needs no warning any more."""
+    """Warnings that were issued, or are no longer needed."""
     on_cleared: Callable[[Any, Mapping[str, str | None], Any], Awaitable[None]] | None = None
     """Awaited with records of which some were cleared or have changed: see `Records.cleared`."""
 
@@ -137,7 +137,7 @@ class Resources:
         return self.on(self.database.at(await versions.pin(self.records, ref)))
 
     async def shown_at(self, ref: versions.Ref) -> "Resources":
-        """As `at`; of a time the records that the journal held then, too."""
+        """As `at`; for a time also the records that the log held then."""
         resources = await self.at(ref)
         if isinstance(ref, datetime) and isinstance(resources.database, PinnedDatabase):
             await resources.database.be_exact(self.records.ref, ref)
@@ -150,7 +150,7 @@ class Resources:
             await self.database.settle()
 
     def forget_hot(self) -> None:
-        """Keep no scope in the process any more, and no text: the next search of one reads it anew."""
+        """Drop all scopes and texts from memory; the next search reads them again."""
         forget_all()
         if self.hot is not None:
             self.hot.forget()
@@ -170,5 +170,5 @@ class Resources:
 
     @property
     def records(self) -> Table:
-        """The table that holds all that an agent produced or was told."""
+        """The table of records."""
         return self.database.records

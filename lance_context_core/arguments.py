@@ -1,4 +1,4 @@
-"""The types of what calls take, for annotations in code that wraps them."""
+"""Argument types, for annotations in code that wraps calls."""
 
 from lance_context_core.blobs.blobs import BlobRef
 from lance_context_core.blobs.spool import BlobSource

@@ -1,38 +1,38 @@
-"""The errors of the store, one tree; each is also the builtin that one would expect.
+"""The errors of the store, in one tree; each is also the matching builtin exception.
 
 ContextStoreError
 ├── InvalidRequestError (ValueError)            the request itself is wrong; nothing was written
 │   ├── DimensionMismatchError                  a vector of another length than the table's
 │   ├── EmbeddingModelMismatchError             an embedder other than the table was built with
 │   ├── FilterError                             a filter that cannot be understood
-│   ├── UnreadableDocumentError                 a file that no text can be had of
-│   ├── ModelAnswerError                        a language model's answer that nothing can be taken of
-│   └── BudgetError                             a budget below what must be in a window
+│   ├── UnreadableDocumentError                 a file without readable text
+│   ├── ModelAnswerError                        an unusable answer of a language model
+│   └── BudgetError                             a budget below the minimum of a window
 ├── NotFoundError (LookupError)                 a version, tag or table that does not exist
 ├── AlreadyExistsError (ValueError)             an id, tag or collection that is taken
 ├── ReadOnlyError (PermissionError)             a write to an earlier version, or read_only=True
 ├── StoreClosedError (RuntimeError)             the store was closed, or belongs to a parent process
 ├── BlockingCallError (RuntimeError)            a blocking call where it would wait for itself
-├── ConflictError (RuntimeError)                others changed what was expected, or kept winning
+├── ConflictError (RuntimeError)                others changed the expected state, or kept winning
 │   ├── CompactionInProgressError               another process compacts; may be retried
-│   ├── LockTimeoutError (TimeoutError)         others held a lock for as long as one would wait
-│   ├── DeadlockError                           everybody would wait for a lock of the next one
-│   └── StaleLockError                          a lock is held no more: a write that needs it is refused
+│   ├── LockTimeoutError (TimeoutError)         others held a lock until the timeout
+│   ├── DeadlockError                           each holder would wait for a lock of the next
+│   └── StaleLockError                          the lock was lost: a write that needs it is refused
 ├── EmbeddingError (RuntimeError)               the embedder failed or returned nonsense
-├── ModelError (RuntimeError)                   a language model's service is away, or refused to answer
+├── ModelError (RuntimeError)                   a language model's service is unreachable or refused
 ├── RerankingError (RuntimeError)               the reranker failed, or gave no scores
 ├── StorageError (OSError)                      the disk or the object store refused
-│   └── StoreFormatError                        written by a newer release, or not a store of ours
+│   └── StoreFormatError                        written by a newer release, or not a store
 ├── MissingExtraError (ImportError)             an optional dependency is not installed
-└── InternalError (RuntimeError)                a failure of the engine that we do not know
+└── InternalError (RuntimeError)                an unknown failure of the engine
 
-Warnings are no errors; each is given once for a store, or for an embedder:
+Warnings are issued once for each store or embedder:
 
 ContextStoreWarning (UserWarning)
-├── NotEmbeddedWarning                          texts get no vectors, for want of the embedder
-├── TruncatedTextWarning                        a text is longer than what the model reads of it
-├── NotRerankedWarning                          a search went without the reranker, which failed
-└── ElsewhereWarning                            a search looks where nothing is, and others hold records
+├── NotEmbeddedWarning                          texts get no vectors without the embedder
+├── TruncatedTextWarning                        a text is longer than the model's limit
+├── NotRerankedWarning                          a search ran without the reranker, which failed
+└── ElsewhereWarning                            the searched context is empty, others have records
 """
 
 __all__ = [  # noqa: RUF022 - in the order of the tree
@@ -107,10 +107,10 @@ class ModelAnswerError(InvalidRequestError):
 
 
 class BudgetError(InvalidRequestError):
-    """A budget is smaller than what must be in a window."""
+    """A budget is smaller than the required sections of a window."""
 
     minimum: int
-    """The tokens of all that must be in it: the room has to be at least that."""
+    """The tokens of the required sections: the minimum for the budget."""
 
     def __init__(self, message: str, *, minimum: int = 0) -> None:
         super().__init__(message)
@@ -118,7 +118,7 @@ class BudgetError(InvalidRequestError):
 
 
 class NotFoundError(ContextStoreError, LookupError):
-    """A version, tag, collection or session that was asked for by name does not exist."""
+    """The named version, tag, collection or session does not exist."""
 
 
 class AlreadyExistsError(ContextStoreError, ValueError):
@@ -140,7 +140,7 @@ class BlockingCallError(ContextStoreError, RuntimeError):
 class ConflictError(ContextStoreError, RuntimeError):
     """Other writers kept winning the commit: the call may be retried. Nothing was written.
 
-    Or something is not as the caller expected: then it has to be read again.
+    Or a precondition of the caller failed: read the current state first.
     """
 
 
@@ -153,13 +153,13 @@ class LockTimeoutError(ConflictError, TimeoutError):
 
 
 class DeadlockError(ConflictError):
-    """Waiting for this lock would never end: each holder waits for what the next one holds.
+    """Waiting for this lock would never end: each holder waits for a lock of the next one.
 
-    Release what is held, let the others get on, and acquire anew.
+    Release the held locks, let the others finish, and acquire again.
     """
 
     cycle: tuple[tuple[str, str], ...] = ()
-    """Who waits for which resource, each for something of the next, the last for the first."""
+    """Pairs of owner and resource; each waits for the next, the last for the first."""
 
 
 class StaleLockError(ConflictError):
@@ -195,7 +195,7 @@ class InternalError(ContextStoreError, RuntimeError):
 
 
 class ContextStoreWarning(UserWarning):
-    """The root of what the store warns of: it does what it was asked, which may not be what is meant."""
+    """The root of the store's warnings: the call succeeded, but possibly not as intended."""
 
 
 class NotEmbeddedWarning(ContextStoreWarning):
@@ -203,7 +203,7 @@ class NotEmbeddedWarning(ContextStoreWarning):
 
 
 class TruncatedTextWarning(ContextStoreWarning):
-    """A text is longer than what the model reads: the rest of it has no part in its vector."""
+    """A text is longer than the model's limit: its vector ignores the rest."""
 
 
 class NotRerankedWarning(ContextStoreWarning):

@@ -1,7 +1,7 @@
-"""What other memories of agents call what is here: each name of theirs is one of ours.
+"""Names of other memory systems, as aliases of classes of this package.
 
-For code and people that come from there; `docs/names.md` says call by call what to write. These are
-other names of the same classes, not copies of those: what they take and return is ours.
+`docs/migration.md` lists the replacement for each call. Aliases are the same classes: their arguments
+and results are those of this package.
 """
 
 from lance_context_core.blobs.blobs import AsyncBlobs as InMemoryFileStore

@@ -1,8 +1,8 @@
-"""What the store promises, and what its callers bring.
+"""Protocols that the store implements, and protocols for objects of the caller.
 
-The promises (`HistoryProvider`, `SessionStore`, `VectorStore`, `MemoryService`, `KeyValueStore`, `BlobStore`,
+The first (`HistoryProvider`, `SessionStore`, `VectorStore`, `MemoryService`, `KeyValueStore`, `BlobStore`,
 `GraphStore`) are asynchronous; the blocking counterparts have the same names and parameters. `lance_context_testing`
-has for each of them a class of tests that is written against the protocol alone.
+has a class of conformance tests for each of them.
 """
 
 import builtins
@@ -56,9 +56,9 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
 
 @runtime_checkable
 class BlobStore(Protocol):
-    """Bytes, each kept once under the SHA-256 of them.
+    """Bytes, each stored once under their SHA-256.
 
-    A `ref` is the `Blob` that `put` returned, its `uri`, or its `hash`. Of what is not there
+    A `ref` is the `Blob` that `put` returned, its `uri`, or its `hash`. For a missing blob
     `get`, `read`, `stream`, `url`, `pin` and `unpin` raise NotFoundError.
     """
 
@@ -70,7 +70,7 @@ class BlobStore(Protocol):
         ttl: timedelta | None = None,
         pinned: bool = False,
     ) -> Blob:
-        """Keep bytes; what is there already is kept once, for the longer of both times."""
+        """Store bytes; existing bytes are stored once, with the later expiry."""
 
     async def get(self, ref: Blob | str) -> bytes:
         """All of its bytes."""
@@ -84,13 +84,13 @@ class BlobStore(Protocol):
         """As `read`, part by part."""
 
     async def info(self, ref: Blob | str) -> Blob | None:
-        """What is known of it; None if it is not there."""
+        """The metadata of a blob; None if it does not exist."""
 
     async def exists(self, ref: Blob | str) -> bool:
-        """Whether it is there."""
+        """Whether the blob exists."""
 
     async def url(self, ref: Blob | str) -> str:
-        """What a browser or a model can open."""
+        """A URL that a browser or a model can open."""
 
     async def pin(self, ref: Blob | str) -> Blob:
         """Keep it though its time is over."""
@@ -102,7 +102,7 @@ class BlobStore(Protocol):
         """Remove it; returns whether it was there. Raises InvalidRequestError while it is pinned."""
 
     async def sweep(self) -> int:
-        """Remove what has expired; returns how many that were."""
+        """Remove expired blobs; returns their number."""
 
 
 # What callers may bring: their own time, and their own order of what was found.
@@ -118,11 +118,11 @@ class Clock(Protocol):
 
 @runtime_checkable
 class Reranker(Protocol):
-    """Orders the candidates of a search anew; each of LanceDB's rerankers is one.
+    """Reorders the candidates of a search; each of LanceDB's rerankers is one.
 
-    A search by vector alone calls `rerank_vector(query, vector_results)` instead, and one by words
-    alone `rerank_fts(query, fts_results)`: such a reranker has to have them, too. All are called in
-    worker threads, from several at once.
+    A vector search calls `rerank_vector(query, vector_results)` instead, and a text search
+    `rerank_fts(query, fts_results)`, so a reranker for these needs them. All are called in worker
+    threads, possibly concurrently.
     """
 
     def rerank_hybrid(
@@ -156,8 +156,8 @@ class HistoryProvider(Protocol):
     ) -> list[str]:
         """Add messages at the end, all or none of them, in one commit; returns their ids.
 
-        A message that the session has already, by its id, is left as it is, so a retry is safe.
-        Raises AlreadyExistsError, before anything is written, if it says something else by now.
+        A message whose id the session already has is unchanged, so a retry is safe.
+        Raises AlreadyExistsError, before anything is written, if its content differs.
         """
 
     async def get_messages(
@@ -186,7 +186,7 @@ class HistoryProvider(Protocol):
 
 @runtime_checkable
 class SessionStore(Protocol):
-    """What is known about conversations, beside their messages."""
+    """Descriptions of conversations, without their messages."""
 
     async def create(
         self,
@@ -212,7 +212,7 @@ class SessionStore(Protocol):
         metadata: Mapping[str, Any] | None = None,
         ended_at: datetime | None = None,
     ) -> Session:
-        """Change what is given, keep the rest. Raises NotFoundError for an unknown session."""
+        """Change the given fields only. Raises NotFoundError for an unknown session."""
 
     async def list(self, *, limit: int | None = None, offset: int = 0) -> builtins.list[Session]:
         """Sessions, the most recently active first."""
@@ -229,9 +229,9 @@ class GraphStore(Protocol):
     """Entities, and directed relations between them."""
 
     async def add_entities(self, entities: Sequence[Entity]) -> builtins.list[Entity]:
-        """Add entities, or replace those of the same ids; returns them with their ids.
+        """Add entities, or replace those with the same ids; returns them with their ids.
 
-        What is called alike, of one type, and is given no id, is the same.
+        Without an id, entities with one name and type are the same.
         """
 
     async def add_relations(self, relations: Sequence[Relation]) -> builtins.list[Relation]:
@@ -254,10 +254,10 @@ class GraphStore(Protocol):
         types: str | Sequence[str] | None = None,
         direction: Literal["out", "in", "both"] = "both",
     ) -> SubGraph:
-        """An entity first, then what is within so many relations of it, the nearest first.
+        """The entity, then its neighbours up to `depth` relations away, nearest first.
 
-        With all relations that were walked, of these types alone. Raises NotFoundError if there is no
-        such entity.
+        With all traversed relations, limited to the given types. Raises NotFoundError if the entity
+        does not exist.
         """
 
     async def delete_entity(self, entity_id: str) -> bool:
@@ -269,14 +269,14 @@ class GraphStore(Protocol):
 
 @runtime_checkable
 class CypherCapable(Protocol):
-    """What can be asked in Cypher, for reading."""
+    """A graph that answers read-only Cypher queries."""
 
     async def cypher(
         self, query: str, *, parameters: Mapping[str, Any] | None = None
     ) -> builtins.list[dict[str, Any]]:
-        """The rows that the query returns, by the names of its columns; a `$name` is a parameter.
+        """The rows of the query, by column name; a `$name` is a parameter.
 
-        Raises InvalidRequestError for what writes, or cannot be answered.
+        Raises InvalidRequestError for queries that write or are not supported.
         """
 
 
@@ -308,9 +308,9 @@ class ItemListing(ItemConditions, total=False):
     key_prefix: str
     """How the key begins."""
     after: str | None
-    """What the key comes after."""
+    """The exclusive lower bound of the key."""
     before: str | None
-    """What the key comes before."""
+    """The exclusive upper bound of the key."""
     order: ItemOrder
     reverse: bool
     """Turns the whole order round."""
@@ -320,7 +320,7 @@ class ItemListing(ItemConditions, total=False):
 
 
 CONDITIONS: Mapping[str, Any] = {"prefix": (), "suffix": (), "namespace": None, "filter": None}
-"""What `ItemConditions` are where they are not named."""
+"""The defaults of `ItemConditions`."""
 
 LISTING: Mapping[str, Any] = {
     **CONDITIONS,
@@ -332,15 +332,15 @@ LISTING: Mapping[str, Any] = {
     "limit": None,
     "offset": 0,
 }
-"""What `ItemListing` is where it is not named."""
+"""The defaults of `ItemListing`."""
 
 
 @runtime_checkable
 class KeyValueStore(Protocol):
-    """JSON objects and bytes by namespace and key; what has expired is not there.
+    """JSON objects and bytes by namespace and key; expired items do not exist.
 
-    A namespace is a tuple of texts, and conditions on it are on whole segments: what lies under
-    `("user", "1")` does not lie under `("user", "10")`.
+    A namespace is a tuple of texts, and conditions compare whole segments: `("user", "1")` is
+    not a prefix of `("user", "10")`.
     """
 
     async def get(
@@ -356,7 +356,7 @@ class KeyValueStore(Protocol):
 
     @takes(ItemListing, LISTING)
     async def keys(self, **which: Unpack[ItemListing]) -> builtins.list[ItemKey]:
-        """The namespaces and keys of what `list` would return."""
+        """The namespaces and keys of the items that `list` would return."""
 
     @takes(ItemConditions, CONDITIONS)
     async def count(self, **which: Unpack[ItemConditions]) -> int:
@@ -385,22 +385,22 @@ class KeyValueStore(Protocol):
         """The items that have the nearest vectors, best first; as many as `limit` if there are."""
 
     async def put(self, items: Sequence[Item]) -> None:
-        """Write items, replacing what their keys hold, in one commit; `created_at` stays.
+        """Write items, replacing existing ones, in one commit; `created_at` is unchanged.
 
-        Of two with one key the last counts.
+        If two have the same key, the last one is stored.
         """
 
     async def add(self, items: Sequence[Item]) -> builtins.list[bool]:
-        """Write the items whose keys hold nothing, in one commit; says which were written.
+        """Write the items whose keys are free, in one commit; returns which were written.
 
-        Of two with one key the first counts.
+        If two have the same key, the first one is stored.
         """
 
     async def append(self, items: Sequence[Item]) -> ItemsAppended:
         """Write items whose keys are known to be new, in one commit."""
 
     async def delete(self, keys: Sequence[ItemKey]) -> builtins.list[bool]:
-        """Remove items in one commit; says for each key whether there was one."""
+        """Remove items in one commit; returns for each key whether it existed."""
 
     async def write(
         self,
@@ -412,8 +412,8 @@ class KeyValueStore(Protocol):
     ) -> ItemsWritten:
         """Delete, add and put, in this order and in one commit.
 
-        Raises AlreadyExistsError, and writes nothing, if the key of one of `adds` holds something;
-        ConflictError if an item has another `revision` than `expected`, or is there against None.
+        Raises AlreadyExistsError, and writes nothing, if a key of `adds` is taken; ConflictError if
+        an item has another `revision` than `expected`, or exists although None is expected.
         """
 
     async def delete_under(self, prefix: Sequence[str]) -> int:
@@ -423,13 +423,13 @@ class KeyValueStore(Protocol):
         """Let items expire at another moment, or never; returns how many of them there were."""
 
     async def sweep(self) -> int:
-        """Remove what has expired for good; returns how many items that were."""
+        """Remove expired items from storage; returns their number."""
 
     async def version(self) -> int:
         """The number of the items' version, which every change of them makes another one."""
 
     async def names(self) -> builtins.list[str]:
-        """The names of all stores of items beside this one, and of this one, in order."""
+        """The names of all key-value stores, including this one, in order."""
 
 
 # What is promised of what is found by its meaning: documents, and the memories of users.
@@ -482,7 +482,7 @@ class VectorStore(Protocol):
 
 @runtime_checkable
 class MemoryService(Protocol):
-    """Long-term memories of users, kept by session, found across sessions."""
+    """Long-term memories of users, stored by session, found across sessions."""
 
     async def add(
         self,
@@ -494,8 +494,8 @@ class MemoryService(Protocol):
     ) -> builtins.list[str]:
         """Remember texts or messages in one commit; returns their ids.
 
-        What is remembered already, by the id of a message, is left as it is, so a retry is safe.
-        Raises AlreadyExistsError, before anything is written, if it says something else.
+        A memory whose message id exists is unchanged, so a retry is safe.
+        Raises AlreadyExistsError, before anything is written, if its content differs.
         """
 
     async def search(
@@ -508,7 +508,7 @@ class MemoryService(Protocol):
         filter: Mapping[str, Any] | None = None,
         limit: int = 10,
     ) -> builtins.list[SearchHit[ContextRecord]]:
-        """What a user's memories say about `query`, best first; in one session, or in all."""
+        """The user's memories about `query`, best first; in one session, or in all."""
 
     async def list(
         self,

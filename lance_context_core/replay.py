@@ -1,4 +1,4 @@
-"""What would have been recalled then, and in another way: asked again, and compared."""
+"""Repeats recorded searches at one version in two ways, and compares the results."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -35,30 +35,30 @@ Way: TypeAlias = Mapping[str, Any]
 
 @frozen_by_name
 class ReplayedQuestion:
-    """What one question finds in two ways."""
+    """The results of one question in both ways."""
 
     question: str
     id: str | None
-    """Of the turn that asked it; absent for a question that was given."""
+    """The id of the turn that asked it; absent for a question from the caller."""
     asked_at: datetime | None
-    """When it was asked: nothing that was said then or later is found by it."""
+    """The time of the question: the search excludes records from then on."""
     before: tuple[SearchHit[ContextRecord], ...]
     after: tuple[SearchHit[ContextRecord], ...]
 
     @property
     def gained(self) -> tuple[str, ...]:
-        """The ids of what only the second way finds, best first."""
+        """The ids that only the second way finds, best first."""
         return _alone(self.after, self.before)
 
     @property
     def lost(self) -> tuple[str, ...]:
-        """The ids of what only the first way finds, best first."""
+        """The ids that only the first way finds, best first."""
         return _alone(self.before, self.after)
 
 
 @frozen_by_name
 class Replay:
-    """What questions find in two ways."""
+    """The results of all questions in both ways."""
 
     questions: tuple[ReplayedQuestion, ...]
 
@@ -92,7 +92,7 @@ async def replay(
     limit: int,
     progress: Callable[[Progress], object] | None,
 ) -> Replay:
-    """What `ContextStore.replay` returns."""
+    """The result of `ContextStore.replay`."""
     check_progress(progress)
     if (questions is None) is (session_id is None):
         raise InvalidRequestError(
@@ -160,7 +160,7 @@ class _Searching:
     records: Records
     arguments: Mapping[str, Any]
     own: Resources | None
-    """What was made for it alone."""
+    """Resources created for this replay."""
 
     @classmethod
     async def of(cls, records: Records, way: Way, limit: int) -> "_Searching":
@@ -182,12 +182,12 @@ class _Searching:
         return cls(copied, arguments, own)
 
     async def search(self, asked: _Asked) -> list[SearchHit[ContextRecord]]:
-        """What the question finds, of what there was when it was asked."""
+        """The hits among the records that existed at the time of the question."""
         earlier = [] if asked.at is None else [sql.before("created_at", asked.at)]
         return await self.records.search(asked.text, *earlier, **self.arguments)
 
     async def close(self) -> None:
-        """Let go of what was made for it."""
+        """Release its resources."""
         if self.own is not None:
             await self.own.close()
 

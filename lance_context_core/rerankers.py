@@ -1,4 +1,4 @@
-"""What reads a question and a text together, and says how well they fit: cross-encoders."""
+"""Rerankers that score a question and a text together: cross-encoders."""
 
 import math
 import os
@@ -31,9 +31,9 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
 
 
 class TextReranker(ABC):
-    """A reranker that scores texts, whatever channel found them: `scores` is all that is to be written.
+    """A reranker that scores texts from any channel: subclasses only write `scores`.
 
-    It is a `Reranker` in every mode of a search. A text that several records have is scored once.
+    It is a `Reranker` in every mode of a search. A text of several records is scored once.
     """
 
     @abstractmethod
@@ -58,7 +58,7 @@ class TextReranker(ABC):
         return self._ranked(query, fts_results)
 
     def _ranked(self, query: str, *found: pa.Table) -> pa.Table:
-        """What is kept of the rows. Raises RerankingError for what are no scores."""
+        """The rows with their scores. Raises RerankingError for invalid scores."""
         texts: dict[int, str] = {}
         for rows in found:
             given = (well_formed(text) for text in rows["text"].to_pylist())
@@ -106,11 +106,11 @@ _LISTS, _SCORES = ("results", "data"), ("relevance_score", "score")
 class EndpointReranker(TextReranker):
     """Reranks by a service's `/rerank`: of Cohere, Jina, Voyage, vLLM, LiteLLM, Infinity or TEI.
 
-    `base_url` is what stands before `/rerank`. `documents_as` is what the service calls the texts:
+    `base_url` is the URL before `/rerank`. `documents_as` is the service's name of the texts:
     `texts` for TEI, `documents` for all others. `extra_body` is sent with each request, `headers` too.
-    A search waits for it, so it is given up sooner than an embedder's: after `timeout_seconds` of
-    silence, and tried again `max_retries` times where that may help. Raises RerankingError for what
-    is no answer; `SearchOptions.on_reranker_error` says what becomes of the search.
+    A search waits for it, so its timeout is shorter than an embedder's: `timeout_seconds` of
+    silence; temporary failures are retried `max_retries` times. Raises RerankingError for an invalid
+    answer; `SearchOptions.on_reranker_error` decides how the search continues.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class EndpointReranker(TextReranker):
         self._url = base_url
 
     def scores(self, query: str, texts: Sequence[str]) -> list[float | None]:
-        """See `TextReranker.scores`; what the service leaves out of its answer is dropped."""
+        """See `TextReranker.scores`; texts missing in the service's answer are dropped."""
         return [
             score
             for batch in batches(texts, max_texts=self._batch_size, max_chars=_CHARS_AT_ONCE)
@@ -176,7 +176,7 @@ class EndpointReranker(TextReranker):
 
 
 def _listed(answer: Any, model: str) -> list[Mapping[str, Any]]:
-    """The results, under whatever name they come."""
+    """The results, under any of the known names."""
     if isinstance(answer, Mapping):
         answer = next((answer[name] for name in _LISTS if name in answer), None)
     if not isinstance(answer, list) or not all(isinstance(one, Mapping) for one in answer):
@@ -194,7 +194,7 @@ class FastEmbedReranker(TextReranker):
 
     `model` is one of the names that fastembed lists, downloaded to `cache_dir` at the first search
     unless it was before; or a folder with an ONNX model of one output and its tokenizer. Scores are
-    the sigmoid of what the model gives. `batch_size` texts are read at once, each with the question.
+    the sigmoid of the model's output. Scores `batch_size` texts at once, each with the question.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What calls return, beside the things that were kept."""
+"""Return types of calls, in addition to the stored values."""
 
 from lance_context_core.audit.audit import AsyncAudit
 from lance_context_core.audit.types import (

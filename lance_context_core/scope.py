@@ -1,4 +1,4 @@
-"""Scopes: which part of the store a handle may see, and what it stamps on everything it writes."""
+"""Scopes: the part of the store that a handle reads, and the owner of its writes."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
@@ -18,9 +18,9 @@ SCOPE_PARTS = ("tenant", "user_id", "agent_id")
 
 @frozen_by_name
 class Scope:
-    """What a handle sees: each part that is set is equal in all that it reads, writes or deletes.
+    """The scope of a handle: each set part is equal in all rows it reads, writes or deletes.
 
-    A part that is `None` does not restrict. Scopes only ever narrow: see `narrow`.
+    A part that is `None` does not restrict. A scope can only be narrowed: see `narrow`.
     """
 
     tenant: str | None = None

@@ -1,4 +1,4 @@
-"""What a store is opened with, searched with and maintained by."""
+"""Options to open, search and maintain a store."""
 
 from lance_context_core._opening import OpenOptions
 from lance_context_core.coordination.changes import STANDARD_CONFLICTS, Conflicts

@@ -249,7 +249,7 @@ class _Looked:
         if keys.n_absent and not table.spec.repeats_keys:
             self.wrong("key", where, f"{keys.n_absent} rows have no key", _RESTORE)
         if n_repeated:
-            self.wrong("key", where, f"{n_repeated} keys stand twice", _RESTORE)
+            self.wrong("key", where, f"{n_repeated} keys occur twice", _RESTORE)
         if handle is not None:
             await self._check_indexes(handle, where)
 
@@ -268,7 +268,7 @@ class _Looked:
             values = [_read(text) for text in texts]
             for id, value in zip(ids, values, strict=True) if _BROKEN in values else ():
                 if value is _BROKEN:
-                    self._row(where, id, f"{name!r} is no JSON")
+                    self._row(where, id, f"{name!r} is not JSON")
             if name == "fields" and is_record:
                 self._check_packed(values, columns, ids, where)
         if (vectors := columns.get(VECTOR)) is not None and vectors.null_count < len(vectors):
@@ -327,11 +327,11 @@ class _Looked:
                 return
 
     def _index(self, where: str, column: str, what: str) -> None:
-        self.wrong("index", f"{where}: {column}", what, "maintain(), which makes it anew")
+        self.wrong("index", f"{where}: {column}", what, "maintain(), which rebuilds it")
 
 
 class _Keys:
-    """The keys of a table, eight bytes a row: checked rows are not kept."""
+    """The keys of a table, eight bytes a row: checked rows are not held in memory."""
 
     def __init__(self) -> None:
         self.n_absent = 0

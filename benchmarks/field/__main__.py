@@ -11,9 +11,10 @@ from pathlib import Path
 from benchmarks.field.data import QUICK, WHOLE, make_data
 from benchmarks.field.killing import TASK as KILL
 from benchmarks.field.killing import killed
-from benchmarks.field.page import made_part, replaced
+from benchmarks.field.page import made_part
 from benchmarks.field.peers import PEERS, Peer
 from benchmarks.field.running import Start, run
+from benchmarks.made_part import replaced
 from benchmarks.processes import Side
 
 
@@ -39,7 +40,9 @@ def main(arguments: Sequence[str]) -> None:
     _say(f"it took {time.monotonic() - began:.0f} s")
     if options.output:
         page = options.output.read_text(encoding="utf-8")
-        options.output.write_text(replaced(page, made), encoding="utf-8")
+        options.output.write_text(
+            replaced(page, made, command="benchmarks.field"), encoding="utf-8"
+        )
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -61,7 +64,7 @@ def _command(options: argparse.Namespace) -> str:
     words = ["python", "-m", "benchmarks.field"]
     words += ["--only", *options.only] if options.only else []
     words += ["--quick"] if options.quick else []
-    return " ".join([*words, "--output", "docs/evidence/field.md"])
+    return " ".join([*words, "--output", "docs/evidence/by_subject.md"])
 
 
 def _starting(folder: Path, *, is_here: bool) -> Start:

@@ -2,7 +2,6 @@
 
 import os
 import platform
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
@@ -13,17 +12,8 @@ from benchmarks.field.killing import TITLE as KILL_TITLE
 from benchmarks.field.peers import Peer
 from benchmarks.field.running import SIZES, Cell, Outcome, titles
 
-_BEGIN, _END = "<!-- made by python -m benchmarks.field -->", "<!-- end -->"
 _MAX_SAYS = 300
 _CUT_SHORT = "cut short, because it took so long"
-
-
-def replaced(page: str, made: str) -> str:
-    """`page` with `made` in the place of what was made before. Raises ValueError if there is none."""
-    pattern = re.compile(f"{re.escape(_BEGIN)}.*{re.escape(_END)}", re.DOTALL)
-    if not pattern.search(page):
-        raise ValueError(f"the page has no place for the table: write {_BEGIN} and {_END} into it")
-    return pattern.sub(lambda _: f"{_BEGIN}\n\n{made}\n\n{_END}", page)
 
 
 def made_part(
@@ -41,9 +31,9 @@ def made_part(
             f"```bash\n{command}\n```",
             _table(peers, outcomes, names),
             _bullets(_facts(data, load)),
-            "## What failed, what is wrong, and what was cut short",
+            "### What failed, what is wrong, and what was cut short",
             _bullets(_troubles(peers, outcomes, names)) or "Nothing.",
-            "## How each was used",
+            "### How each was used",
             _used(peers, outcomes),
         ]
     )

@@ -8,9 +8,10 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.made_part import replaced
 from benchmarks.scale.figure import svg
 from benchmarks.scale.measuring import Measured, measure
-from benchmarks.scale.page import median_ms, replaced, report
+from benchmarks.scale.page import median_ms, report
 from benchmarks.scale.records import BATCH
 
 _DOCS = Path(__file__).parents[2] / "docs" / "evidence"
@@ -52,7 +53,7 @@ def main(arguments: Sequence[str]) -> None:
     is_whole = tuple(sorted(options.rows)) == _ROWS
     if output := options.output or (_DOCS / "scaling.md" if is_whole else None):
         page = output.read_text(encoding="utf-8")
-        output.write_text(replaced(page, text), encoding="utf-8")
+        output.write_text(replaced(page, text, command="benchmarks.scale"), encoding="utf-8")
     if figure := options.figure or (_DOCS / "scaling.svg" if is_whole else None):
         figure.write_text(drawn(all_measured), encoding="utf-8")
 

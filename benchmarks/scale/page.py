@@ -2,7 +2,6 @@
 
 import os
 import platform
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -11,8 +10,6 @@ from statistics import median, quantiles
 
 from benchmarks.scale.measuring import Measured
 
-_BEGIN = "<!-- measured: from here to the end mark the page is written by benchmarks.scale -->"
-_END = "<!-- end of what was measured -->"
 _GIB = 2**30
 _MIB = 2**20
 
@@ -124,14 +121,6 @@ def report(all_measured: Sequence[Measured], *, command: str, load: str) -> str:
     for title, lines in TABLES.items():
         parts += [f"**{title}**", _table(lines, all_measured)]
     return "\n\n".join(parts)
-
-
-def replaced(page: str, text: str) -> str:
-    """`page` with `text` between its marks; raises ValueError for a page without them."""
-    pattern = re.compile(f"{re.escape(_BEGIN)}.*?{re.escape(_END)}", re.DOTALL)
-    if not pattern.search(page):
-        raise ValueError(f"the page has no {_BEGIN} … {_END}: put both where the tables belong")
-    return pattern.sub(lambda _: f"{_BEGIN}\n\n{text}\n\n{_END}", page)
 
 
 def _table(lines: Sequence[Line], all_measured: Sequence[Measured]) -> str:

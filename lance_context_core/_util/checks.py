@@ -157,7 +157,7 @@ def loads(text: str, where: str) -> Any:
     try:
         return _DECODER.decode(text)
     except (ValueError, RecursionError) as error:
-        raise InvalidRequestError(f"{where} is no JSON: {error}; got {shown(text)}") from error
+        raise InvalidRequestError(f"{where} is not JSON: {error}; got {shown(text)}") from error
 
 
 def _written(value: object, where: str) -> tuple[Any, str]:

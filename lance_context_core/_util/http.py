@@ -157,7 +157,7 @@ class JsonService:
             return json.loads(answer.content)
         except ValueError as error:
             said = _start_of(answer.content)
-            raise ServiceError(f"{self._given} answered what is no JSON: {said}") from error
+            raise ServiceError(f"{self._given} answered what is not JSON: {said}") from error
 
     def __getstate__(self) -> dict[str, Any]:
         return {key: one for key, one in vars(self).items() if key != "_idle"}
@@ -195,7 +195,7 @@ def checked_headers(headers: Mapping[str, str] | None) -> dict[str, str]:
     """A copy; raises InvalidRequestError, which does not show what may be a key."""
     given = {} if headers is None else headers
     if not isinstance(given, Mapping):
-        raise InvalidRequestError("headers is no mapping: give names and values")
+        raise InvalidRequestError("headers is not a mapping: give names and values")
     for name, value in given.items():
         if not isinstance(name, str) or not isinstance(value, str) or not _is_one_line(value):
             raise InvalidRequestError(f"headers[{shown(name)}] is not a line of text")

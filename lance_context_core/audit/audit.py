@@ -146,12 +146,12 @@ async def _of_table(
     there = {(row["key"], row["revision"]): row for row in rows}
     mine = told.get((table.name, MAIN), {})
     found = [
-        f"{row['id']!r} was written, and no entry tells of it"
+        f"{row['id']!r} was written, but has no audit entry"
         for mark, row in there.items()
         if mark not in mine
     ]
     found += [
-        f"{row.id!r} is gone, and no entry tells of it"
+        f"{row.id!r} is missing, and has no audit entry"
         for mark, row in mine.items()
         if mark not in there
     ]
@@ -271,7 +271,7 @@ class AsyncAudit:
         """
         entries, goal = await self.entries(), Path(destination)
         if await asyncio.to_thread(goal.exists):
-            raise AlreadyExistsError(f"{str(goal)!r} is there already: choose another name")
+            raise AlreadyExistsError(f"{str(goal)!r} already exists: choose another name")
         await asyncio.to_thread(_write, goal, entries)
         return len(entries)
 

@@ -162,7 +162,7 @@ class ScopedBlobs:
     async def required(self, ref: BlobRef, *, with_data: bool) -> dict[str, Any]:
         """As `found`. Raises NotFoundError if it does not exist."""
         if (row := await self.found(ref, with_data=with_data)) is None:
-            raise NotFoundError(f"ref={shown(ref)}: there is no such blob")
+            raise NotFoundError(f"ref={shown(ref)}: no such blob")
         return row
 
     async def parts(self, row: dict[str, Any], start: int, end: int) -> AsyncIterator[bytes]:

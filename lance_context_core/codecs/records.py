@@ -195,7 +195,7 @@ def refuse_duplicates(identities: Iterable[tuple[str, str]]) -> None:
         if one in seen:
             name, value = one
             raise InvalidRequestError(
-                f"{name}={shown(value)} stands twice in one call: give each once"
+                f"{name}={shown(value)} occurs twice in one call: give each once"
             )
         seen.add(one)
 

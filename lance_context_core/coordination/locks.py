@@ -267,9 +267,9 @@ class Waiting:
         queueing.sweep(book, now)
         if (found := queueing.cycle(ticket, book.tickets.values(), self._conflicts)) is not None:
             error = DeadlockError(
-                f"to wait for the lock on {ticket.resource!r} would be to wait for oneself: "
-                f"{queueing.told(found)}, held by {ticket.owner!r}. Release what is held, and "
-                "acquire anew in one order"
+                f"to wait for the lock on {ticket.resource!r} would be a deadlock: "
+                f"{queueing.told(found)}, held by {ticket.owner!r}. Release the held locks, and "
+                "acquire them again in one order"
             )
             error.cycle = tuple((one.owner, one.resource) for one in found)
             raise error

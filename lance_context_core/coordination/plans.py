@@ -368,7 +368,7 @@ class AsyncPlans:
         (item,) = await self._items.get([key])
         if item is None:
             which = f"plan {id!r}" + ("" if version is None else f" of version {version}")
-            raise NotFoundError(f"there is no {which}")
+            raise NotFoundError(f"no {which}")
         return item
 
     async def _add(self, plan: AgentPlan) -> AgentPlan:
@@ -400,7 +400,7 @@ class AsyncPlans:
     @staticmethod
     def _known(id: str, value: Mapping[str, Any] | None) -> AgentPlan:
         if value is None:
-            raise NotFoundError(f"there is no plan {id!r}")
+            raise NotFoundError(f"no plan {id!r}")
         return plan_of(value)
 
 
@@ -425,7 +425,7 @@ def _title(title: str | None, text: str) -> str:
 
 def _require_open(branch: AgentPlan) -> None:
     if branch.branch is None:
-        raise InvalidRequestError(f"plan {branch.id!r} is no branch of another one")
+        raise InvalidRequestError(f"plan {branch.id!r} is not a branch of another one")
     if branch.merged_at is not None:
         raise InvalidRequestError(f"plan {branch.id!r} was merged already")
     if branch.status is PlanStatus.ABANDONED:

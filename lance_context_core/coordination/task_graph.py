@@ -35,7 +35,7 @@ class Graph:
     def get(self, id: str) -> Task:
         """Return the task. Raises NotFoundError if absent."""
         if (task := self._tasks.find(id)) is None:
-            raise NotFoundError(f"there is no task {id!r} on this board")
+            raise NotFoundError(f"no task {id!r} on this board")
         return task
 
     def changed(self) -> list[Task]:

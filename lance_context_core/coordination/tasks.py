@@ -119,7 +119,7 @@ class AsyncTaskBoard:
         """Return a task. Raises NotFoundError if it does not exist."""
         (item,) = await self._changes.items.get([(self._changes.tasks, check_name(id, "id"))])
         if item is None:
-            raise NotFoundError(f"there is no task {id!r} on this board")
+            raise NotFoundError(f"no task {id!r} on this board")
         return task_types.task_of(item.value or {})
 
     async def list(

@@ -247,7 +247,7 @@ class AsyncTemplates:
         item, uses = await self._items.get([key, _uses(name)])
         if item is None:
             which = f"template {name!r}" + ("" if version is None else f" of version {version}")
-            raise NotFoundError(f"there is no {which}")
+            raise NotFoundError(f"no {which}")
         return _template(item, uses)
 
     async def list(

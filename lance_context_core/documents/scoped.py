@@ -253,4 +253,4 @@ def _first(rows: pa.Table, document_id: str) -> dict[str, Any]:
 
 
 def _not_there(document_id: str) -> NotFoundError:
-    return NotFoundError(f"document_id={shown(document_id)}: there is no such document")
+    return NotFoundError(f"document_id={shown(document_id)}: no such document")

@@ -130,7 +130,7 @@ def list_files(files: str | Path | Iterable[str | Path], wanted: Wanted) -> List
         root = Path(files)
         if not root.is_dir():
             raise NotFoundError(
-                f"files={str(files)!r} is no folder: pass a folder, or a list of files"
+                f"files={str(files)!r} is not a folder: pass a folder, or a list of files"
             )
         return _list_folder(root.resolve(), wanted)
     if isinstance(files, bytes) or not isinstance(files, Iterable):

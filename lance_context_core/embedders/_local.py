@@ -150,7 +150,7 @@ def source_of(model: str | os.PathLike[str]) -> Source:
         return Source(given=str(folder), folder=folder, name=f"{folder.name}@{_digest(folder)}")
     if not isinstance(model, str) or re.match(r"[./~\\]|[A-Za-z]:[\\/]|.*/.*/", given):
         raise InvalidRequestError(
-            f"model={shown(given)}: there is no such folder; give one, or a name like ORG/MODEL"
+            f"model={shown(given)}: no such folder; give one, or a name like ORG/MODEL"
         )
     return Source(given=given, folder=None, name=given)
 

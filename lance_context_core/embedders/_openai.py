@@ -132,6 +132,6 @@ def _checked_body(extra: Mapping[str, Any] | None) -> dict[str, Any]:
         return {}
     if not isinstance(extra, Mapping) or {"input", "model"} & set(extra):
         raise InvalidRequestError(
-            f"extra_body={shown(extra)}: give what is sent beside the model and the input"
+            f"extra_body={shown(extra)}: pass the fields to send in addition to the model and the input"
         )
     return dict(extra)

@@ -162,7 +162,7 @@ class _Parser:
             try:
                 return datetime.fromisoformat(_unquoted(moment))
             except ValueError as error:
-                raise FilterError(f"TIMESTAMP {moment} is no ISO 8601 time") from error
+                raise FilterError(f"TIMESTAMP {moment} is not an ISO 8601 time") from error
         self.position -= 1
         raise self.surprised("a text in '…', a number, TRUE or FALSE")
 

@@ -31,7 +31,7 @@ from lance_context_core.types.graph import Contradiction, Statement
 # merged from another branch takes its place among the others.
 
 LATER = "valid from later"
-UNDATED = "nothing tells which of them came later"
+UNDATED = "no date shows which of them is newer"
 BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
 
 
@@ -292,7 +292,7 @@ class AsyncStatements:
         columns = self._graph.table.spec.schema.names
         found = await self._graph.read(named, sql.equals("kind", STATEMENT), columns=columns)
         if not found:
-            raise NotFoundError(f"{where}={shown(statement_id)}: there is no such statement")
+            raise NotFoundError(f"{where}={shown(statement_id)}: no such statement")
         return found[0]
 
     async def _note(self, statement_id: str, decision: dict[str, str | None] | None) -> None:

@@ -150,7 +150,7 @@ class _Parser:
         while place < len(text):
             if (found := _TOKEN.match(text, place)) is None:
                 raise InvalidRequestError(
-                    f"query has {shown(text[place])} at {place}, which is not supported; see docs/cypher.md"
+                    f"query has {shown(text[place])} at {place}, which is not supported; see docs/graph.md"
                 )
             if found.lastgroup != "space":
                 assert found.lastgroup is not None
@@ -571,12 +571,12 @@ class _Parser:
             self._refuse(word.upper())
         there = f"{shown(word)} at {place}" if word else "its end"
         raise InvalidRequestError(
-            f"query cannot be answered: {why}, not {there}; docs/cypher.md says what is supported"
+            f"query cannot be answered: {why}, not {there}; docs/graph.md says what is supported"
         )
 
     def _refuse(self, what: str) -> NoReturn:
         raise InvalidRequestError(
-            f"query has {what}, which is not supported; docs/cypher.md says what is"
+            f"query has {what}, which is not supported; docs/graph.md says what is"
         )
 
 

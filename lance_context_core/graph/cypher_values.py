@@ -161,7 +161,7 @@ def property_of(one: Any, key: str) -> Any:
         return None
     if not isinstance(one, Entity | Relation):
         raise InvalidRequestError(
-            f"query has .{key} of {shown(one)}, which is no node or relationship"
+            f"query has .{key} of {shown(one)}, which is not a node or relationship"
         )
     if key in _OWN[type(one)]:
         return getattr(one, key)

@@ -139,9 +139,7 @@ class ScopedGraph(Scoped):
                 break
             wanted = merged
         if not nodes:
-            raise NotFoundError(
-                f"{where}={shown(entity_id)}: there is no such entity: add it first"
-            )
+            raise NotFoundError(f"{where}={shown(entity_id)}: no such entity: add it first")
         return list(nodes)
 
 

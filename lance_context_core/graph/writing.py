@@ -204,7 +204,7 @@ class Batch:
         for key, (where, id) in named.items():
             if key not in own and key not in held:
                 raise NotFoundError(
-                    f"{where}={shown(id)}: there is no such entity in this scope: add it before, or "
+                    f"{where}={shown(id)}: no such entity in this scope: add it before, or "
                     "in the same call"
                 )
         looked_up = await self._held([key for key, kind in held.items() if kind == MERGED])
@@ -388,7 +388,7 @@ async def unmerge(graph: ScopedGraph, merger_id: str) -> Entity:
         attempts.begin()
         hidden = next((row for row in await _hidden(graph) if _about(row)["id"] == merger_id), None)
         if hidden is None:
-            raise NotFoundError(f"merger_id={shown(merger_id)}: there is no such merger")
+            raise NotFoundError(f"merger_id={shown(merger_id)}: no such merger")
         try:
             nodes = await graph.starts(hidden["id"], "entity_id")
         except NotFoundError:  # its target was deleted

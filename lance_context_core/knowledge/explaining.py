@@ -73,7 +73,7 @@ class Explaining:
         found = await self._all(self.made, _MADE, named)
         found = found or await self._all(self.spoken, turns.MESSAGES, named)
         if not found:
-            raise NotFoundError(f"{id!r} is no fact, chunk, summary or turn of this store")
+            raise NotFoundError(f"{id!r} is not a fact, chunk, summary or turn of this store")
         if len(found) > 1:
             raise InvalidRequestError(
                 f"id={shown(id)} is what {len(found)} sessions or users call a turn of theirs: use "

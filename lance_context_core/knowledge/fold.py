@@ -301,7 +301,7 @@ async def curated(
         if not found and await archive.are_any(made) and await archive.bring_back(made, named):
             continue
         if not found:
-            raise NotFoundError(f"{id!r} is no fact, chunk or summary of this store")
+            raise NotFoundError(f"{id!r} is not a fact, chunk or summary of this store")
         record = found[0].record
         if record.kind != params.FACT:
             after = made.changed(record, change)

@@ -30,7 +30,7 @@ def read(source: str | Path | Mapping[str, Any] | Sequence[Mapping[str, Any]]) -
         try:
             data = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError) as error:
-            raise InvalidRequestError(f"{str(path)!r} is no JSON of mem0: {error}") from error
+            raise InvalidRequestError(f"{str(path)!r} is not JSON of mem0: {error}") from error
     if isinstance(data, Mapping):
         data = next((data[name] for name in _LISTS if name in data), data)
     if not isinstance(data, list | tuple):

@@ -1,6 +1,6 @@
 """The named rules of `review`.
 
-The page docs/review.md lists them word for word, which a test checks.
+The page docs/knowledge.md lists them word for word, which a test checks.
 """
 
 import re

@@ -111,7 +111,7 @@ class Claims:
         if not (await self._table.write(WriteBatch([taken], Mode.UPSERT))).is_done:
             return None
         if by is not None:
-            log.warning("%s: maintenance is taken over from %s, who did not finish", key, by)
+            log.warning("%s: takes over maintenance from %s, which did not finish", key, by)
         claim = Claim(taken)
         self._renewer.keep(key, claim, CLAIM.total_seconds())
         return claim

@@ -90,7 +90,7 @@ def type_of(content: bytes, name: str) -> str:
     if not content:
         raise UnreadableDocumentError(f"{name!r} is empty: it has no byte")
     raise UnreadableDocumentError(
-        f"{name!r} is no picture, sound or film that is known here: put it into store.blobs"
+        f"{name!r} is not a picture, sound or film of a supported format: store it in store.blobs"
     )
 
 
@@ -220,9 +220,7 @@ class AsyncImages:
         if isinstance(to, str):
             (found, *_) = [*await self._vectors().get([to], include_embedding=True), None]
             if found is None or found.embedding is None:
-                raise NotFoundError(
-                    f"to={shown(to)}: there is no picture of that id that has a vector"
-                )
+                raise NotFoundError(f"to={shown(to)}: no picture with that id and a vector")
             vector = found.embedding
         if not await self._vectors().count():
             return []
@@ -278,7 +276,7 @@ class AsyncImages:
         where = self._records.where(_MEDIA, sql.equals("id", check_name(image_id, "image_id")))
         for one in await self._records.read(where):
             return one.blob
-        raise NotFoundError(f"image_id={shown(image_id)}: there is no such picture")
+        raise NotFoundError(f"image_id={shown(image_id)}: no such picture")
 
     async def update(
         self,
@@ -325,7 +323,7 @@ class AsyncImages:
         await self._place(image_id, given.vector)
         where = self._records.where(_MEDIA, sql.equals("id", image_id))
         if await changes.patch(self._records, where, change) is None:
-            raise NotFoundError(f"image_id={shown(image_id)}: there is no such picture")
+            raise NotFoundError(f"image_id={shown(image_id)}: no such picture")
         return await self._required(image_id)
 
     async def delete(self, image_id: str) -> bool:
@@ -353,7 +351,7 @@ class AsyncImages:
 
     async def _required(self, image_id: str) -> ImageRecord:
         if (found := await self.get(image_id)) is None:
-            raise NotFoundError(f"image_id={shown(image_id)}: there is no such picture")
+            raise NotFoundError(f"image_id={shown(image_id)}: no such picture")
         return found
 
     def _blobs(self, owner: Scope | None = None) -> ScopedBlobs:

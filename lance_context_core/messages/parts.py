@@ -21,7 +21,7 @@ from lance_context_core.errors import InvalidRequestError
 
 MAX_NESTING = 16
 """How many tool results may stand in each other, as when a sub-agent's transcript is a result."""
-TOO_NESTED = f"tool results stand in each other more than {MAX_NESTING} deep: flatten them"
+TOO_NESTED = f"tool results are nested more than {MAX_NESTING} deep: flatten them"
 
 
 @frozen_by_name
@@ -299,7 +299,7 @@ def decode_base64(text: str | bytes, where: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (TypeError, ValueError) as error:
-        raise InvalidRequestError(f"{where} is no base64: {error}; got {shown(text)}") from error
+        raise InvalidRequestError(f"{where} is not base64: {error}; got {shown(text)}") from error
 
 
 def _nesting(parts: Iterable[Part]) -> int:

@@ -193,7 +193,7 @@ def _part(said: Any, where: str) -> Part:
             return _PARTS[kind](said, where)
     except (AttributeError, KeyError, TypeError) as error:
         raise InvalidRequestError(
-            f"{where} is {shown(said)}, which is no part of type {kind!r}: {error!r}"
+            f"{where} is {shown(said)}, which is not part of type {kind!r}: {error!r}"
         ) from error
     return UnknownPart(type=kind, payload={k: v for k, v in said.items() if k != "type"})
 

@@ -1,4 +1,4 @@
-"""A language model, as the store asks one: any that a program has, and what is made of its answers."""
+"""Language models: the interface, adapters for clients, and parsing of answers."""
 
 from lance_context_core.models.answers import FAULTS, REPAIRS, Answer, read_answer
 from lance_context_core.models.asking import (

@@ -1,4 +1,4 @@
-"""The JSON in a model's answer: what fits a schema, and where a model has hidden it."""
+"""JSON in a model's answer: extraction, repair and schema checks."""
 
 import json
 import re
@@ -34,11 +34,11 @@ _BOUNDS: Mapping[str, tuple[Callable[[Any, Any], bool], str]] = {
 
 
 def problem_of(value: Any, schema: Mapping[str, Any], where: str = "answer") -> str | None:
-    """What does not fit, the first of it, in words; None if all does.
+    """The first schema violation, in words; None if there is none.
 
     Understands `type`, `enum`, `const`, `properties`, `required`, `additionalProperties: false`,
-    `items`, `anyOf`, the bounds of numbers, texts and lists, and `$ref` into `$defs`; what else a
-    schema says is passed over.
+    `items`, `anyOf`, the bounds of numbers, texts and lists, and `$ref` into `$defs`; ignores other
+    keywords.
     """
     return _problem(value, schema, where, schema)
 
@@ -125,14 +125,14 @@ def _is_number(one: Any) -> bool:
 # used raises an error that names the fault.
 
 MOST_CHARACTERS = 200_000
-"""Of an answer: what is longer is a loop."""
+"""The maximum length of an answer: a longer one is a loop."""
 
 REPAIRS = ("reasoning", "fenced", "prose", "trailing_comma", "bare_list", "number")
-"""What is mended: thoughts before the answer, a fence of Markdown, words around it, commas before a
-closing bracket, a list in place of the object that has it alone, and numbers that are texts."""
+"""Repairs: reasoning before the answer, a Markdown fence, surrounding words, trailing commas, a list
+in place of an object with that single field, and numbers written as texts."""
 
 FAULTS = ("empty", "refusal", "too_long", "truncated", "not_json", "wrong_schema")
-"""What no answer can be had of."""
+"""The faults of an unusable answer."""
 
 _THOUGHT = re.compile(r"\A\s*<(think|thinking|reasoning)>.*?</\1>", re.DOTALL)
 _FENCE = re.compile(r"```[\w-]*[ \t]*\n?(.*?)```", re.DOTALL)
@@ -151,11 +151,11 @@ _DECODER = json.JSONDecoder(strict=False)
 
 @frozen_by_name
 class Answer:
-    """What a model answered, as JSON that fits the schema."""
+    """The answer of a model, as JSON that fits the schema."""
 
     data: Any
     repairs: tuple[str, ...] = ()
-    """What had to be mended, of `REPAIRS`, in that order."""
+    """The applied repairs, in the order of `REPAIRS`."""
 
 
 def read_answer(completion: Completion, schema: Mapping[str, Any]) -> Answer:
@@ -181,7 +181,7 @@ def read_answer(completion: Completion, schema: Mapping[str, Any]) -> Answer:
 
 
 def _found(text: str) -> Iterator[Answer]:
-    """Whatever JSON is in a text."""
+    """The JSON in a text."""
     if (data := _decoded(text)) is not None:
         yield Answer(data=data)
         return
@@ -200,7 +200,7 @@ def _found(text: str) -> Iterator[Answer]:
 
 
 def _among(text: str, repairs: tuple[str, ...]) -> list[Answer]:
-    """The JSON that a text is, else what of it stands among the words."""
+    """The text as JSON, else the JSON within the text."""
     for mended, more in ((text, ()), (_TRAILING_COMMA.sub(r"\1", text), ("trailing_comma",))):
         if (data := _decoded(mended)) is not None:
             return [Answer(data=data, repairs=_in_order(*repairs, *more))]
@@ -233,7 +233,7 @@ def _inner(text: str) -> Iterator[Any]:
 
 
 def _is_cut(error: json.JSONDecodeError, text: str) -> bool:
-    """Whether there is nothing wrong with the JSON but that it goes on where the text ends."""
+    """Whether the JSON is valid but cut off at the end of the text."""
     return error.msg.startswith("Unterminated string") or error.pos >= len(text.rstrip())
 
 
@@ -248,7 +248,7 @@ def _ends_within(text: str, start: int) -> bool:
 
 
 def _is_cut_short(text: str) -> bool:
-    """Whether there is JSON that goes on where the text ends."""
+    """Whether the text ends inside JSON."""
     brackets = islice(_BRACKET.finditer(text), _MOST_BRACKETS)
     return any(_ends_within(text, one.start()) for one in brackets)
 
@@ -291,7 +291,7 @@ def _fullness(data: Any) -> int:
 
 
 def as_numbers(value: Any, schema: Any) -> Any:
-    """The value with numbers in place of the texts that say them, where a schema asks for numbers."""
+    """The value with texts converted to numbers where the schema requires numbers."""
     if not isinstance(schema, Mapping):
         return value
     if isinstance(value, str):
@@ -314,7 +314,7 @@ def _as_number(text: str, schema: Mapping[str, Any]) -> Any:
 
 
 def _wrapped(one: Answer, schema: Mapping[str, Any]) -> Iterator[Answer]:
-    """The object that was asked for, made of the one list that it has."""
+    """The requested object, built from its only list."""
     required = schema.get("required", ())
     if isinstance(one.data, list) and len(required) == 1:
         yield Answer(data={required[0]: one.data}, repairs=(*one.repairs, "bare_list"))

@@ -1,4 +1,4 @@
-"""What a model is asked, what it answers, and what makes one of whatever can be called."""
+"""Requests to a model, its answers, and conversion of callables to models."""
 
 import asyncio
 import hashlib
@@ -25,14 +25,14 @@ from lance_context_core.messages import Message
 
 @frozen_by_name
 class ModelRequest:
-    """One question to a model. All that it is to know stands in it."""
+    """One question to a model, with everything it needs."""
 
     purpose: str
-    """What it is for, in a word: `extract`, `consolidate` or `summarise`."""
+    """The task: `extract`, `consolidate` or `summarise`."""
     messages: tuple[Message, ...]
     """In order, as a chat model takes them; instructions are of the role `system`."""
     schema: Mapping[str, Any] | None = None
-    """The JSON schema that the answer has to fit; None where a text is asked for."""
+    """The JSON schema of the answer; None for a text."""
     max_output: int | None = None
     """In tokens; None leaves it to the model."""
 
@@ -77,14 +77,14 @@ class ModelRequest:
 
 @frozen_by_name
 class Completion:
-    """What a model answered."""
+    """The answer of a model."""
 
     text: str = ""
-    """Word for word; may hold JSON, and whatever the model put around it."""
+    """The unchanged answer; may contain JSON and surrounding text."""
     data: Any = None
     """The answer as JSON, where the model gives it so; then it counts, and not the text."""
     usage: Mapping[str, int] = field(default_factory=dict)
-    """What it took, such as `input_tokens` and `output_tokens`."""
+    """The usage, such as `input_tokens` and `output_tokens`."""
 
     def __post_init__(self) -> None:
         usage = check_json_object(self.usage, "Completion.usage")
@@ -101,14 +101,13 @@ class LanguageModel(Protocol):
 
     @property
     def name(self) -> str:
-        """Which one it is: what another one makes is told from what this one made."""
+        """The name, which distinguishes its results from those of other models."""
         ...
 
     def complete(self, request: ModelRequest) -> Completion | Awaitable[Completion]:
-        """The answer to a question, at once or to be awaited; what blocks runs in a thread.
+        """Return the answer, or an awaitable of it; a blocking function runs in a thread.
 
-        What it raises, for want of a network or at a limit of its provider, leaves the work to be
-        done later.
+        If it raises, as on a network failure or a rate limit, the work is done later.
         """
         ...
 
@@ -116,7 +115,7 @@ class LanguageModel(Protocol):
 # Asking a model, which may block or be awaited; and a model of whatever can be called.
 
 Said = str | Mapping[str, Any] | Completion
-"""What a called function may answer: a text, JSON, or all of it."""
+"""The return value of a model function: a text, JSON, or a `Completion`."""
 
 
 @frozen
@@ -135,12 +134,12 @@ class FunctionModel:
         check_name(self.name, "name")
 
     async def complete(self, request: ModelRequest) -> Completion:
-        """What the function answers to `request.prompt`."""
+        """The answer of the function to `request.prompt`."""
         return completed(await called(self.call, request.prompt), self.name)
 
 
 def check_model(value: object, where: str) -> LanguageModel:
-    """`value` as a model. Refuses what has no name, or cannot be asked."""
+    """`value` as a model. Refuses a value without a name, or one that cannot be called."""
     if not isinstance(value, LanguageModel) or not callable(value.complete):
         raise InvalidRequestError(
             f"{where} is {shown(value)}: it needs a name and complete(request); make one of a "
@@ -153,12 +152,12 @@ def check_model(value: object, where: str) -> LanguageModel:
 async def ask(
     model: LanguageModel, request: ModelRequest, *, timeout: float | None = None
 ) -> Completion:
-    """What a model answers to a question.
+    """Ask the model and return its answer.
 
-    - `timeout`: in seconds; after it TimeoutError is raised. A model that blocks is left to end by
-      itself, and what it says then is not heard.
+    - `timeout`: in seconds; after it TimeoutError is raised. A blocking model runs on, and its
+      answer is ignored.
 
-    Raises what the model raises, and InvalidRequestError if it returns no `Completion`.
+    Raises the model's exceptions, and InvalidRequestError if it returns no `Completion`.
     """
     if timeout is not None:
         check_seconds(timeout, "timeout")
@@ -172,14 +171,14 @@ async def ask(
 
 
 def check_asking(model: object, instructions: object, timeout: object) -> None:
-    """Raise InvalidRequestError for a model that cannot be asked so, or within such a time."""
+    """Raise InvalidRequestError for an unusable model or timeout."""
     check_model(model, "model")
     check_text(instructions, "instructions")
     check_seconds(timeout, "timeout")
 
 
 def completed(answer: object, name: str) -> Completion:
-    """What was returned, as an answer."""
+    """The returned value as a `Completion`."""
     if isinstance(answer, Completion):
         return answer
     if isinstance(answer, str):

@@ -15,7 +15,7 @@ _WAYS_OUT = (
 
 
 def as_model(value: object, where: str = "model", *, name: str | None = None) -> LanguageModel:
-    """`value` as a model, with a name. Raises InvalidRequestError for what is none."""
+    """`value` as a model, with a name. Raises InvalidRequestError if it is not one."""
     if isinstance(value, str):
         raise InvalidRequestError(
             f"{where}={value!r} is a name: pass OpenAIModel({value!r}), or AnthropicModel({value!r})"
@@ -40,7 +40,7 @@ def as_model(value: object, where: str = "model", *, name: str | None = None) ->
 
 
 def says_sentences(function: Callable[..., Any]) -> bool:
-    """Whether a function says sentences in other words: its parameter is called `sentences`."""
+    """Whether a function paraphrases: its parameter is called `sentences`."""
     try:
         names = list(inspect.signature(function).parameters)
     except (TypeError, ValueError):
@@ -49,7 +49,7 @@ def says_sentences(function: Callable[..., Any]) -> bool:
 
 
 class OfLangChain:
-    """A chat model of LangChain: asked by `invoke`, or by `with_structured_output` for a schema."""
+    """A chat model of LangChain: calls `invoke`, or `with_structured_output` for a schema."""
 
     def __init__(self, model: Any, name: str) -> None:
         self.name = check_name(name, "model.name")
@@ -57,7 +57,7 @@ class OfLangChain:
         self._is_structured = True
 
     def complete(self, request: ModelRequest) -> Completion:
-        """The model's answer. A client that is asked in a thread needs no event loop of ours."""
+        """The model's answer, requested in a thread, without an event loop."""
         messages = [(_ROLES.get(one.role, "human"), one.text) for one in request.messages]
         limits = {} if request.max_output is None else {"max_tokens": request.max_output}
         if request.schema is not None and self._is_structured:
@@ -76,7 +76,7 @@ _ROLES = {"system": "system", "assistant": "ai"}
 
 
 def _structured(answer: Any) -> Completion:
-    """What a structured answer is, parsed; else its words, which may be read nonetheless."""
+    """The parsed structured answer; else its text, which may still be JSON."""
     if not isinstance(answer, Mapping) or "raw" not in answer:
         return Completion(data=answer) if isinstance(answer, Mapping) else Completion()
     parsed, raw = answer.get("parsed"), answer["raw"]
@@ -99,14 +99,14 @@ def _counted(answer: Any) -> dict[str, int]:
 
 
 class OfLlamaIndex:
-    """An LLM of LlamaIndex, asked by `complete`, which those that chat have too."""
+    """An LLM of LlamaIndex: calls `complete`, which chat models have too."""
 
     def __init__(self, llm: Any, name: str) -> None:
         self.name = check_name(name, "model.name")
         self._llm = llm
 
     def complete(self, request: ModelRequest) -> Completion:
-        """The LLM's answer. A client that is asked in a thread needs no event loop of ours."""
+        """The LLM's answer, requested in a thread, without an event loop."""
         limits = {} if request.max_output is None else {"max_tokens": request.max_output}
         answer = self._llm.complete(request.prompt, **limits)
         return Completion(text=answer.text or "", usage=_told(answer))
@@ -123,7 +123,7 @@ def _has(value: object, *methods: str) -> bool:
 
 
 def _client(value: object) -> tuple[str, str] | None:
-    """Whose client it is, and what makes a model of it; None if it is none."""
+    """The framework of a client and the class that wraps it; None for other values."""
     chat = getattr(value, "chat", None)
     if callable(getattr(getattr(chat, "completions", None), "create", None)):
         return "OpenAI", "OpenAIModel"

@@ -20,7 +20,7 @@ from lance_context_core.models.asking import Completion, ModelRequest
 _ANTHROPIC = "https://api.anthropic.com"
 _ANTHROPIC_VERSION = "2023-06-01"
 _ANSWER = "answer"
-"""What the schema, or the tool that takes it, is called."""
+"""The name of the schema, or of the tool that takes it."""
 
 
 class OpenAIModel:
@@ -28,13 +28,13 @@ class OpenAIModel:
 
     Without `base_url` the service is that of OPENAI_BASE_URL in the environment, else OpenAI's own;
     without `api_key` the key is that of OPENAI_API_KEY, which only OpenAI's own service must have. The
-    JSON schema of a question is sent as `response_format`; a service that does not know that is asked
-    without. `extra_body` is sent with each request, such as `{"temperature": 0}`, `headers` too. What
-    fails by the network or for a while (429, 5xx) is tried again `max_retries` times, as late as the
-    service asks for; `timeout_seconds` is how long it may be silent.
+    JSON schema of a question is sent as `response_format`; a service that refuses it is asked again
+    without it. `extra_body` is sent with each request, such as `{"temperature": 0}`, `headers` too. Network
+    failures and temporary errors (429, 5xx) are retried `max_retries` times, after the delay that the
+    service asks for; `timeout_seconds` is the longest silence.
 
-    Needs no package: it takes the standard library's client. Raises InvalidRequestError, at
-    construction, for a missing key and for what no service could understand.
+    Needs no package: it uses the standard library's client. Raises InvalidRequestError, at
+    construction, for a missing key and for invalid options.
     """
 
     def __init__(
@@ -110,11 +110,10 @@ class AnthropicModel:
 
     Without `base_url` the service is that of ANTHROPIC_BASE_URL in the environment, else Anthropic's
     own; without `api_key` the key is that of ANTHROPIC_API_KEY. The JSON schema of a question is sent as
-    a tool that the model has to call. `max_output` is what an answer has at most, in tokens, where a
-    question does not say it; all else is as for `OpenAIModel`.
+    a tool that the model has to call. `max_output` is the maximum answer in tokens, unless a question
+    sets it; other options are as for `OpenAIModel`.
 
-    Raises InvalidRequestError, at construction, for a missing key and for what no service could
-    understand.
+    Raises InvalidRequestError, at construction, for a missing key and for invalid options.
     """
 
     def __init__(
@@ -207,7 +206,7 @@ def _or_null(schema: Any) -> Any:
 
 
 def _read(text: str, schema: Mapping[str, Any]) -> Any:
-    """The JSON that a text is, without nulls where a closed schema asked for them; None if it is none."""
+    """The text as JSON, without nulls that a closed schema required; None if it is not JSON."""
     try:
         data = json.loads(text)
     except (ValueError, RecursionError):
@@ -270,7 +269,7 @@ def _text(content: Any) -> str:
 
 
 def _usage(told: Any, names: Mapping[str, str]) -> dict[str, int]:
-    """What it took, as far as the service counts it."""
+    """The usage, as far as the service counts it."""
     if not isinstance(told, Mapping):
         return {}
     return {
@@ -285,6 +284,6 @@ def _checked_body(extra: Mapping[str, Any] | None) -> dict[str, Any]:
         return {}
     if not isinstance(extra, Mapping) or {"messages", "model"} & set(extra):
         raise InvalidRequestError(
-            f"extra_body={shown(extra)}: give what is sent beside the model and the messages"
+            f"extra_body={shown(extra)}: pass the fields to send in addition to the model and the messages"
         )
     return dict(extra)

@@ -118,7 +118,7 @@ class Flushing:
         await ledger.forget(view.entries[-1].seq, version, tells_moments=tells)
         if is_as_known:
             self._access.presence.grow(view.moment, version, [entry.row for entry in view.shown])
-        log.debug("%s: %d rows folded, version %d", self._access.label, len(view.entries), version)
+        log.debug("%s: %d rows flushed, version %d", self._access.label, len(view.entries), version)
         return version
 
     def watch(self, policy: JournalPolicy) -> None:
@@ -208,7 +208,7 @@ class Flushing:
             handle, [[*map(_row, view.shown)]], is_sparse=is_sparse
         )
         if rows is None:
-            raise refusal or InternalError(f"cannot fold into {self._access.label}")
+            raise refusal or InternalError(f"cannot flush into {self._access.label}")
         return rows
 
     async def _commit(self, handle: Any, view: View, *, is_as_known: bool) -> int:

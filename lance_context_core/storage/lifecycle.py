@@ -81,7 +81,7 @@ class Lifecycle:
         if known is None:
             self._identity = identity
             return True
-        now = "is not there any more" if identity is None else "was replaced by another one"
+        now = "no longer exists" if identity is None else "was replaced by another one"
         raise NotFoundError(
             f"the directory of the store at {self._uri!r} {now}, since it was opened: nothing is read "
             "or written. Open the store where it is now, or put it back"

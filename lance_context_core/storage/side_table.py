@@ -123,8 +123,8 @@ def _linked(source: Path, version: int, folder: Path, first_id: int) -> None:
         contents = manifests.contents(manifest, source)
     except (OSError, manifests.UnknownManifestError) as error:
         raise StorageError(
-            f"cannot read version {version} of {str(source)!r}, with what is in the journal: {error}: "
-            "flush() it where it may be written"
+            f"cannot read version {version} of {str(source)!r}, with the entries of the write-ahead log: {error}: "
+            "call flush() in a process that may write"
         ) from error
     indexes = [one for one in contents.folders if one.is_relative_to(source)]
     files = [one for one in contents.files if one.is_relative_to(source)]

@@ -68,7 +68,7 @@ async def remove_last(
         if expected_id is not None and id != expected_id:
             raise ConflictError(
                 f"expected_id={shown(expected_id)} is not the last message, which is "
-                f"{shown(id)}: nothing was done. Read the end again, and decide anew"
+                f"{shown(id)}: nothing was written. Read the end of the session and try again"
             )
         if not rows:
             return None
@@ -157,8 +157,8 @@ async def _end(
     ids = [row["id"] for row in tail]
     if expected is not None and ids != [*expected]:
         raise ConflictError(
-            f"expected_tail={shown(list(expected))} is not what comes after {shown(after)}, where "
-            f"the last ones are {shown(ids)}: nothing was done. Read the end again, and decide anew"
+            f"expected_tail={shown(list(expected))} does not match the messages after {shown(after)}, where "
+            f"the last ones are {shown(ids)}: nothing was written. Read the end of the session and try again"
         )
     return before, tail, observed
 

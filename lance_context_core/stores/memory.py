@@ -236,7 +236,7 @@ class AsyncMemory:
         record = await changes.patch(self._records, where, lambda before: replace(before, **values))
         if record is None:
             whose = f" of user {user_id!r}" if user_id else ""
-            raise NotFoundError(f"there is no memory {id!r}{whose}: memory.list has those that are")
+            raise NotFoundError(f"no memory {id!r}{whose}: list the existing ones with memory.list")
         return record
 
     async def upsert(

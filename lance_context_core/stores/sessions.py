@@ -251,7 +251,7 @@ class AsyncSessions:
             attempts.begin()
             found = await self._found([session_id])
             if not found or (row := self._one(found).row) is None:
-                raise NotFoundError(f"session {session_id!r} has just expired: create it anew")
+                raise NotFoundError(f"session {session_id!r} has just expired: create it again")
             session = replace(
                 from_row(row),
                 updated_at=self._records.now(),

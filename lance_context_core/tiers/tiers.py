@@ -516,7 +516,7 @@ class AsyncTieredMemory:
             check_grant(before.record, grant)
             to = Tier(before.record.layer or Tier.HOT).demote()
             if to is None:
-                raise InvalidRequestError(f"entry {id!r} is cold: there is no colder tier")
+                raise InvalidRequestError(f"entry {id!r} is already cold, the last tier")
             stands_in = said or await self._wording.of(before.record.text or "", to)
             if await moving.move_records(self._records, [Move(before, to, stands_in, more)]):
                 return await self.get(id)

@@ -125,7 +125,7 @@ def read(form: str, said: Any, where: str) -> Message:
     try:
         return FORMS[form][1](said)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise InvalidRequestError(f"{where} is no message of {form}: {error!r}") from error
+        raise InvalidRequestError(f"{where} is not a message of {form}: {error!r}") from error
 
 
 def _native(framework: str, said: Json) -> Json:

@@ -55,10 +55,10 @@ async def copy(
     if Path(goal.uri).is_relative_to(source.uri):
         raise InvalidRequestError(f"{goal.uri!r} is inside of the store: choose another place")
     if await _to_its_end(goal, goal.is_there):
-        raise AlreadyExistsError(f"{goal.uri!r} is there already: choose another name")
+        raise AlreadyExistsError(f"{goal.uri!r} already exists: choose another name")
     tables = await whole.tables()
     if not tables:
-        raise NotFoundError(f"there is no store at {source.uri!r}: nothing to copy")
+        raise NotFoundError(f"no store at {source.uri!r}: nothing to copy")
     async with AsyncExitStack() as held:
         held.push_async_callback(asyncio.to_thread, goal.discard)
         await held.enter_async_context(turn(connection))  # A branch is created in several tables.

@@ -50,7 +50,7 @@ async def export(
     require_local(destination, "destination")
     goal = Path(destination)
     if await asyncio.to_thread(goal.exists):
-        raise AlreadyExistsError(f"{str(goal)!r} is there already: choose another name")
+        raise AlreadyExistsError(f"{str(goal)!r} already exists: choose another name")
     part = goal.with_name(f"{goal.name}.part-{os.getpid()}")
     try:
         if format == "parquet":

@@ -17,7 +17,7 @@ _END = "lance_context_export_end"
 
 _BOM = "\ufeff"
 
-_WAY_OUT = "copy it again from where it is whole, or export anew"
+_WAY_OUT = "copy it again from where it is whole, or export again"
 
 
 class Lines:
@@ -86,7 +86,7 @@ class Whole:
         Raises InvalidRequestError if the rows differ, or any follow it.
         """
         if self._is_at_end:
-            raise InvalidRequestError(f"{where} stands behind the end of the export: {_WAY_OUT}")
+            raise InvalidRequestError(f"{where} follows the end of the export: {_WAY_OUT}")
         if not isinstance(given, dict) or _END not in given:
             return False
         told = given.get("rows")

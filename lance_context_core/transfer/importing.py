@@ -108,7 +108,7 @@ async def import_(
     require_local(source, "source")
     path = Path(source)
     if not await asyncio.to_thread(path.exists):
-        raise NotFoundError(f"{str(path)!r} is not there")
+        raise NotFoundError(f"{str(path)!r} does not exist")
     if format in FORMS:
         return await _conversations(resources, scope, path, str(format), progress)
     with tempfile.TemporaryDirectory(prefix="lance-context-import-") as scratch:
@@ -197,7 +197,7 @@ class _Stage:
                 continue
             else:
                 if not isinstance(given, dict):
-                    raise InvalidRequestError(f"{where} is no row of an export: {shown(text)}")
+                    raise InvalidRequestError(f"{where} is not a row of an export: {shown(text)}")
                 if rows and (given.get("table") != name or len(rows) == _AT_ONCE):
                     yield name, rows
                     rows = []
@@ -219,7 +219,7 @@ class _Stage:
             text = (folder / "export.json").read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise InvalidRequestError(
-                f"{str(folder)!r} is no export, which has a file export.json: {error}"
+                f"{str(folder)!r} is not an export, which has a file export.json: {error}"
             ) from error
         head = _head(_json(text, str(folder / "export.json")), folder)
         self._vectors = head["vectors"]
@@ -320,7 +320,7 @@ def _head(head: Any, path: Path) -> dict[str, Any]:
     version = head.get(HEADER) if isinstance(head, dict) else None
     if not isinstance(version, int):
         raise InvalidRequestError(
-            f"{str(path)!r} is no export of a store: for messages of OpenAI or LangChain say "
+            f"{str(path)!r} is not an export of a store: for messages of OpenAI or LangChain say "
             "format='openai' or 'langchain'"
         )
     if version > VERSION:
@@ -341,7 +341,7 @@ def _head(head: Any, path: Path) -> dict[str, Any]:
         is_sound = False
     if not is_sound:
         raise InvalidRequestError(
-            f"{str(path)!r} says of its vectors or its files what no export does: export anew"
+            f"{str(path)!r} declares vectors or files that no export has: export again"
         )
     return {**head, "vectors": told, "files": files}
 
@@ -350,7 +350,7 @@ def _json(text: str, where: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InvalidRequestError(f"{where} is no JSON: {error}") from error
+        raise InvalidRequestError(f"{where} is not JSON: {error}") from error
 
 
 def _table(name: Any, where: str) -> str:

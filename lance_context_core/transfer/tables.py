@@ -123,7 +123,7 @@ class Incoming:
         try:
             row = self._record(given) if self.spec in (RECORDS, COLD) else self._other(given)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise InvalidRequestError(f"{where} is no row of an export: {error}") from error
+            raise InvalidRequestError(f"{where} is not a row of an export: {error}") from error
         for part in SCOPE_PARTS:
             wanted = self.scope.parts().get(part)
             if wanted is not None and row.get(part) != wanted:
@@ -178,7 +178,7 @@ _CHECKED = (
 
 def _text(value: Any) -> str:
     if not isinstance(value, str) or not value:
-        raise InvalidRequestError(f"{shown(value)} is no key")
+        raise InvalidRequestError(f"{shown(value)} is not a key")
     return value
 
 

@@ -1,6 +1,6 @@
-"""What the store keeps and what it answers with: frozen values, without any engine in them.
+"""Values that the store stores and returns: frozen, and free of the engine.
 
-What a graph is made of is in `records.graph`.
+The values of a graph are in `types.graph`.
 """
 
 from lance_context_core.types.answers import (

@@ -1,4 +1,4 @@
-"""What a search, a listing, a write and an erasure answer with."""
+"""Results of searches, lists, writes and erasures."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -11,32 +11,32 @@ R = TypeVar("R")
 
 @frozen_by_name
 class ChannelScore:
-    """What one channel said about one candidate."""
+    """The score and rank that one channel gave to one candidate."""
 
     raw: float
     """Cosine similarity in [-1, 1], or BM25 above 0."""
     normalised: float
     """In [0, 1] over the channel's candidates: 1 is its best, 0 its worst, and all 1 if all are equal.
 
-    Of words, the best has less than 1 where hybrid search counts them less: `SearchOptions.coverage`.
+    The best text match is below 1 if hybrid search reduces its weight: `SearchOptions.coverage`.
     """
     rank: int
-    """1 + the number of candidates that score higher: equals share a rank, whatever their order."""
+    """1 + the number of candidates with a higher score; equal scores share a rank."""
 
 
 @frozen_by_name
 class SearchHit(Generic[R]):
-    """A record that a search found, and why."""
+    """A record that a search found, with its scores."""
 
     record: R
-    """What was found: a `ContextRecord`, a `Document` or an `Item`, by where it was searched."""
+    """The match: a `ContextRecord`, a `Document` or an `Item`, depending on the search."""
     score: float
     """In [0, 1], higher is better; comparable within one search mode."""
     channels: Mapping[str, ChannelScore] = field(default_factory=dict)
-    """What each channel that matched said, by its name: `vector`, `text`."""
+    """The score of each channel that matched, by its name: `vector`, `text`."""
     why: Mapping[str, float] = field(default_factory=dict)
-    """What of `score` each part gave, which come to it: `channels`, and the boosts by their names, such
-    as `neighbours`, `preceding` and `speaker`. A reranker's score is all that of `channels`."""
+    """The parts that add up to `score`: `channels`, and the boosts by their names, such
+    as `neighbours`, `preceding` and `speaker`. A reranker's score counts as `channels`."""
 
     @property
     def neighbour_bonus(self) -> float:
@@ -57,9 +57,9 @@ class Page(Generic[R]):
     page: int
     """Counted from 1."""
     page_size: int
-    """How many items were asked for; the last page may have fewer."""
+    """The requested number of items; the last page may have fewer."""
     total: int
-    """How many items all pages hold together."""
+    """The number of items in all pages."""
 
     @property
     def has_more(self) -> bool:
@@ -69,12 +69,12 @@ class Page(Generic[R]):
 
 @frozen_by_name
 class WriteResult:
-    """What a write left behind."""
+    """The result of a write."""
 
     ids: tuple[str, ...]
-    """The ids of the records, in the order in which they were given."""
+    """The ids of the records, in the order of the argument."""
     version: int
-    """The version of the table that holds them; an idempotent repetition does not make one."""
+    """The version of the table with the records; an idempotent repetition creates none."""
 
     @property
     def id(self) -> str:
@@ -85,67 +85,67 @@ class WriteResult:
 
 @frozen_by_name
 class ItemsAppended:
-    """The commit in which key-value items were appended."""
+    """The commit that appended key-value items."""
 
     version: int
-    """A version of the items that shows them: the one it made, or a later one."""
+    """A version of the table that contains the items: the new one, or a later one."""
     n_items: int | None
-    """How many items that version added to the one before, those that others appended at the same
-    moment among them. None if it is not known: other processes were writing."""
+    """How many items that version added, including those of concurrent writers of this process.
+    None if unknown, because other processes were writing."""
     grows_since: int
-    """A version since which, until that one, items were appended and nothing else was done: what was
-    there then is there. It is `version` itself if more is not known."""
+    """An earlier version: between it and `version` items were only appended, so its items still
+    exist. Equal to `version` if no earlier one is known."""
 
 
 @frozen_by_name
 class ItemsWritten:
-    """What a write of key-value items found."""
+    """The result of a write of key-value items."""
 
     deleted: list[bool]
-    """Whether there was an item for each of the keys to be deleted, in the order of these."""
+    """Whether each key to delete had an item, in the order of the keys."""
     version: int
-    """A version of the items that shows the write: the one it made, or a later one."""
+    """A version of the table that contains the write: the new one, or a later one."""
 
 
 @frozen_by_name
 class Tried:
-    """What a call did, or in a dry run would do."""
+    """The effects of a call, or of a dry run."""
 
     is_dry_run: bool = False
-    """Whether it is what would be done: then nothing was."""
+    """Whether this was a dry run, which changes nothing."""
 
 
 @frozen_by_name
 class Erasure:
-    """What was erased, or in a dry run would be; whatever is erased twice counts once."""
+    """The erased data, or in a dry run the data to erase; each row counts once."""
 
     records: int = 0
-    """Those that were meant, by what they are now or were in any version that is kept."""
+    """The selected records, by their content now or in any stored version."""
     derived: int = 0
-    """Further ones, which were made from these; none where these alone were to go: then what stays
-    has them no more among its sources."""
+    """Records derived from these. None if only the selected records were to be erased; derived
+    records then no longer name them as sources."""
     documents: int = 0
     items: int = 0
     """Key-value items."""
     blobs: int = 0
-    """Bytes that nothing names any more."""
+    """Blobs that are no longer referenced."""
     graph: int = 0
-    """Entities, relations, mentions and statements that were known from nowhere else."""
+    """Entities, relations, mentions and statements without another source."""
     sessions: int = 0
-    """Descriptions of sessions."""
+    """Session descriptions."""
     mentions: int = 0
-    """Records that stay, of which the ids of erased ones were taken out."""
+    """Remaining records from which ids of erased ones were removed."""
     versions_removed: int = 0
-    """The older versions of all tables, with what is on their branches and under their tags."""
+    """The older versions of all tables, including their branches and tags."""
     branches: tuple[str, ...] = ()
     """The branches that were cleaned, `main` included, in alphabetical order."""
     tags: tuple[str, ...] = ()
     """The tags that were cleaned, in alphabetical order."""
     bytes_removed: int = 0
-    """The size of the files that went; what had to stay of them was written anew. 0 in a dry run."""
+    """The size of the removed files, whose remaining rows were rewritten. 0 in a dry run."""
     may_linger: bool = False
-    """Whether something may be left: files of writes that were never finished, for up to seven days, or
-    a journal that others kept reading, until the next erasure."""
+    """Whether erased data may remain: in files of unfinished writes, for up to seven days, or in a
+    write-ahead log that others kept reading, until the next erasure."""
 
     def __bool__(self) -> bool:
         """Whether anything was found."""
@@ -158,7 +158,7 @@ class Erasure:
 
 @frozen_by_name
 class Checked:
-    """What was looked at, and what was found to be wrong."""
+    """The checked objects and the problems found."""
 
     problems: "tuple[Wrong, ...]" = ()
 
@@ -170,12 +170,12 @@ class Checked:
 
 @frozen_by_name
 class Wrong:
-    """Something that is not as it should be."""
+    """A problem that `verify` found."""
 
     kind: str
     where: str
     what: str
-    """What is wrong with it."""
+    """A description of the problem."""
 
 
 # How far a long call has come.
@@ -183,19 +183,19 @@ class Wrong:
 
 @frozen_by_name
 class Progress:
-    """How far a long call has come: what `progress` is given, after each step.
+    """The progress of a long call, passed to `progress` after each step.
 
-    The call waits for `progress`. It is called in the task that awaits, so that it may set an
-    event or put into a queue of that loop; for a blocking call, in a worker thread, so that it may
-    ask the store. What it raises ends the call, as cancelling does: what was reported is done, and
-    nothing else is begun.
+    The call waits for `progress`. It runs in the awaiting task, so it may set an event or use a
+    queue of that loop; for a blocking call it runs in a worker thread, so it may read the store.
+    An exception from it ends the call, as cancelling does: reported steps are done, and no other
+    step begins.
     """
 
     n_done: int
-    """How much is dealt with, what failed or needed nothing among it."""
+    """The number of processed things, including failed and skipped ones."""
     n_total: int | None = None
-    """How much there is, as far as it was known when the call began; None where that is not known."""
+    """The total when the call began; None if unknown."""
     what: str
-    """What is counted, such as `tables`."""
+    """The counted unit, such as `tables`."""
     name: str | None = None
-    """What was dealt with last, where it has a name."""
+    """The name of the last processed thing, if it has one."""

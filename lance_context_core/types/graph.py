@@ -1,4 +1,4 @@
-"""What a graph is made of, and what is read out of one."""
+"""Values of a graph, and results of its queries."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -13,7 +13,7 @@ from lance_context_core.types.records import Known, Owned
 @own_first
 @frozen_by_name
 class Described(Known):
-    """What more may be said of."""
+    """A value with properties."""
 
     properties: Mapping[str, Any] = field(default_factory=dict)
     """JSON by key."""
@@ -22,13 +22,13 @@ class Described(Known):
 @own_first
 @frozen_by_name
 class Entity(Described):
-    """A person or thing that relations lead to and from."""
+    """A person or thing, the end of relations."""
 
     id: str | None = None
-    """None has it made of type and name: what is called alike, whatever its case, is the same."""
+    """None derives it from type and name: names that differ only in case are one entity."""
     name: str
     type: str = "entity"
-    """What sort of thing it is, such as `person`; a word of the caller's own."""
+    """The type, such as `person`; chosen by the caller."""
 
 
 @own_first
@@ -37,58 +37,58 @@ class Relation(Described):
     """A directed relation between two entities of one scope, which may be the same."""
 
     id: str | None = None
-    """None has it made of both ends, the type and `valid_from`: said again, it is the same."""
+    """None derives it from both ends, the type and `valid_from`, so a repeated relation is one."""
     source_id: str
-    """The id of the entity that it leads from."""
+    """The id of the source entity."""
     target_id: str
-    """The id of the entity that it leads to."""
+    """The id of the target entity."""
     type: str = "related_to"
     weight: float | None = None
-    """Finite, 0 or more; None counts as 1 where weights are added up."""
+    """Finite, 0 or more; None counts as 1 in sums of weights."""
 
 
 @own_first
 @frozen_by_name
 class Mention(Owned):
-    """Where an entity is spoken of."""
+    """A mention of an entity in a source."""
 
     source_id: str
     """The record, document or chunk."""
     session_id: str | None = None
     document_id: str | None = None
     text: str
-    """What it is called there."""
+    """The name used in the source."""
     start: int | None = None
-    """Of the text of the source, in characters; None if that is not known."""
+    """The offsets in the text of the source, in characters; None if unknown."""
     end: int | None = None
     entity_id: str
     id: str | None = None
-    """None has it made of all that."""
+    """None derives it from the other fields."""
 
 
 @own_first
 @frozen_by_name
 class Statement(Known):
-    """What a source says of an entity: that something of it, the predicate, is this object."""
+    """A statement of a source about an entity: subject, predicate, object."""
 
     id: str | None = None
-    """None has it made of all that is said and `valid_from`: said again, it is the same."""
+    """None derives it from the other fields and `valid_from`, so a repeated statement is one."""
     subject_id: str
     """The id of an entity."""
     predicate: str
-    """What of it, such as `deadline`."""
+    """The property, such as `deadline`."""
     object: str
-    """What is said, in words; the name, where it is an entity."""
+    """The value as text; the name, if it is an entity."""
     object_id: str | None = None
-    """The id of the entity that is meant, where there is one."""
+    """The id of the object entity, if the object is one."""
     one_of_many: bool = False
-    """Whether there may be several of this at a time, such as friends: then none contradicts."""
+    """Whether several values may hold at a time, such as friends; then none contradict."""
     confidence: float | None = None
     """In [0, 1]; None if unknown."""
     superseded_by: str | None = None
-    """The id of the statement that has taken its place; what is written is told by the store alone."""
+    """The id of the statement that supersedes it; set by the store, ignored in writes."""
     reason: str | None = None
-    """Why it has."""
+    """The reason."""
 
 
 @frozen_by_name
@@ -99,11 +99,11 @@ class Contradiction:
     predicate: str
     earlier: Statement
     later: Statement
-    """Valid from later, or, where that does not tell, recorded later."""
+    """The one with the later `valid_from`, or if equal the one recorded later."""
     stays: str | None
-    """The id of the one that supersedes the other; None while it is undecided."""
+    """The id of the statement that supersedes the other; None while undecided."""
     reason: str
-    """Why it does, or why it is undecided."""
+    """The reason for the decision, or for its absence."""
 
     @property
     def is_settled(self) -> bool:
@@ -113,38 +113,38 @@ class Contradiction:
 
 @frozen_by_name
 class Merger:
-    """That an entity was found to be another one."""
+    """A merger of two entities that are the same."""
 
     id: str
     entity: Entity
-    """The one that is no more, as it was."""
+    """The removed entity, as it was."""
     into: str
-    """The id of the one that stands for both."""
+    """The id of the remaining entity."""
     reason: str
     source_ids: tuple[str, ...]
-    """What shows it: records, documents and chunks."""
+    """The ids of the records, documents and chunks that prove it."""
     at: datetime
 
 
 @frozen_by_name
 class SubGraph:
-    """Some entities, and relations between them."""
+    """A set of entities with relations between them."""
 
     entities: tuple[Entity, ...] = ()
-    """Those that were asked about first, then the nearest ones first."""
+    """The start entities first, then by distance."""
     relations: tuple[Relation, ...] = ()
-    """Between these entities; in the order in which they were found."""
+    """Relations between these entities, in the order of the traversal."""
     is_cut: bool = False
-    """Whether there is more than the limits let in."""
+    """Whether the limits cut off the result."""
 
     def __bool__(self) -> bool:
-        """Whether there is any entity."""
+        """Whether the subgraph has an entity."""
         return bool(self.entities)
 
     def to_networkx(self) -> Any:
         """A `networkx.MultiDiGraph` of it: nodes by entity id, edges by relation id.
 
-        What else is known of each is among its attributes. Needs the extra `networkx`.
+        Other fields are attributes. Needs the extra `networkx`.
         """
         with importing("networkx", extra="networkx", by="SubGraph.to_networkx"):
             import networkx as nx
@@ -164,19 +164,19 @@ class SubGraph:
 
 @frozen_by_name
 class Path:
-    """A way from one entity to another."""
+    """A path from one entity to another."""
 
     entities: tuple[Entity, ...]
-    """From the first to the last, both ends among them."""
+    """From the first to the last, including both ends."""
     relations: tuple[Relation, ...]
-    """One between each and the next; it may lead against the way, unless a direction was asked for."""
+    """One relation between each pair; in either direction, unless a direction was requested."""
     cost: float
-    """How many relations, or what their weights add up to."""
+    """The number of relations, or the sum of their weights."""
 
 
 @frozen_by_name
 class Ranked:
-    """An entity, and how much there is of what it was ranked by."""
+    """An entity with the score of its ranking."""
 
     entity: Entity
     score: float
@@ -184,12 +184,12 @@ class Ranked:
 
 @frozen_by_name
 class Impact:
-    """What a change of another entity may reach."""
+    """An entity that a change of another one may affect."""
 
     entity: Entity
     score: float
-    """In (0, 1]: of all ways there, the largest product of what each relation passes on."""
+    """In (0, 1]: the largest product of the relations' shares over all paths."""
     depth: int
-    """The relations on that way."""
+    """The relations on that path."""
     through: Relation
-    """The last of them."""
+    """The last relation."""

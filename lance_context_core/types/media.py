@@ -1,4 +1,4 @@
-"""Bytes that are kept by their hash: what is known of them."""
+"""Blobs and media, identified by the hash of their bytes."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -14,42 +14,42 @@ from lance_context_core.types.records import Owned
 @own_first
 @frozen_by_name
 class Bytes(Owned):
-    """Bytes, which are known by their hash."""
+    """Bytes identified by their hash."""
 
     hash: str
     """SHA-256 of the bytes, in hexadecimal digits."""
     size: int
     """In bytes."""
     created_at: datetime
-    """When they were put here first: aware, UTC."""
+    """The time of the first `put`: aware, UTC."""
 
 
 @own_first
 @frozen_by_name
 class File(Bytes):
-    """Bytes that somebody may say more about."""
+    """Bytes with metadata."""
 
     updated_at: datetime
-    """When its content, or what is said of it, was last replaced."""
+    """The last change of content or metadata."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    """JSON by key, the caller's own; filters look into it."""
+    """The caller's metadata, JSON by key; filters can use it."""
 
 
 @own_first
 @frozen_by_name
 class Blob(Bytes):
-    """Bytes that the store keeps: a file, a picture, whatever is no text; they are not in here."""
+    """Metadata of a stored blob, such as a file or a picture; without its bytes."""
 
     content_type: str
     """The media type, as the first `put` named it."""
     expires_at: datetime | None = None
-    """From then on it is not there, unless it is pinned or something names it; absent means never."""
+    """The expiry, unless the blob is pinned or referenced; absent means never."""
     is_pinned: bool = False
-    """Whether it stays though nothing names it."""
+    """Whether it stays without references."""
 
     @property
     def uri(self) -> str:
-        """`blob:sha256:…`, which names it in its store: the `payload_uri` of a record, say."""
+        """`blob:sha256:…`, which names it in its store, for example as a record's `payload_uri`."""
         return uri_of(self.hash)
 
 
@@ -59,7 +59,7 @@ def uri_of(hash: str) -> str:
 
 
 SCHEME = "blob:sha256:"
-"""What the URIs of blobs begin with."""
+"""The prefix of blob URIs."""
 
 
 # Pictures, recordings and films that are kept, as their users see them.
@@ -68,26 +68,26 @@ SCHEME = "blob:sha256:"
 @own_first
 @frozen_by_name
 class ImageRecord(File):
-    """A picture, a recording or a film; its bytes are a blob, and are not in here."""
+    """Metadata of a picture, a recording or a film; its bytes are a blob."""
 
     id: str
-    """That of the record which it is: made from the scope, the session and the content."""
+    """The id of its record, derived from scope, session and content."""
     kind: str
     """`image`, `audio` or `video`."""
     session_id: str | None = None
     uri: str | None = None
-    """The blob that its bytes are; where it was, if they are not kept."""
+    """The blob with its bytes; the original location, if they are not stored."""
     name: str | None = None
     """The name of the file, without its folders."""
     content_type: str
-    """As its first bytes say, such as `image/png`."""
+    """Detected from the first bytes, such as `image/png`."""
     format: str
     """`png`, `jpeg`, `mp4`."""
     width: int | None = None
-    """In pixels, as it is to be seen; absent for sound and films, and for what does not say."""
+    """In pixels, after rotation; absent for audio, video, and files without it."""
     height: int | None = None
     tags: tuple[str, ...] = ()
     caption: str | None = None
-    """What it shows."""
+    """A description of the content."""
     text: str | None = None
-    """What is to be read or heard in it."""
+    """The text in the picture, or the transcript."""

@@ -1,4 +1,4 @@
-"""What the store keeps: records, documents, items and sessions."""
+"""Stored values: records, documents, items and sessions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field, fields
@@ -13,7 +13,7 @@ from lance_context_core.messages import ImagePart, Message, Part, TextPart
 
 @frozen_by_name
 class Owned:
-    """What is somebody's: it is seen where the scope has the same in each part that it names."""
+    """A value with an owner; visible to scopes that match in each part they name."""
 
     tenant: str | None = None
     user_id: str | None = None
@@ -23,25 +23,25 @@ class Owned:
 @own_first
 @frozen_by_name
 class Written(Owned):
-    """What is somebody's, and was written by somebody."""
+    """A value with an owner and an author."""
 
     author: str | None = None
-    """Who wrote it last, if a store was told: `written_by` in filters. Older versions have those before."""
+    """The last author, if the store was opened with one: `written_by` in filters."""
 
 
 @own_first
 @frozen_by_name
 class Known(Owned):
-    """What is so for a time, and known from something."""
+    """A value with sources and a time in which it holds."""
 
     source_ids: tuple[str, ...] = ()
-    """The records, documents and chunks that it is known from."""
+    """The ids of the records, documents and chunks that prove it."""
     valid_from: datetime | None = None
-    """Since when it is so; None means always, and of a statement that its source does not tell."""
+    """The start of validity; None means always, and for a statement unknown."""
     valid_to: datetime | None = None
-    """The first moment at which it is so no more; None means never, as above."""
+    """The end of validity, exclusive; None means never."""
     recorded_at: datetime | None = None
-    """Since when it is known; None has the store say it."""
+    """The time of recording; None lets the store set it."""
 
 
 @frozen_by_name
@@ -51,7 +51,7 @@ class Relationship:
     target_id: str
     """A record id, or any URI that names something outside the store."""
     relation: str
-    """What the edge means, such as `cites` or `describes`."""
+    """The meaning, such as `cites` or `describes`."""
     weight: float | None = None
     """In [0, 1]; absent means unweighted, which is not the same as 0."""
 
@@ -59,79 +59,79 @@ class Relationship:
 @own_first
 @frozen_by_name
 class ContextRecord(Written):
-    """One thing that an agent produced or was told: a message, a memory, a chunk, an image."""
+    """A message, a memory, a chunk, an image or other content of an agent."""
 
     id: str
     """Unique within its scope and context; chosen by the caller, or generated once."""
     kind: str
-    """`message`, `memory` or `record`; callers may use words of their own."""
+    """`message`, `memory` or `record`; callers may use other words."""
     content_type: str
     """The media type of the content, such as `text/plain` or `image/png`."""
     created_at: datetime
-    """When it was made or said: aware, UTC."""
+    """The time of creation: aware, UTC."""
     updated_at: datetime
-    """When it was last written: aware, UTC."""
+    """The time of the last write: aware, UTC."""
     external_id: str | None = None
-    """The caller's own identifier, unique within scope and context among what is visible."""
+    """The caller's identifier, unique among visible records of a scope and context."""
     context: str = "default"
-    """The name of the context that holds it; history and memory write to the default one."""
+    """The name of its context; history and memory use the default one."""
     layer: str | None = None
     """The information layer, `L0` to `L2`; absent means unlayered."""
     source_ids: tuple[str, ...] = ()
     """The ids of the records that this one was derived from."""
     session_id: str | None = None
     run_id: str | None = None
-    """The run of the agent in which it came about, where that is told."""
+    """The run of the agent that created it, if known."""
     role: str | None = None
-    """What the speaker is to the conversation, such as `user`; absent if unknown."""
+    """The role of the speaker, such as `user`; absent if unknown."""
     name: str | None = None
-    """Who spoke, where that is known by name."""
+    """The name of the speaker, if known."""
     text: str | None = None
-    """The original text, exactly as it was given."""
+    """The original text, unchanged."""
     parts: tuple[Part, ...] = ()
-    """The parts of a message; empty for what is not a message."""
+    """The parts of a message; empty for other records."""
     native: Mapping[str, Any] | None = None
     """The writing framework's own serialisation of the message."""
     blob: bytes | None = field(default=None, repr=False)
-    """The bytes, for what is no text; absent where they were not asked for."""
+    """The bytes of binary content; absent unless requested."""
     payload_uri: str | None = None
-    """Where the bytes are, if not here; kept, never followed. So are size and checksum."""
+    """The location of external bytes; stored, never fetched. So are size and checksum."""
     payload_size: int | None = None
     payload_checksum: str | None = None
     source: str | None = None
-    """Where it comes from, in words of the caller's own."""
+    """The origin, in the caller's words."""
     embedding: Sequence[float] | None = field(default=None, repr=False)
-    """The vector, where it was asked for."""
+    """The vector, if requested."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    """JSON by key, the caller's own; filters look into it."""
+    """The caller's metadata, JSON by key; filters can use it."""
     state_metadata: Mapping[str, Any] | None = None
-    """JSON by key, the caller's own; filters do not look into it."""
+    """The caller's metadata, JSON by key; not available to filters."""
     relationships: tuple[Relationship, ...] = ()
     tags: tuple[str, ...] = ()
-    """Words of the caller's own, which filters look into."""
+    """The caller's labels; filters can use them."""
     lifecycle_status: str = "active"
-    """Reads leave out what is neither `active` nor `contradicted`, unless told otherwise."""
+    """By default reads return only `active` and `contradicted` records."""
     expires_at: datetime | None = None
-    """From then on reads leave it out, unless told otherwise; absent means never."""
+    """From this time on reads omit it by default; absent means never."""
     retention_policy: str | None = None
-    """The name of a policy of the caller's own; kept, not acted on."""
+    """The name of the caller's policy; stored, not applied."""
     retired_at: datetime | None = None
-    """From then on reads leave it out, unless told otherwise; absent means never."""
+    """From this time on reads omit it by default; absent means never."""
     retired_reason: str | None = None
     supersedes_id: str | None = None
-    """The id of the record whose place it takes; that one is marked in the same commit."""
+    """The id of the record it supersedes, which is marked in the same commit."""
     superseded_by_id: str | None = None
-    """The id of what took its place: reads leave it out then, unless told otherwise."""
+    """The id of the record that supersedes it; reads then omit it by default."""
 
     @property
     def captions(self) -> tuple[str, ...]:
-        """What the images among the parts show, as far as it is said, in order."""
+        """The captions of the images among the parts, in order."""
         return tuple(
             part.caption for part in self.parts if isinstance(part, ImagePart) and part.caption
         )
 
     def to_message(self) -> Message:
-        """This record as a message; one without parts has its text as its only part."""
+        """This record as a message; without parts, its text is the only part."""
         return Message(
             role=self.role or "user",
             parts=self.parts or ((TextPart(text=self.text),) if self.text is not None else ()),
@@ -144,9 +144,9 @@ class ContextRecord(Written):
 
 
 def all_values(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of a record with these, and what is usual in its other fields; in their order.
+    """The field values of a record: these, and defaults for the others; in field order.
 
-    There are no others among them. Raises TypeError without those that every record has.
+    Raises TypeError for unknown fields and without the required ones.
     """
     if not _REQUIRED.issubset(values):
         ContextRecord(**values)
@@ -154,7 +154,7 @@ def all_values(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def record_of(values: Mapping[str, Any]) -> ContextRecord:
-    """The record of `all_values`: as its constructor makes it, in half the time."""
+    """The record of `all_values`; equal to the constructor's, in half the time."""
     record = object.__new__(ContextRecord)
     for put, value in zip(_PUT, values.values(), strict=True):
         put(record, value)
@@ -168,42 +168,42 @@ _REQUIRED = frozenset(("id", "kind", "content_type", "created_at", "updated_at")
 
 @frozen_by_name
 class Document:
-    """What a vector collection holds: a text, its vector, and data about it.
+    """A document of a vector collection: a text, its vector and metadata.
 
-    When it is written, `author` is ignored: the store sets it.
+    Writes ignore `author`: the store sets it.
     """
 
     id: str | None = None
-    """Unique in its collection and scope; generated where it is absent."""
+    """Unique in its collection and scope; generated if absent."""
     text: str | None = None
-    """What words are looked up in, and what the vector is made of where none is given."""
+    """The text for search by words, and for the vector if none is given."""
     embedding: Sequence[float] | None = field(default=None, repr=False)
-    """The vector; made by the store's embedder from `text` where it is absent."""
+    """The vector; computed from `text` by the store's embedder if absent."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    """JSON by key, the caller's own; filters look into it."""
+    """The caller's metadata, JSON by key; filters can use it."""
     author: str | None = None
     """As `ContextRecord.author`."""
 
 
 @frozen_by_name
 class ItemVector:
-    """One of the vectors by which a key-value item is found."""
+    """A vector of a key-value item, for search."""
 
     path: str = ""
-    """What of the value it was made of, in words of the caller's own; kept, not interpreted."""
+    """The part of the value it was computed from; stored, not interpreted."""
     text: str | None = None
-    """What the store's embedder makes the vector of, where `vector` is absent; not kept."""
+    """The text to embed if `vector` is absent; not stored."""
     vector: Sequence[float] | None = field(default=None, repr=False)
-    """Made by the store's embedder from `text` where it is absent."""
+    """Computed from `text` by the store's embedder if absent."""
 
 
 @own_first
 @frozen_by_name
 class Item(Written):
-    """What a namespace holds under a key.
+    """A value under a key in a namespace.
 
-    When it is written, its times but `expires_at`, its `revision`, its `author` and whose it is are
-    ignored: the store sets them.
+    Writes ignore its times except `expires_at`, its `revision`, its `author` and its owner: the
+    store sets them.
     """
 
     key: str
@@ -211,43 +211,43 @@ class Item(Written):
     namespace: tuple[str, ...] = ()
     """The segments of a path, each like `key`; the empty path is a namespace too."""
     expires_at: datetime | None = None
-    """From this moment on the item is not there any more; None means never."""
+    """From this time on the item no longer exists; None means never."""
     created_at: datetime | None = None
-    """When it was first written; it stays when the item is replaced."""
+    """The time of the first write; unchanged when the item is replaced."""
     updated_at: datetime | None = None
     revision: int | None = None
-    """Another number after each write; says nothing else."""
+    """A number that changes with each write; it has no other meaning."""
     value: Mapping[str, Any] | None = None
-    """A JSON object, which filters look into; its keys come back in alphabetical order."""
+    """A JSON object for filters; its keys are returned in alphabetical order."""
     data: bytes | None = field(default=None, repr=False)
-    """Bytes of any kind, beside the value or instead of it."""
+    """Bytes of any kind, in addition to the value or instead of it."""
     data_type: str | None = None
-    """What `data` is, in words of the caller's own."""
+    """The type of `data`, in the caller's words."""
     vectors: Sequence[ItemVector] = field(default=(), repr=False)
-    """Read only where they are asked for."""
+    """Read only if requested."""
 
 
 @own_first
 @frozen_by_name
 class Session(Written):
-    """A conversation: what is known about it, beside its messages.
+    """The description of a conversation, without its messages.
 
-    Its `author` is who described it last; one that has only messages has none.
+    Its `author` is the last writer of the description; without a description there is none.
     """
 
     id: str
-    """As the caller calls it; users who call theirs alike have one each."""
+    """The caller's id; unique for each user."""
     title: str | None = None
     status: str = "active"
-    """A word of the caller's own."""
+    """A word chosen by the caller."""
     created_at: datetime
     updated_at: datetime
-    """When the session was last described or written to, whichever is later."""
+    """The last change of the description or the messages, whichever is later."""
     ended_at: datetime | None = None
-    """When it ended, if the caller said so."""
+    """The end, if the caller set it."""
     expires_at: datetime | None = None
-    """From then on it is not there any more, nor are its messages; None means never."""
+    """The expiry of the session and its messages; None means never."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    """JSON by key, the caller's own."""
+    """The caller's metadata, JSON by key."""
     n_messages: int = 0
-    """How many messages it has now."""
+    """The current number of messages."""

@@ -1,4 +1,4 @@
-"""Files that were read: what is known of them, and the passages that they were cut into."""
+"""Source documents and their chunks."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -13,10 +13,10 @@ from lance_context_core.types.media import File
 
 @frozen_by_name
 class DocumentScope:
-    """For whom a document is: a conversation, a project, or, with neither, everybody.
+    """The scope of a document: a conversation, a project, or everyone if neither is given.
 
-    This is within what the handle sees: see `AsyncContextStore.scope`. Raises InvalidRequestError
-    for both at once, and for what names nothing.
+    It applies within the scope of the handle: see `AsyncContextStore.scope`. Raises
+    InvalidRequestError for both at once, and for empty names.
     """
 
     conversation_id: str | None = None
@@ -35,31 +35,31 @@ class DocumentScope:
 
 @frozen_by_name
 class Stretch:
-    """Where something stands in a text."""
+    """A position in a text."""
 
     start: int
     end: int
-    """Offsets in characters; `end` is that of the first one behind it."""
+    """Offsets in characters; `end` is exclusive."""
 
 
 @own_first
 @frozen_by_name
 class Place(Stretch):
-    """Where something stands in a document."""
+    """A position in a document."""
 
     page: int | None = None
-    """Counted from 1; absent for what has no pages. No chunk is on two of them."""
+    """Counted from 1; absent without pages. A chunk never spans two pages."""
     section: str | None = None
-    """The headings above all of it, outermost first, with ` > ` between them; of what has none in
-    common, those where it begins and those where it ends."""
+    """The headings above the passage, outermost first, joined by ` > `; if its start and end have
+    none in common, both."""
 
 
 @frozen_by_name
 class Passage(Place):
-    """Where a chunk stands in a text, as a chunker says it."""
+    """The position of a chunk in a text, as a chunker returns it."""
 
     header: str | None = None
-    """The header of the table that the passage continues: its chunk's text begins with it."""
+    """The header of the table that the passage continues; the chunk's text begins with it."""
 
 
 @own_first
@@ -68,40 +68,40 @@ class SourceDocument(File):
     """A file that was read; its passages are `DocumentChunk`s."""
 
     id: str
-    """Made from the scope and the content, so that a file that is added twice is there once."""
+    """Derived from scope and content, so a file added twice exists once."""
     name: str
-    """The name of the file, without its folders; of one that `sync` added its path below the folder."""
+    """The file name without folders; after `sync`, the path below the folder."""
     type: str
-    """What it was read as, such as `pdf` or `markdown`."""
+    """The detected type, such as `pdf` or `markdown`."""
     scope: DocumentScope = field(default_factory=DocumentScope)
     uri: str | None = None
-    """Where it was read from, where that is known; kept, never followed."""
+    """The original location, if known; stored, never fetched."""
     title: str | None = None
-    """As the file says it, where it does."""
+    """The title in the file, if it has one."""
     properties: Mapping[str, Any] = field(default_factory=dict)
-    """What else the reader learnt: the front matter of Markdown, the author of a PDF, an encoding."""
+    """Properties from the reader: front matter, the author of a PDF, the encoding."""
     n_pages: int | None = None
-    """Absent for what has no pages."""
+    """Absent without pages."""
     n_chunks: int
 
 
 @own_first
 @frozen_by_name
 class DocumentChunk(Place):
-    """A passage of a document, where it stands, and how it is cited."""
+    """A passage of a document with its position and citation."""
 
     id: str
     """The document's id, a colon, and the `position`."""
     document_id: str
     text: str
-    """What stands from `start` to `end` in the text that was read: see `AsyncDocuments.text`.
+    """The text from `start` to `end`: see `AsyncDocuments.text`.
 
-    A passage that continues a long table has the table's header above it, a line each.
+    A passage that continues a long table begins with the lines of the table's header.
     """
     position: int
     """0 for the first of the document."""
     name: str
-    """The document's, as are `type`, `title`, `uri`, `scope` and `metadata`."""
+    """The document's name; so are `type`, `title`, `uri`, `scope` and `metadata`."""
     type: str
     title: str | None = None
     uri: str | None = None
@@ -110,14 +110,14 @@ class DocumentChunk(Place):
 
     @property
     def citation(self) -> str:
-        """`handbook.pdf, p. 3, Travel > Trains`: what is known of it."""
+        """The citation, such as `handbook.pdf, p. 3, Travel > Trains`."""
         page = None if self.page is None else f"p. {self.page}"
         return ", ".join(part for part in (self.name, page, self.section) if part)
 
 
 @frozen_by_name
 class FailedDocument:
-    """A file of many that could not be added, and why."""
+    """A file that could not be added, with the reason."""
 
     name: str
     error: Exception
@@ -125,13 +125,13 @@ class FailedDocument:
 
 @frozen_by_name
 class DocumentProgress(Progress):
-    """How far the adding of many files has come."""
+    """The progress of adding many files."""
 
     what: str = "files"
     name: str
-    """The file that was dealt with last."""
+    """The last processed file."""
     document: SourceDocument | None = None
-    """What became of it; None if it failed."""
+    """The added document; None if it failed."""
     error: Exception | None = None
 
     @property
@@ -142,25 +142,25 @@ class DocumentProgress(Progress):
 
 @frozen_by_name
 class DocumentsAdded:
-    """What the adding of many files left behind."""
+    """The result of adding many files."""
 
     documents: tuple[SourceDocument, ...]
-    """One for each file that could be read, in their order; files of one content have the same."""
+    """One for each readable file, in order; files with equal content share one."""
     failed: tuple[FailedDocument, ...] = ()
 
 
 @frozen_by_name
 class DocumentsSynced:
-    """What was done to have the documents of a folder as its files are; names are paths below it."""
+    """The changes that synchronised documents with a folder; names are paths below it."""
 
     added: tuple[str, ...] = ()
     updated: tuple[str, ...] = ()
     renamed: tuple[tuple[str, str], ...] = ()
-    """The former and the new name of each file that was moved."""
+    """The old and the new name of each moved file."""
     deleted: tuple[str, ...] = ()
-    """The names of documents whose files are gone."""
+    """The names of documents whose files no longer exist."""
     n_unchanged: int = 0
     failed: tuple[FailedDocument, ...] = ()
-    """Files and folders that cannot be read; their documents are what they were."""
+    """Unreadable files and folders; their documents are unchanged."""
     dry_run: bool = False
-    """Whether nothing was done."""
+    """Whether nothing changed."""

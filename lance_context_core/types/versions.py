@@ -1,4 +1,4 @@
-"""What versions and branches are, and how they differ and are merged."""
+"""Versions, branches, diffs, merges and conflicts."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
@@ -45,7 +45,7 @@ _TYPES: Mapping[str, pa.DataType] = {
     **dict.fromkeys(("retention_policy", "retired_reason"), pa.string()),
     **dict.fromkeys(("supersedes_id", "superseded_by_id"), pa.string()),
 }
-"""The fields of a record, those first by which it is known."""
+"""The fields of a record, identifying ones first."""
 
 
 def record_columns(records: Sequence[Any]) -> dict[str, pa.Array]:
@@ -71,7 +71,7 @@ _AS_PLAIN: Mapping[str, Callable[[Any], Any]] = {
 
 
 _INCIDENTAL = ("updated_at", "author", "revision")
-"""Fields that differ wherever something else does."""
+"""Fields that change with every other field."""
 
 
 Stored = (
@@ -87,7 +87,7 @@ Stored = (
     | Mention
     | Statement
 )
-"""What a row of one of the tables is to a user."""
+"""The kind of a row."""
 
 
 @frozen_by_name
@@ -99,7 +99,7 @@ class Version:
     created_at: datetime
     """When it was committed, by the clock of the machine that wrote it; UTC."""
     tags: tuple[str, ...] = ()
-    """The names by which it can be checked out, too."""
+    """Names that can also be checked out."""
 
 
 @frozen_by_name
@@ -108,9 +108,9 @@ class Branch:
 
     name: str
     parent: str
-    """The branch that it was made from."""
+    """The parent branch."""
     forked_at: int
-    """The version of the parent that it began with."""
+    """The version of the parent at which it starts."""
 
 
 @frozen_by_name
@@ -125,7 +125,7 @@ class RecordChange:
 
 @frozen_by_name
 class Diff:
-    """What changed from one version to another; each list in the order of the session."""
+    """The changes between two versions; each list in the order of the session."""
 
     added: list[ContextRecord]
     changed: list[RecordChange]
@@ -136,12 +136,12 @@ class Diff:
         return bool(self.added or self.changed or self.removed)
 
     def to_arrow(self) -> pa.Table:
-        """All of it as one table, for DuckDB, pandas or a file.
+        """The diff as one table, for DuckDB, pandas or a file.
 
-        It begins with `change` ("added", "changed" or "removed"), `side` ("before" or "after") and
-        `changed_fields`; then come the fields of a record by their names, JSON as text. What was
-        added has one row, its `after`; what was removed one, its `before`; what changed has both,
-        one below the other, and only these name `changed_fields`.
+        The first columns are `change` ("added", "changed" or "removed"), `side` ("before" or
+        "after") and `changed_fields`; then come the fields of a record, JSON as text. An added
+        record has one row, `after`; a removed one `before`; a changed one both, and only these
+        have `changed_fields`.
         """
         rows: list[tuple[str, str, ContextRecord, tuple[str, ...]]] = []
         rows += [("added", "after", one, ()) for one in self.added]
@@ -160,24 +160,24 @@ class Diff:
 
 @frozen_by_name
 class Conflict:
-    """What both branches changed since they last had it in common, each in its own way."""
+    """A row that both branches changed differently since their common version."""
 
     table: str
-    """`records`, `sessions`, or `vectors/` or `key_values/` and what the table is called by."""
+    """`records`, `sessions`, or `vectors/` or `key_values/` and the table's name."""
     id: str
-    """That of the record, session or document; the key of an item."""
+    """The id of the record, session or document; the key of an item."""
     base: Stored | None
-    """What both had; None if each has added it."""
+    """The common value; None if both branches added it."""
     ours: Stored | None
-    """What the branch has that is merged into; None if it was deleted there."""
+    """The value on the target branch; None if deleted there."""
     theirs: Stored | None
-    """What the branch has that is merged; None if it was deleted there."""
+    """The value on the source branch; None if deleted there."""
     ours_updated_at: datetime | None
     theirs_updated_at: datetime | None
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The names of the fields in which the two differ; none if one of them was deleted."""
+        """The names of the differing fields; none if one side was deleted."""
         if self.ours is None or self.theirs is None:
             return ()
         names = [one.name for one in fields(self.ours) if one.name not in _INCIDENTAL]
@@ -186,43 +186,43 @@ class Conflict:
 
 @frozen_by_name
 class Resolution:
-    """How a conflict was settled."""
+    """The resolution of a conflict."""
 
     conflict: Conflict
     outcome: Literal["ours", "theirs", "merged", "deleted"]
-    """Whose content was taken; `merged` is a third one, `deleted` none, both from a callback."""
+    """The chosen side; a callback may also return `merged`, a third value, or `deleted`."""
     reason: str
-    """Why, in words."""
+    """The reason."""
 
 
 @frozen_by_name
 class TableMerge:
-    """What a merge did to one table."""
+    """The effects of a merge on one table."""
 
     added: int = 0
-    """What the target did not have."""
+    """Rows added to the target."""
     updated: int = 0
-    """What it had, and now has otherwise."""
+    """Rows changed in the target."""
     deleted: int = 0
-    """What it had, and has no more."""
+    """Rows deleted from the target."""
     kept: int = 0
-    """Those which the source had changed, and which stayed as the target has them."""
+    """Rows changed in the source that the target kept unchanged."""
 
 
 @own_first
 @frozen_by_name
 class MergeReport(Tried):
-    """What a merge did, or, as a dry run, would do."""
+    """The effects of a merge, or of a dry run."""
 
     source: str
     target: str
     tables: Mapping[str, TableMerge]
-    """By the names that conflicts call the tables by; those in which the source had changed."""
+    """By the table names used in conflicts; only tables changed in the source."""
     conflicts: tuple[Resolution, ...]
-    """In the order of the tables, and in each in the order of the source, deletions last."""
+    """Ordered by table, then by the source, deletions last."""
     version: int
-    """The version of the target that is current afterwards."""
+    """The version of the target after the merge."""
 
     def __bool__(self) -> bool:
-        """Whether the target was changed, or would be."""
+        """Whether the target changed, or would change."""
         return any(one.added or one.updated or one.deleted for one in self.tables.values())

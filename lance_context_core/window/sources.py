@@ -269,7 +269,7 @@ class Sources:
             )
         }
         if missing := [id for id in ids if id not in found]:
-            raise NotFoundError(f"there are no records {missing}: pin what is there")
+            raise NotFoundError(f"no records {missing}: pin existing ones")
         return [found[id] for id in ids]
 
     async def cut_at(self) -> datetime | None:

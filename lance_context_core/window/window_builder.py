@@ -148,7 +148,7 @@ class WindowBuilder:
         if least > self.room:
             parts = ", ".join(f"{name} {tokens}" for name, tokens in required.items() if tokens)
             raise BudgetError(
-                f"the window has room for {self.room} tokens, and what must be in it takes {least} "
+                f"the window has {self.room} tokens, but the required sections need {least} "
                 f"({parts}): raise the budget, or pin less",
                 minimum=least,
             )

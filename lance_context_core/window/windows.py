@@ -70,7 +70,7 @@ class AsyncWindows:
             )
         )
         if found is None or found.blob is None:
-            raise NotFoundError(f"there is no window {window_id!r}: keep what assemble made")
+            raise NotFoundError(f"no window {window_id!r}: pass a window that assemble returned")
         return await self._shown(found)
 
     async def cite(self, window: Window, answer: str) -> Cited:
@@ -180,7 +180,7 @@ def _made(window: Window) -> Window:
     if not isinstance(window, Window):
         raise InvalidRequestError(f"window={shown(window)}: give what assemble returned")
     if window.at is None or not window.asked:
-        raise InvalidRequestError("window tells no arguments: give one that assemble made")
+        raise InvalidRequestError("window has no arguments: pass one that assemble returned")
     return window
 
 

@@ -85,7 +85,7 @@ def test_a_place_without_a_store_is_not_found_and_not_made(ctx, tmp_path, comman
     nowhere = tmp_path / "nowhere"
     ended = ctx("-C", str(nowhere), *command)
     assert (ended.code, ended.out) == (3, "")
-    assert f"there is no store at '{nowhere}'" in ended.err
+    assert f"no store at '{nowhere}'" in ended.err
     assert not nowhere.exists()
 
 
@@ -212,7 +212,7 @@ def test_what_is_forgotten_is_hidden_and_what_is_erased_is_in_no_version(ctx, pl
     [
         (["--at", "before-lunch", "tag", "x"], "--at names a moment"),
         (["--user", "ada", "tag", "x"], "leave out --tenant"),
-        (["ls", "--filter", "{"], "--filter '{' is no JSON"),
+        (["ls", "--filter", "{"], "--filter '{' is not JSON"),
         (["ls", "--filter", '{"kind": {"$like": 1}}'], "$like"),
         (["ls", "-n", "0"], "-n"),
         (["search"], "WORDS"),

@@ -35,4 +35,4 @@ def test_what_looks_says_the_same_of_an_object_store_and_writes_nothing(ctx, uri
 def test_a_place_on_an_object_store_that_is_none_is_not_found(ctx, uri):
     ended = ctx("-C", f"{uri}-elsewhere", "status")
     assert (ended.code, ended.out) == (3, "")
-    assert "there is no store at" in ended.err
+    assert "no store at" in ended.err

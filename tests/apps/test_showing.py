@@ -3,9 +3,9 @@
 import re
 from pathlib import Path
 
-from core.promised import CORE, names_of_tests
+from core.promised import CORE, guarantees, names_of_tests
 
-PAGE = (CORE.parents[1] / "docs" / "evidence" / "showing.md").read_text("utf-8")
+PAGE = guarantees("Command line, inspector, SQL and MCP")
 LINES = [
     [cell.strip() for cell in line.strip("|").split("|")]
     for line in PAGE.splitlines()

@@ -29,7 +29,7 @@ def test_every_room_is_on_the_map_and_every_place_of_the_map_is_there():
 
 
 def test_what_stands_beside_the_core_is_there():
-    places = named("## Beside the core")
+    places = named("## Outside the core")
     assert places
     assert [place for place in places if not (ROOT / place).is_dir()] == []
 

@@ -93,5 +93,5 @@ def test_who_is_erased_is_in_no_file_and_nobody_else_is_missing(chapters, home):
 def test_a_directory_that_is_there_is_left_alone(tmp_path):
     done = run("--store", tmp_path, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
-    assert "is there already" in done.stderr
+    assert "already exists" in done.stderr
     assert list(tmp_path.iterdir()) == []

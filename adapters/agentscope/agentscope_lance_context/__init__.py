@@ -1,4 +1,4 @@
-"""The one memory of lance-context, as what AgentScope keeps sessions, memories and states in."""
+"""Sessions, memories, states and documents of AgentScope in a store."""
 
 import sys
 from importlib import import_module

@@ -59,7 +59,7 @@ def text_of(part: Part) -> str:
             return part.text
         case UnknownPart():
             return json.dumps({"type": part.type, **part.payload}, ensure_ascii=False)
-    raise AssertionError(f"{part!r} is no part")
+    raise AssertionError(f"{part!r} is not a part")
 
 
 # Blocks to parts

@@ -1,4 +1,4 @@
-"""The store that a service was handed, or opens by itself; and what all services do alike."""
+"""The store that a service was handed, or opened itself; and what all services do alike."""
 
 from typing import Any
 
@@ -28,13 +28,13 @@ class UserHandle(Handle):
         super().__init__(store, embedder=embedder)
 
     def of(self, user_id: str | None) -> AsyncContextStore:
-        """What of the store belongs to a user; without one, what belongs to nobody.
+        """What of the store belongs to a user; without one, what belongs to no one.
 
-        No two users, by whatever names, are one. Raises InvalidRequestError for what is no name.
+        No two users, by whatever names, are one. Raises InvalidRequestError for a value that is not a name.
         """
         name = user_id or ""
         if isinstance(name, str) and not name.strip(_NOBODY):
-            # The absent user goes by a name too: whoever is called so is called longer.
+            # The absent user goes by a name too: anyone who is called so is called longer.
             name += _NOBODY
         return self.aio.scope(user_id=name)
 
@@ -59,7 +59,7 @@ class StoreService:
     async def maintain(
         self, *, policy: IndexPolicy | None = None, only_due: bool = False
     ) -> list[TableUpkeep]:
-        """Look after the whole store now, as `ContextStore.maintain` does; it does so by itself, too.
+        """Look after the whole store now, as `ContextStore.maintain` does; it also does so in the background.
 
         Raises InvalidRequestError over a scope or an earlier version.
         """

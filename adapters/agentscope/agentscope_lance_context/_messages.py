@@ -75,9 +75,9 @@ class StoredMessage(Message):
 
 
 def normalized(messages: object, where: str) -> list[StoredMessage]:
-    """One message or several, each as a `Message` or as a dict of one; None is no message.
+    """One message or several, each as a `Message` or as a dict of one; None is not a message.
 
-    The content of a dict may be a string. Raises InvalidRequestError for what is no message.
+    The content of a dict may be a string. Raises InvalidRequestError for a value that is not a message.
     """
     several = messages if isinstance(messages, list | tuple) else [messages]
     return [
@@ -150,7 +150,7 @@ async def read(stored: Sequence[CanonicalMessage]) -> list[Message]:
 
 
 def first_text(message: Message) -> str:
-    """What AgentScope searches for, and in: the first text of what somebody said."""
+    """What AgentScope searches for, and in: the first text of what someone said."""
     if message.type != _contents.MESSAGE:
         return ""
     texts = (one.text for one in message.content or () if getattr(one, "type", None) == "text")
@@ -227,7 +227,7 @@ def _normalized(given: object, where: str) -> StoredMessage:
     try:
         return StoredMessage.model_validate(fields)
     except ValueError as error:
-        raise InvalidRequestError(f"{where} is no message: {error}") from error
+        raise InvalidRequestError(f"{where} is not a message: {error}") from error
 
 
 def _fields(message: Message) -> dict[str, Any]:
@@ -292,7 +292,7 @@ def _translated(message: CanonicalMessage) -> Iterator[Message]:
 
 
 def _split(groups: Iterable[tuple[str, list[Part]]]) -> list[tuple[str, list[Part]]]:
-    """Each call, result and thought by itself."""
+    """Each call, result and thought separately."""
     return [
         (kind, one)
         for kind, parts in groups

@@ -19,7 +19,7 @@ class StoreOwner:
     async def maintain(
         self, *, policy: IndexPolicy | None = None, only_due: bool = False
     ) -> list[TableUpkeep]:
-        """Look after the whole store now, as `ContextStore.maintain` does; it does so by itself, too.
+        """Look after the whole store now, as `ContextStore.maintain` does; it also does so in the background.
 
         Raises InvalidRequestError over a scope or an earlier version.
         """

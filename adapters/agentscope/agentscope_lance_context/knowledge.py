@@ -18,7 +18,7 @@ from lance_context_core.knowledge import AsyncManagedMemory, Model
 
 _DEFAULT_SESSION = "default"
 _MANY = 100
-"""How many facts are found where nobody says how many to find."""
+"""How many facts are found where no one says how many to find."""
 _ROLES = ("user", "assistant")
 _FACTS = {"kind": "fact"}
 

@@ -22,7 +22,7 @@ from lance_context_core.arguments import SearchMode
 
 _DEFAULT_SESSION = "default"
 _MANY = 100
-"""How many are found by relevance where nobody says how many to find."""
+"""How many are found by relevance where no one says how many to find."""
 _AT_ONCE = 1_000
 """How many are forgotten at once."""
 

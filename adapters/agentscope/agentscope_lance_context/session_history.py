@@ -52,7 +52,7 @@ class LanceContextSessionHistoryService(StoreService, SessionHistoryService):
         - `on_missing`: what `get_session` does about a session that never was: `"create"` it, as
           the releases before 1.0 do, which then append to no other; or return `"none"`, and let
           `append_message` create it, as the Redis service does from 1.0.3 on.
-        - `on_existing`: whether `create_session` begins a session that exists anew, as AgentScope's
+        - `on_existing`: whether `create_session` restarts an existing session, as AgentScope's
           services do, or keeps its messages.
         - `after_delete`: what `get_session` does about a session that was deleted.
         - `ttl_seconds`: how long after its last use, here or in another framework, a session is
@@ -75,7 +75,7 @@ class LanceContextSessionHistoryService(StoreService, SessionHistoryService):
     async def create_session(self, user_id: str, session_id: str | None = None) -> Session:
         """Begin a session; without an id, or with a blank one, under a new one.
 
-        One that exists is begun anew: its messages are forgotten, unless `on_existing` says not to.
+        One that exists is begun again: its messages are forgotten, unless `on_existing` says not to.
         """
         session_id = (session_id or "").strip() or _new_id()
         store = self._handle.of(user_id)
@@ -102,7 +102,7 @@ class LanceContextSessionHistoryService(StoreService, SessionHistoryService):
         return _session(session_id, user_id, messages)
 
     async def delete_session(self, user_id: str, session_id: str) -> None:
-        """Forget a session and its messages; one that is not there is no error."""
+        """Forget a session and its messages; a missing one is not an error."""
         if not session_id:
             return
         store = self._handle.of(user_id)
@@ -202,7 +202,7 @@ class LanceContextSessionHistoryService(StoreService, SessionHistoryService):
             await store.kv(self._name).put([item])
 
     def _is_over(self, item: Item, talk: Talk | None) -> bool:
-        """Whether nobody has used a session for so long, here or in another framework."""
+        """Whether no one has used a session for so long, here or in another framework."""
         assert item.updated_at is not None
         used_at = max(item.updated_at, talk.updated_at) if talk else item.updated_at
         return self._ttl is not None and used_at + self._ttl <= self._handle.now()

@@ -39,7 +39,7 @@ class Prompt:
 def to_json(generations: Iterable[Generation]) -> bytes:
     """Answers as JSON that `from_json` makes equal to them again.
 
-    A chunk is kept as what it amounts to. Raises InvalidRequestError for what is no answer, or holds
+    A chunk is kept as what it amounts to. Raises InvalidRequestError for a value that is not an answer, or holds
     something that cannot be kept.
     """
     if isinstance(generations, str | bytes) or not isinstance(generations, Iterable):
@@ -54,7 +54,7 @@ def from_json(data: bytes | None) -> list[Generation]:
 
 def _to_dict(generation: Generation) -> dict[str, Any]:
     if not isinstance(generation, Generation):
-        raise InvalidRequestError(f"{generation!r:.80} is no answer: give a Generation")
+        raise InvalidRequestError(f"{generation!r:.80} is not an answer: give a Generation")
     made: dict[str, Any] = {
         "info": encode(generation.generation_info, "generation_info"),
     }

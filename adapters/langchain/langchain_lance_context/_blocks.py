@@ -34,7 +34,7 @@ _UNKNOWN_MEDIA_TYPE = "application/octet-stream"
 _MADE_UP = "lc_"
 """What the ids begin with that LangChain makes up."""
 _ON_SERVER = {"runs_on": "server"}
-"""Marks calls of tools that the model's provider runs by itself, and their results."""
+"""Marks calls of tools that the model's provider runs automatically, and their results."""
 
 
 def to_parts(message: BaseMessage) -> list[Part]:

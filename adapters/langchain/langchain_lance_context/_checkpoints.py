@@ -235,7 +235,7 @@ def read_segments(key: ValueKey, item: Item, size: int) -> list[Segment]:
 
 
 def is_intact(item: Item, data: bytes) -> bool:
-    """Whether that is the value of an item: a row that it is made of may have been written anew."""
+    """Whether that is the value of an item: a row that it is made of may have been written again."""
     value = item.value or {}
     return "segments" not in value or value["crc32"] == crc32(data)
 

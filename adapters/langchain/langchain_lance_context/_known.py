@@ -97,7 +97,7 @@ class Known:
         return self.older.by_owner.get(checkpoint_id)
 
     def has_rows(self, keys: AbstractSet[ValueKey], done: ItemsAppended) -> bool:
-        """Whether these rows of values are there after a commit: nobody can have deleted them."""
+        """Whether these rows of values are there after a commit: no one can have deleted them."""
         if not keys:
             return True
         if self.whole_at is None or self.whole_at < done.grows_since:
@@ -333,7 +333,7 @@ class OwnVersions:
     def __init__(self) -> None:
         """Know of none."""
         self._n_missing: dict[int, int] = {}
-        """By version, in the order of time, how many of its items nobody has told of yet."""
+        """By version, in the order of time, how many of its items no one has told of yet."""
         self._since = self._until = 0
         """After which version, and until which, all were found to be one's own."""
 

@@ -56,12 +56,12 @@ def to_canonical(message: BaseMessage) -> Message:
     """The canonical message, with LangChain's own form beside it.
 
     A chunk is stored as the message that it amounts to, and a subclass of one of LangChain's
-    messages as that message; lone surrogates are replaced, as LangGraph's checkpointers do. Raises InvalidRequestError for what is no message, or holds something
+    messages as that message; lone surrogates are replaced, as LangGraph's checkpointers do. Raises InvalidRequestError for a value that is not a message, or holds something
     that cannot be stored.
     """
     if not isinstance(message, BaseMessage):
         raise InvalidRequestError(
-            f"{type(message).__name__} is no message: pass HumanMessage('…') or alike"
+            f"{type(message).__name__} is not a message: pass HumanMessage('…') or alike"
         )
     message = message_chunk_to_message(message)
     try:

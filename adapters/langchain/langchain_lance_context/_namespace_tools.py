@@ -23,7 +23,7 @@ class Namespace:
     """Labels, of which those in braces stand for what the run's config says."""
 
     def __init__(self, template: Sequence[str]) -> None:
-        """Raises InvalidRequestError for what is no sequence of labels."""
+        """Raises InvalidRequestError for a value that is not a sequence of labels."""
         self._labels = tuple(template)
         if not self._labels or not all(isinstance(one, str) and one for one in self._labels):
             raise InvalidRequestError(

@@ -179,11 +179,11 @@ def to_filter(filter: Mapping[str, Any] | None) -> Filter | None:
 def _conditions(outer: Field, wanted: Mapping[Any, Any]) -> Iterable[Filter]:
     for key, value in wanted.items():
         if not isinstance(key, str):
-            raise FilterError(f"the filter's key {key!r:.80} is no text")
+            raise FilterError(f"the filter's key {key!r:.80} is not text")
         if key.startswith("$"):
             raise FilterError(
                 f"unknown operator {key!r} among the keys of a filter: operators, which are "
-                f"{', '.join(_COMPARISONS)}, stand below a key"
+                f"{', '.join(_COMPARISONS)}, belong below a key"
             )
         place = outer.child(key)
         if not isinstance(value, Mapping) or not value:

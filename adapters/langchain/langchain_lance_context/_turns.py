@@ -17,7 +17,7 @@ def last_turn(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
     """What the user said since the last answer but one, and the last answer, in order.
 
     Without what was only thought or looked up on the way: tools, their calls, summaries, and what
-    says nothing. Empty if nobody said anything.
+    says nothing. Empty if no one said anything.
     """
     asked: list[BaseMessage] = []
     answer: list[BaseMessage] = []

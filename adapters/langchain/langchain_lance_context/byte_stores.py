@@ -16,7 +16,7 @@ _PAGE = 1_000
 class LanceContextByteStore(HandleOwner, ByteStore):
     """Bytes under keys, in a namespace: what `CacheBackedEmbeddings` and the like keep.
 
-    Each call is one read or one commit. What is no text as a key, and what is no bytes as a value,
+    Each call is one read or one commit. A value that is not text as a key, and what is no bytes as a value,
     raises InvalidRequestError, a ValueError, before anything is written. The asynchronous methods
     await the store, and block no event loop.
     """

@@ -40,7 +40,7 @@ class LanceContextChatMessageHistory(HandleOwner, BaseChatMessageHistory):
     ) -> None:
         """Over `store`: an open one, which stays open, or a URI, which `close` closes again.
 
-        - `session_id`, `agent_id`: whose conversation; without an agent, nobody's in particular.
+        - `session_id`, `agent_id`: whose conversation; without an agent, no one's in particular.
         - `run_id`: what is written down with each message that is added.
         - `limit`: how many of the last messages are read; absent means all. The others stay.
         """

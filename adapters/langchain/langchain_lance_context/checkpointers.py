@@ -311,7 +311,7 @@ class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
         - "retention": those that `keep_last` and `keep_for` do not keep.
         - "delete": all of them.
 
-        Raises InvalidRequestError, before anything is removed, for what is no list of ids.
+        Raises InvalidRequestError, before anything is removed, for a value that is not a list of ids.
         """
         block_on(self._log.removal.prune(_ids(thread_ids, "thread_ids"), strategy=strategy))
 

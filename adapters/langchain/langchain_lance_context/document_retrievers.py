@@ -97,7 +97,7 @@ class LanceContextDocumentRetriever(HandleOwner, BaseRetriever):
         the pages of one file; any other is a file of its own. `scope` is for whom they are, without
         one that of the retriever. What is blank is left out; what is there already, by its texts, is
         left as it is, so that the call may be repeated. Returns what is there now, in order. Raises
-        InvalidRequestError for what is no document, metadata that cannot be kept, and a
+        InvalidRequestError for a value that is not a document, metadata that cannot be kept, and a
         splitter that rewrites the text; the files before it are there.
         """
         if scope is None and isinstance(self.scope, DocumentScope):

@@ -62,7 +62,7 @@ class LanceContextGraphStore(HandleOwner):
         more commit, relationships and where all of it comes from; doing it again changes nothing. Of
         what several documents say of a node or a relationship, properties are those said last; where
         it is there already, they replace those that it had. Raises InvalidRequestError, before
-        anything is written, for what is no graph document or cannot be kept.
+        anything is written, for a value that is not a graph document or cannot be kept.
         """
         return block_on(self.aadd_graph_documents(graph_documents))
 
@@ -108,7 +108,7 @@ class LanceContextGraphStore(HandleOwner):
         """What is known from a document, at most `limit` nodes; None for nothing.
 
         It has `nodes`, `relationships` and `source` as LangChain's own have them, with properties as
-        they are now, and ids as texts. The source has its id; its text is kept by whoever keeps it.
+        they are now, and ids as texts. The source has its id; its text is kept by anyone who keeps it.
         """
         return block_on(self.aget_graph_document(source_id, limit=limit))
 

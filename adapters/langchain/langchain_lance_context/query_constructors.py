@@ -91,7 +91,7 @@ def _day(text: str) -> list[tuple[Any, Any]]:
         first = date.fromisoformat(text)
         days = first, first + timedelta(days=1)
     except (TypeError, ValueError, OverflowError) as error:
-        raise FilterError(f"{text!r:.80} is no date: it must be like 2026-01-31") from error
+        raise FilterError(f"{text!r:.80} is not a date: it must be like 2026-01-31") from error
     return [
         days,
         (datetime.combine(days[0], time()), datetime.combine(days[1], time())),
@@ -118,7 +118,7 @@ def _moments(text: str) -> list[Any]:
         moment = datetime.fromisoformat(text)
     except (TypeError, ValueError) as error:
         raise FilterError(
-            f"{text!r:.80} is no time: it must be like 2026-01-31T12:00:00"
+            f"{text!r:.80} is not a time: it must be like 2026-01-31T12:00:00"
         ) from error
     if moment.utcoffset() is None:
         return [moment, moment.replace(tzinfo=UTC), text]

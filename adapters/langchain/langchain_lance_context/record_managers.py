@@ -12,7 +12,7 @@ from lance_context_core.arguments import ItemKey
 
 _TICK_SECONDS = 1e-6
 _ATTEMPTS = 100
-"""How often a tick is tried anew when others keep taking it."""
+"""How often a tick is tried again when others keep taking it."""
 
 
 class LanceContextRecordManager(HandleOwner, RecordManager):

@@ -25,10 +25,10 @@ from langchain_lance_context._keywords import check_keywords
 
 
 class LanceContextRetriever(HandleOwner, BaseRetriever):
-    """Finds, by words and by meaning at once, what answers a text best.
+    """Retrieves nodes by words and by meaning at once.
 
     Without a `collection` it searches the store's records: the messages of all conversations, the
-    memories, and whatever else is kept there, whichever framework wrote it. `invoke` takes `k` and
+    memories and other records of every framework. `invoke` takes `k` and
     `mode` in place of the retriever's own, and a `filter` that narrows it further.
 
     A document's metadata is the record's own. Under `lance_context` stands what the store knows of

@@ -48,7 +48,7 @@ from langchain_lance_context._operations import (
 from langchain_lance_context._sweeping import Sweeper
 
 _SWEEP_MINUTES = 5
-"""How often `start_ttl_sweeper` sweeps where nobody says."""
+"""How often `start_ttl_sweeper` sweeps where no one says."""
 
 
 class LanceContextStore(HandleOwner, BaseStore):
@@ -94,7 +94,7 @@ class LanceContextStore(HandleOwner, BaseStore):
         - `index`: what items are found by; without it, queries are ignored. Without `embed`, the
           store's embedder makes the vectors.
         - `ttl`: how long items live, in minutes. With `sweep_interval_minutes`, a thread sweeps from
-          the first put with a time to live on, until `close` or until nobody has this object.
+          the first put with a time to live on, until `close` or until no one has this object.
         - `name`: what the store calls these items, which are `store.kv(name)`.
         """
         self._handle = Handle(store)
@@ -121,8 +121,7 @@ class LanceContextStore(HandleOwner, BaseStore):
     ) -> Self:
         """As the constructor, for a `with` or `async with` block, which closes it.
 
-        `:memory:` is a store that lives as long as the block. Raises InvalidRequestError for what is
-        no text.
+        `:memory:` is a store that lives as long as the block. Raises InvalidRequestError for non-text content.
         """
         return cls(place_at(conn_string), index=index, ttl=ttl)
 
@@ -348,7 +347,7 @@ class _Work:
         )
 
     async def refresh(self, read: Iterable[StoredItem], *, besides: Container[ItemKey]) -> None:
-        """Let what was read live anew, one commit for each time to live."""
+        """Let what was read live again, one commit for each time to live."""
         keys: dict[float, dict[ItemKey, None]] = {}
         for one in read:
             key, ttl = (one.namespace, one.key), ttl_of(one)

@@ -176,7 +176,7 @@ class LanceContextVectorStore(HandleOwner, VectorStore):
     def delete_collection(self) -> int:
         """Remove the collection with all its versions; returns how many documents it had.
 
-        In a scope only the scope's documents are removed. The next write makes it anew.
+        In a scope only the scope's documents are removed. The next write makes it again.
         """
         return self._vectors.delete_collection()
 

@@ -39,7 +39,7 @@ from langchain_lance_context._runs import (
 
 _INSTRUCTIONS = "instructions"
 _PROMPT = (
-    "Summarise this part of a conversation for whoever goes on with it: the task, what was decided "
+    "Summarise this part of a conversation for the model that continues it: the task, what was decided "
     "and found out, and what is still to be done. Give dates in full. Answer with the summary alone."
 )
 

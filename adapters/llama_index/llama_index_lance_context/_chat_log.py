@@ -153,7 +153,7 @@ class ChatLog:
         return gone
 
     async def archive(self, key: str, entries: Sequence[Entry]) -> list[ChatMessage]:
-        """Archive these, in one commit; returns the messages that nobody has archived before."""
+        """Archive these, in one commit; returns the messages that no one has archived before."""
         if not entries:
             return []
         changed = await self._history.annotate(
@@ -165,7 +165,7 @@ class ChatLog:
         return _flat([entry for entry in entries if entry.id in set(changed)])
 
     async def _take(self, key: str, entries: Sequence[Entry]) -> list[ChatMessage]:
-        """Remove active ones, in one commit; returns the messages that nobody has removed before."""
+        """Remove active ones, in one commit; returns the messages that no one has removed before."""
         if not entries:
             return []
         ids = [entry.id for entry in entries]

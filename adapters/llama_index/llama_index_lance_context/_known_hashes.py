@@ -9,7 +9,7 @@ _ITEMS_PER_QUESTION = 500
 """Reading so many hashes together is worth it for each question that was asked before."""
 
 _MAX_ITEMS = 250_000
-"""Some 50 MB; of more hashes each is looked up by itself."""
+"""Some 50 MB; more hashes are looked up one by one."""
 
 
 class _Asked(NamedTuple):
@@ -28,7 +28,7 @@ class KnownHashes:
 
     A pipeline asks for the hash of each of its documents, one by one. The first few are looked up;
     then all are read together, as soon as that costs not much more than looking up what has been
-    asked for already. They hold as long as the items' version, which whoever asks has just read:
+    asked for already. They hold as long as the items' version, which anyone who asks has just read:
     what any process has written is seen as soon as in any other read.
     """
 

@@ -45,7 +45,7 @@ def to_canonical(
     """
     if not isinstance(message, ChatMessage):
         raise InvalidRequestError(
-            f"{type(message).__name__} is no message: pass ChatMessage(role='user', content='…')"
+            f"{type(message).__name__} is not a message: pass ChatMessage(role='user', content='…')"
         )
     try:
         return _canonical(message, metadata, id)

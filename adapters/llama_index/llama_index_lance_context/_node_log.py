@@ -1,4 +1,4 @@
-"""The nodes of a document store as key-value items: one for each, and for each hash set by itself."""
+"""The nodes of a document store as key-value items: one for each, and for each separately set hash."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence

@@ -23,7 +23,7 @@ def overflow(
         return []
     movable = [index for index, role in enumerate(roles) if role not in _INSTRUCTIONS]
     turns = [n for n, index in enumerate(movable) if roles[index] is MessageRole.USER]
-    # Where nobody has asked anything, one message is as good a beginning as another.
+    # Where no one has asked anything, one message is as good a beginning as another.
     cuts = turns or list(range(len(movable)))
     for cut in cuts:
         if sum(sizes[index] for index in movable[:cut]) >= max(excess, flush_size):

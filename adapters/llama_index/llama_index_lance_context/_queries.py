@@ -99,7 +99,7 @@ def ask(
     """
     if unknown:
         raise InvalidRequestError(
-            f"{', '.join(sorted(unknown))}: beside its VectorStoreQuery, a query takes where, "
+            f"{', '.join(sorted(unknown))}: in addition to its VectorStoreQuery, a query accepts where, "
             "mmr_threshold, mmr_prefetch_factor and mmr_prefetch_k"
         )
     mode = _mode(query, can_rerank=reranker is not None)

@@ -15,7 +15,7 @@ class SharedGraph:
     """Entities and the relations between them; chunks, which are texts, stay in the collection.
 
     Each is known from the document that it is in the collection, and goes when it goes there, unless
-    somebody else knows of it. What has no name is left out.
+    another writer knows of it. What has no name is left out.
     """
 
     def __init__(self, store: AsyncContextStore) -> None:
@@ -44,7 +44,7 @@ class SharedGraph:
         try:
             await self._graph.add(told, related)
         except NotFoundError:
-            # The nodes were written before the graph was shared, or somebody deleted them there.
+            # The nodes were written before the graph was shared, or someone deleted them there.
             await self._graph.add([*told, *entities.values()], related)
 
     async def forget(self, documents: Iterable[Document]) -> None:

@@ -33,7 +33,7 @@ class LanceContextAsyncChatStore(HandleOwner, AsyncDBChatStore):
 
     store: Any = Field(description="An open store, or the URI of one.")
     agent_id: str = ""
-    """Whose conversations; without an agent, nobody's in particular."""
+    """Whose conversations; without an agent, no one's in particular."""
 
     _handle: Handle = PrivateAttr()
     _log: ChatLog = PrivateAttr()
@@ -145,7 +145,7 @@ class LanceContextChatStore(HandleOwner, BaseChatStore):
 
     store: Any = Field(description="An open store, or the URI of one.")
     agent_id: str = ""
-    """Whose conversations; without an agent, nobody's in particular."""
+    """Whose conversations; without an agent, no one's in particular."""
 
     _handle: Handle = PrivateAttr()
     _log: ChatLog = PrivateAttr()

@@ -21,7 +21,7 @@ class LanceContextKnowledgeBlock(StoredBlock):
     They are told as `- fact (said on 2024-05-01)`, best first, and no model is called for that.
 
     - `model`: what finds the facts, such as `language_model(llm)`; absent means rules, in English.
-    - `infer="later"`: messages are kept, and the job is owed, until somebody calls
+    - `infer="later"`: messages are kept, and the job is owed, until someone calls
       `store.knowledge.jobs.run_due()`.
     """
 

@@ -116,7 +116,7 @@ def to_data(value: Any, where: str) -> bytes:
     try:
         return _encode(value).encode("utf-8", "surrogatepass")
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidRequestError(f"{where} is no JSON: {error}") from error
+        raise InvalidRequestError(f"{where} is not JSON: {error}") from error
 
 
 def from_data(data: bytes) -> Any:

@@ -58,7 +58,7 @@ class LanceContextMemory(HandleOwner, Memory):
 
     store: Any = Field(description="An open store, or the URI of one.")
     agent_id: str = ""
-    """Whose conversation; without an agent, nobody's in particular."""
+    """Whose conversation; without an agent, no one's in particular."""
 
     _handle: Handle = PrivateAttr()
     _log: ChatLog = PrivateAttr()

@@ -17,7 +17,7 @@ class LanceContextPromptTemplate(PromptTemplate):
 
     It goes wherever LlamaIndex takes a `PromptTemplate`, such as `text_qa_template`. It stays as it
     was when it was made: what is saved later is another version. Filling it in counts as no use.
-    What is no text is written as LlamaIndex writes it in a plain template; in one of Jinja it is JSON.
+    A value that is not text is written as LlamaIndex writes it in a plain template; in one of Jinja it is JSON.
     """
 
     stored: Template

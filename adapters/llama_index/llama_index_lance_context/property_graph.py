@@ -30,7 +30,7 @@ class LanceContextPropertyGraphStore(HandleOwner, PropertyGraphStore):
     Entities and the relations between them are in `store.graph`, too, each known from its document in
     the collection: whatever else knows the store walks and ranks them there. They are written there
     second: a call that died in between is repeated. What is deleted here goes there first, unless
-    somebody else knows of it.
+    another writer knows of it.
 
     In the collection, nodes and relations are written and deleted in one commit each, and a relation
     goes with either of its endpoints, so that no triplet ever lacks one. `properties` must all be there, with these
@@ -173,7 +173,7 @@ class LanceContextPropertyGraphStore(HandleOwner, PropertyGraphStore):
     ) -> dict[str, Any]:
         """What a query in Cypher can name: `node_props`, `rel_props` and `relationships`.
 
-        It is read anew each time, whatever `refresh` says. Raises as `structured_query`.
+        It is read again each time, whatever `refresh` says. Raises as `structured_query`.
         """
         return block_on(self.aget_schema(refresh))
 

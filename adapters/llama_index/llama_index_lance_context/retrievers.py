@@ -29,7 +29,7 @@ from llama_index_lance_context._values import decode_object
 from llama_index_lance_context._words import check_count, in_words
 
 FACTS = "lance_context"
-"""The metadata key under which a record's node says what the store knows of it."""
+"""The metadata key of a node with the fields of its record."""
 
 _WORDS = (
     (
@@ -43,10 +43,10 @@ _WORDS = (
 
 
 class LanceContextRetriever(HandleOwner, BaseRetriever):
-    """Finds, by words and by meaning at once, what answers a text best.
+    """Retrieves nodes by words and by meaning at once.
 
     Without a `collection` it searches the store's records: the messages of all conversations, the
-    memories, and whatever else is kept there, whichever framework wrote it. A record's node has its
+    memories and other records of every framework. A record's node has its
     own metadata, and under `lance_context`, which no prompt shows, what the store knows of it:
     `kind`, `role`, `session_id`, `user_id`, `created_at` and the like, without what is absent.
 

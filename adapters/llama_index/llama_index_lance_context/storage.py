@@ -1,4 +1,4 @@
-"""All that an index needs to be kept in, on one store."""
+"""A storage context for LlamaIndex indexes in one store."""
 
 from typing import Any
 

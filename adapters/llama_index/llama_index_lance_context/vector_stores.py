@@ -192,7 +192,7 @@ class LanceContextVectorStore(HandleOwner, BasePydanticVectorStore):
         await self._aio.delete(**_what_to_delete(node_ids, filters))
 
     def clear(self) -> None:
-        """Delete all nodes; what the store keeps elsewhere stays."""
+        """Delete all nodes; other data of the store is unchanged."""
         self._vectors.delete(filter=_ALL)
 
     async def aclear(self) -> None:

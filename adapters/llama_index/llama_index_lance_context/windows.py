@@ -1,4 +1,4 @@
-"""A memory of LlamaIndex that shows a window of the session, within a budget, and keeps all of it."""
+"""A LlamaIndex memory that shows a window within a budget and stores the whole session."""
 
 from collections.abc import Sequence
 from typing import Any, Self
@@ -19,7 +19,7 @@ class LanceContextWindowMemory(HandleOwner, BaseMemory):
 
     LlamaIndex's own memory flushes the oldest messages to its blocks, and shows what is left. This one
     keeps all of them in the store, and shows what `store.assemble` chooses of them: no call loses its
-    results, the newest turn of the user is always there, and the beginning stays the same for many
+    results, the newest turn of the user is always included, and the beginning stays the same for many
     calls, as providers' caches want it. `get` never writes.
     """
 
@@ -28,7 +28,7 @@ class LanceContextWindowMemory(HandleOwner, BaseMemory):
     store: Any = Field(description="An open store, or the URI of one.")
     session_id: str = ""
     user_id: str = ""
-    """Whose memories are recalled, with what was said in this user's sessions; nobody's if empty."""
+    """Whose memories are recalled, with what was said in this user's sessions; no one's if empty."""
     run_id: str = ""
     """Under which the windows are kept, where they are."""
 

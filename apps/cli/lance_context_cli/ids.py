@@ -96,7 +96,7 @@ def _found(given: str, what: str, listing: str, ids: Callable[[], Iterator[str]]
     if given in found:
         return given
     if not found:
-        raise NotFoundError(f"there is no {what} {given!r} here: lance-ctx {listing} lists them")
+        raise NotFoundError(f"no {what} {given!r} here: lance-ctx {listing} lists them")
     if len(found) > 1:
         named = ", ".join(found[:5]) + (" …" if len(found) > 5 else "")
         raise InvalidRequestError(f"{given!r} is the beginning of several ids: {named}")

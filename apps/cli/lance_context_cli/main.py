@@ -84,42 +84,46 @@ class _Commands(click.Group):
     envvar="LANCE_CONTEXT_STORE",
     help="The store: a directory, or a URI such as s3://bucket/memory.",
 )
-@click.option("-s", "--named", metavar="NAME", help="The store of that name: see lance-ctx store.")
-@click.option("--at", metavar="REF", help="As it was: a version, a tag, or a moment (ISO 8601).")
-@click.option("--branch", metavar="NAME", help="On this branch, rather than on main.")
-@click.option("--tenant", metavar="ID", help="What this tenant may see, and nothing else.")
-@click.option("--user", "user_id", metavar="ID", help="What is of this user.")
-@click.option("--agent", "agent_id", metavar="ID", help="What is of this agent.")
+@click.option("-s", "--named", metavar="NAME", help="The name of a store: see lance-ctx store.")
+@click.option(
+    "--at", metavar="REF", help="The past version to read: a number, a tag, or a moment (ISO 8601)."
+)
+@click.option("--branch", metavar="NAME", help="The branch; default: main.")
+@click.option("--tenant", metavar="ID", help="Only data of this tenant.")
+@click.option("--user", "user_id", metavar="ID", help="Only data of this user.")
+@click.option("--agent", "agent_id", metavar="ID", help="Only data of this agent.")
 @click.option(
     "--embedder",
     metavar="NAME",
     envvar="LANCE_CONTEXT_EMBEDDER",
-    help="The one that the store is written with, such as local: then search is by meaning, too.",
+    help="The embedder of the store, such as local, for search by meaning.",
 )
 @click.option(
     "--read-only",
     is_flag=True,
-    help="Open the store for reading alone: nothing on the disk changes.",
+    help="Open the store read-only: nothing on the disk changes.",
 )
 @click.option("--json", "format", flag_value="json", help="Print one document of JSON.")
-@click.option("--jsonl", "format", flag_value="jsonl", help="Print a line of JSON for each thing.")
+@click.option(
+    "--jsonl", "format", flag_value="jsonl", help="Print one line of JSON for each result."
+)
 @click.option("--csv", "format", flag_value="csv", help="Print lists as CSV, with a heading.")
 @click.option(
     "--arrow",
     "arrow",
     type=click.Path(dir_okay=False),
     metavar="FILE",
-    help="Write the list that the command answers with to FILE, as Arrow.",
+    help="Write the resulting list to FILE, as Arrow.",
 )
-@click.option("--fields", metavar="LIST", help="Print these columns of a list, parted by commas.")
+@click.option(
+    "--fields", metavar="LIST", help="Print these columns of a list, separated by commas."
+)
 @click.option(
     "--width", type=click.IntRange(min=20), metavar="N", help="Print lists as tables of N columns."
 )
-@click.option("--whole", "is_whole", is_flag=True, help="Print long texts of lists to their end.")
-@click.option(
-    "--no-pager", "is_unpaged", is_flag=True, help="Print to the terminal, however long it is."
-)
-@click.option("--local", "is_local", is_flag=True, help="Tell times in this machine's time zone.")
+@click.option("--whole", "is_whole", is_flag=True, help="Print long texts in lists completely.")
+@click.option("--no-pager", "is_unpaged", is_flag=True, help="Print without a pager.")
+@click.option("--local", "is_local", is_flag=True, help="Print times in this machine's time zone.")
 @click.version_option(__version__, prog_name="lance-ctx")
 @click.pass_context
 def cli(
@@ -136,10 +140,10 @@ def cli(
     named: str | None,
     **place: str | None,
 ) -> None:
-    """Look at an agent's memory, search it, go through its versions, erase from it.
+    """Inspect, search, version and erase an agent's memory.
 
-    Commands that look change nothing. Each ends with 0 if all is well, 1 if the answer is no, 2 if
-    the request is wrong, 3 if something is not found, 4 if others were in the way, 5 if it is refused.
+    Read commands change nothing. Exit codes: 0 success, 1 the answer is no, 2 a wrong request, 3 not
+    found, 4 a conflict with another writer, 5 refused.
     """
     if arrow is not None:
         if format is not None:
@@ -237,7 +241,7 @@ def _helped(error: click.ClickException) -> click.ClickException:
     if isinstance(error, click.NoSuchOption):
         name = error.option_name
         if any(name in one.opts for one in cli.params):
-            told = f"{name} is for all commands, and stands before: lance-ctx {name} …"
+            told = f"{name} is a global option, and comes before the command: lance-ctx {name} …"
             return click.UsageError(told, error.ctx)
     return error
 

@@ -29,7 +29,7 @@ def stores() -> dict[str, str]:
     except FileNotFoundError:
         return {}
     except ValueError as error:
-        raise click.UsageError(f"{file} is no TOML: {error}. Mend it, or remove it") from error
+        raise click.UsageError(f"{file} is not TOML: {error}. Fix it, or remove it") from error
     held = found.get(_TABLE, {})
     if not isinstance(held, dict) or not all(isinstance(one, str) for one in held.values()):
         raise click.UsageError(f'{file}: [{_TABLE}] holds lines such as work = "/home/ada/memory"')
@@ -59,7 +59,7 @@ def check_name(name: str) -> str:
 def check_place(place: str) -> str:
     """Returns the place, a directory as an absolute path. Raises UsageError if it is invalid."""
     if not place.strip() or not place.isprintable():
-        raise click.UsageError(f"{place!r} is no place: give a directory or a URI")
+        raise click.UsageError(f"{place!r} is not a place: give a directory or a URI")
     return place if "://" in place else str(Path(place).expanduser().absolute())
 
 

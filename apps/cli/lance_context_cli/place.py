@@ -74,7 +74,7 @@ class Place:
         )
         click.get_current_context().call_on_close(store.close)
         if must_exist and not store.stats().tables:
-            raise NotFoundError(f"there is no store at {store.uri!r}: -C names another place")
+            raise NotFoundError(f"no store at {store.uri!r}: -C names another place")
         if self.branch is not None:
             store = store.branch(self.branch)
         return store.scope(tenant=self.tenant, user_id=self.user_id, agent_id=self.agent_id)
@@ -105,7 +105,7 @@ def ref(text: str) -> int | str | datetime:
 
 
 def confirm(question: str, *, is_sure: bool) -> None:
-    """Ask a person before what cannot be undone; ends the command where nobody says yes."""
+    """Ask a person before what cannot be undone; ends the command where no one says yes."""
     if is_sure:
         return
     try:

@@ -13,28 +13,34 @@ _PARTS = {"tenant": "tenant", "user_id": "user", "agent_id": "agent"}
 
 @click.command
 @click.argument("place", required=False)
-@click.option("--tenant", metavar="ID", help="Show what this tenant may see, and nothing else.")
-@click.option("--user", "user_id", metavar="ID", help="Show what is of this user, nothing else.")
-@click.option("--agent", "agent_id", metavar="ID", help="Show what is of this agent, nothing else.")
-@click.option("--branch", metavar="NAME", help="Begin on this branch, rather than on main.")
-@click.option("--at", metavar="REF", help="Begin at a version, a tag, or a moment (ISO 8601).")
+@click.option("--tenant", metavar="ID", help="Show only data of this tenant.")
+@click.option("--user", "user_id", metavar="ID", help="Show only data of this user.")
+@click.option("--agent", "agent_id", metavar="ID", help="Show only data of this agent.")
+@click.option("--branch", metavar="NAME", help="The branch to start on; default: main.")
+@click.option(
+    "--at",
+    metavar="REF",
+    help="The past version to start at: a number, a tag, or a moment (ISO 8601).",
+)
 @click.option(
     "--embedder",
     metavar="NAME",
     envvar="LANCE_CONTEXT_EMBEDDER",
-    help="The one that the store is written with, such as local: then search is by meaning, too.",
+    help="The embedder of the store, such as local, for search by meaning.",
 )
 @click.option(
     "--read-only",
     is_flag=True,
-    help="Open the store for reading alone: nothing on the disk changes.",
+    help="Open the store read-only: nothing on the disk changes.",
 )
-@click.option("--write", "can_write", is_flag=True, help="Let the page merge, drop, tag, correct.")
+@click.option(
+    "--write", "can_write", is_flag=True, help="Allow the page to merge, drop, tag and correct."
+)
 @click.option(
     "--port",
     type=click.IntRange(0, 65_000),
     default=0,
-    help="Listen at this port, or the next that is free; else at any.",
+    help="Listen on this port, or the next free one; default: any.",
 )
 @click.option("--no-open", "is_quiet", is_flag=True, help="Print the link, and open no browser.")
 @click.pass_context
@@ -48,10 +54,10 @@ def ui(
     is_quiet: bool,
     **options: str | None,
 ) -> None:
-    """Show the store in the browser, on a page of this machine alone.
+    """Show the store in the browser, on a page that only this machine can open.
 
-    The link that is printed works once, and the page only in the browser that opened it. Nothing is
-    changed without --write. Ctrl-C ends it.
+    The printed link works once, and the page only in the browser that opened it. Nothing is
+    changed without --write. Ctrl-C stops it.
     """
     asked = _asked(context, options)
     uri = place or asked["uri"]
@@ -87,7 +93,7 @@ def _show(
         uri, embedder=asked["embedder"], maintenance=None, read_only=read_only
     ) as store:
         if not store.stats().tables:
-            raise click.ClickException(f"there is no store at {store.uri!r}: name another place")
+            raise click.ClickException(f"no store at {store.uri!r}: pass another place")
         scope = {name: value for name in _PARTS if (value := asked[name]) is not None}
         if asked["branch"] is not None:
             store.branch(asked["branch"])  # Is it there?

@@ -204,7 +204,7 @@ class Strip:
 
     since: datetime
     until: datetime | None
-    """None if it is so still, or nobody said until when."""
+    """None if it is so still, or no one said until when."""
     is_so_still: bool
     last_said: datetime | None
     """When the last of the turns was said that say so; None if none of them does any more."""
@@ -218,7 +218,7 @@ def strips(
 ) -> Mapping[str, Strip]:
     """The strips of facts by their ids; `said` has when the turns of each were said.
 
-    A strip goes from the first moment that is told of any to the last one, so that a page of a moment
+    A strip goes from the first moment that is reported any to the last one, so that a page of a moment
     stays what it was. What tells no `valid_from` has none.
     """
     spans = {one.id: span for one in facts if (span := _span(one)) is not None}

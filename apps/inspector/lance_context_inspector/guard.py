@@ -1,4 +1,4 @@
-"""Who may look: this machine alone, whoever was given the link, and no other page of the browser.
+"""Who may look: this machine alone, anyone who was given the link, and no other page of the browser.
 
 A page on this machine is asked by every site that the browser shows, under whatever name that site
 gives to 127.0.0.1. So the name and the port are compared, a cookie is needed that only the link sets,
@@ -116,7 +116,9 @@ class Guard:
         query = parse_qs(scope["query_string"].decode("latin-1"))
         session = self.keys.enter(query.get("token", [""])[0])
         if session is None:
-            return _no(403, "this link was used, or is no link of this page: open the newest one")
+            return _no(
+                403, "this link was used before, or is not a link of this page. Open the newest one"
+            )
         answer = RedirectResponse(_own(query.get("to", ["/"])[0]), status_code=303)
         answer.set_cookie(self.cookie, session, httponly=True, samesite="strict", path="/")
         return answer

@@ -24,7 +24,7 @@ def listening(port: int) -> socket.socket:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             found.bind((LOOPBACK, number))
-            # From here on who asks waits, though nobody answers yet: the link is told before that.
+            # From here on who asks waits, though no one answers yet: the link is told before that.
             found.listen()
         except OSError:
             found.close()
@@ -39,7 +39,7 @@ class Server:
     def __init__(
         self, opened: Opened, at: socket.socket, *, said: Callable[[str], None], first: str = "/"
     ) -> None:
-        """`said` is told of each link that works, one after the other; they lead to `first`."""
+        """`said` is reported each link that works, one after the other; they lead to `first`."""
         self._port = at.getsockname()[1]
         self._socket = at
         self._first = first

@@ -93,7 +93,7 @@ def _table(name: str) -> str:
 
 
 def _in_shell(word: str) -> str:
-    """A word of a command that somebody copies into a terminal, whatever is in it."""
+    """A word of a command that someone copies into a terminal, whatever is in it."""
     return shlex.quote(marked(word).replace("\n", " "))
 
 

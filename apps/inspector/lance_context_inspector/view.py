@@ -43,7 +43,7 @@ class View:
         """What these parameters name. Raises NotFoundError for what is not there."""
         branch, at = params.get("branch") or opened.branch, params.get("at") or None
         if opened.scope and branch != opened.branch:
-            raise NotFoundError(f"there is no branch {branch!r}")
+            raise NotFoundError(f"no branch {branch!r}")
         store = opened.store
         if branch is not None:
             store = await store.branch(branch)
@@ -64,7 +64,7 @@ class View:
     def require_whole(self) -> None:
         """Raise NotFoundError in a scope."""
         if not self.is_whole:
-            raise NotFoundError("there is no such page")
+            raise NotFoundError("no such page")
 
     async def now(self) -> AsyncContextStore:
         """The store on the branch as it is now, whatever the moment that is looked at."""
@@ -117,6 +117,6 @@ def ref(text: str, *, is_scoped: bool = False) -> int | str | datetime:
         moment = datetime.fromisoformat(text)
     except ValueError:
         if is_scoped:
-            raise NotFoundError(f"there is no version {text!r}") from None
+            raise NotFoundError(f"no version {text!r}") from None
         return text
     return moment if moment.tzinfo else moment.astimezone()

@@ -1,4 +1,4 @@
-"""What clients are told of what the store returns: plain JSON, whatever it holds."""
+"""What clients are reported what the store returns: plain JSON, whatever it holds."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -19,15 +19,23 @@ _EVERY = timedelta(seconds=2)
 
 
 @click.command
-@click.option("--http", "is_http", is_flag=True, help="Over HTTP, rather than over pipes.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Where HTTP listens.")
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=8372, show_default=True, help="0: a free one."
+    "--http", "is_http", is_flag=True, help="Serve over HTTP instead of standard input and output."
+)
+@click.option(
+    "--host", default="127.0.0.1", show_default=True, help="The address that HTTP listens on."
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8372,
+    show_default=True,
+    help="The port; 0 for a free one.",
 )
 @click.option(
     "--token-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help=f"The token that clients over HTTP send; else {_TOKEN}, else a new one, which is told.",
+    help=f"The token that clients over HTTP send; else {_TOKEN}, else a new one, which is printed.",
 )
 @click.option(
     "--tokens-file",
@@ -45,21 +53,21 @@ _EVERY = timedelta(seconds=2)
     "hosts",
     multiple=True,
     metavar="NAME",
-    help="Answer to this name as well, such as that of a proxy, over HTTP. Repeatable.",
+    help="Also accept this host name over HTTP, such as that of a proxy. Repeatable.",
 )
 @click.option(
     "--allowed-origin",
     "origins",
     multiple=True,
     metavar="URL",
-    help="Answer web pages of this origin, such as https://memory.example. Repeatable.",
+    help="Accept requests from web pages of this origin, such as https://memory.example. Repeatable.",
 )
 @click.option("--read-only", "is_read_only", is_flag=True, help="Offer no tool that writes.")
 @click.option(
     "--branches/--no-branches",
     "has_branches",
     default=None,
-    help="Offer branches. They take along what is of everybody, so in a scope only where you say so.",
+    help="Offer branches. A branch contains the data of all users, so in a scope they need this option.",
 )
 @click.option(
     "--tools",
@@ -75,19 +83,19 @@ _EVERY = timedelta(seconds=2)
     metavar="NAME",
     help="Extract facts in the background: rules, or a language model as PACKAGE.MODULE:NAME.",
 )
-@click.option("--author", default="mcp", show_default=True, help="Who writes, as it is kept.")
+@click.option("--author", default="mcp", show_default=True, help="The author of the writes.")
 @click.option(
     "--import-graph",
     "graph_file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Take over the file of the reference memory server, and end. Twice is as good as once.",
+    help="Import the file of the reference memory server, and end. Repeating it changes nothing.",
 )
 @click.pass_context
 def mcp(context: click.Context, /, **options: Any) -> None:
     """Serve the store to agents that speak MCP, over standard input and output, or over HTTP.
 
-    Whose memory it is, and which branch, say the options before the command: no client can choose
-    another. Standard output is the protocol's; what there is to tell goes to standard error.
+    Options before the command select the scope and the branch: no client can choose another.
+    Standard output carries the protocol; messages go to standard error.
     """
     place = getattr(context.obj, "place", None)
     if place is None or place.uri is None:
@@ -104,18 +112,20 @@ _PLACE = (
         metavar="PLACE",
         help="The store: a directory, or a URI.",
     ),
-    click.Option(("--branch",), metavar="NAME", help="On this branch, rather than on main."),
+    click.Option(("--branch",), metavar="NAME", help="The branch; default: main."),
     click.Option(
-        ("--at",), metavar="REF", help="As it was: a version, a tag, or a moment. Read-only."
+        ("--at",),
+        metavar="REF",
+        help="The past version to serve: a number, a tag, or a moment. Read-only.",
     ),
-    click.Option(("--tenant",), metavar="ID", help="What this tenant may see, and nothing else."),
-    click.Option(("--user", "user_id"), metavar="ID", help="What is of this user."),
-    click.Option(("--agent", "agent_id"), metavar="ID", help="What is of this agent."),
+    click.Option(("--tenant",), metavar="ID", help="Only data of this tenant."),
+    click.Option(("--user", "user_id"), metavar="ID", help="Only data of this user."),
+    click.Option(("--agent", "agent_id"), metavar="ID", help="Only data of this agent."),
     click.Option(
         ("--embedder",),
         envvar="LANCE_CONTEXT_EMBEDDER",
         metavar="NAME",
-        help="Such as local:, to find texts by meaning.",
+        help="The embedder, such as local:, for search by meaning.",
     ),
 )
 
@@ -280,7 +290,9 @@ async def _over_http(store: Any, memory_of: Callable[..., Any], options: dict[st
     if not (options["tokens_file"] or options["token_file"] or _TOKEN in os.environ):
         click.echo(f"Authorization: Bearer {options['token']}", err=True)
     if host not in http.LOOPBACK:
-        click.echo("whoever reaches this machine and has the token reads this memory", err=True)
+        click.echo(
+            "any client that reaches this machine and has the token can read this memory", err=True
+        )
 
     async def is_well() -> bool:
         try:

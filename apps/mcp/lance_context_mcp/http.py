@@ -79,7 +79,7 @@ def bound(host: str, port: int) -> socket.socket:
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host, port))
-        # From here on who asks waits, though nobody answers yet: the address is told before that.
+        # From here on who asks waits, though no one answers yet: the address is told before that.
         listening.listen()
     except OSError:
         listening.close()

@@ -67,7 +67,7 @@ def extracting(store: AsyncContextStore, model: str) -> AsyncKnowledge:
         ) from error
     if isinstance(found, type) or not isinstance(found, LanguageModel):
         raise InvalidRequestError(
-            f"model={model!r} is no language model: name an object with `name` and `complete`"
+            f"model={model!r} is not a language model: name an object with `name` and `complete`"
         )
     return store.knowledge.using(model=found)
 
@@ -81,7 +81,7 @@ def moment(text: str, name: str) -> datetime:
         found = datetime.fromisoformat(text)
     except ValueError:
         raise InvalidRequestError(
-            f"{name}={text[:80]!r} is no moment: write it as 2026-05-04T09:30:00Z"
+            f"{name}={text[:80]!r} is not a moment: write it as 2026-05-04T09:30:00Z"
         ) from None
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 

@@ -67,7 +67,7 @@ async def read(memory: Memory, uri: str) -> TextResourceContents:
         if uri == begins or (begins.endswith("/") and uri.startswith(begins)):
             found = await reader(memory, unquote(uri.removeprefix(begins)))
     if found is None:
-        raise NotFoundError(f"there is no resource {uri[:200]!r}")
+        raise NotFoundError(f"no resource {uri[:200]!r}")
     told = json.dumps(found, ensure_ascii=False, indent=2)
     return TextResourceContents(uri=uri, mime_type="application/json", text=told)
 

@@ -89,7 +89,7 @@ class _Serving:
 
     async def _call_tool(self, _: _Context, params: CallToolRequestParams) -> CallToolResult:
         if (tool := self._tools.get(params.name)) is None:
-            return _failed(f"there is no tool {params.name[:80]!r} here")
+            return _failed(f"no tool {params.name[:80]!r} here")
         arguments = params.arguments or {}
         try:
             answer = await tool.call(self._memory, tool.taken(arguments))
@@ -168,7 +168,7 @@ class _Serving:
 def _check_first(page: PaginatedRequestParams | None) -> None:
     """Raise MCPError for a page that no list has: each is one page, and tells of no other."""
     if page is not None and page.cursor is not None:
-        told = f"cursor={page.cursor[:80]!r}: there is no such page, all is on the first one"
+        told = f"cursor={page.cursor[:80]!r}: unknown cursor. Omit it: one page has all tools"
         raise MCPError(code=INVALID_PARAMS, message=told)
 
 

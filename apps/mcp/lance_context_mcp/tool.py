@@ -1,4 +1,4 @@
-"""A tool: what a client is told of it, how its arguments are checked, and what it does."""
+"""A tool: what a client is reported it, how its arguments are checked, and what it does."""
 
 import json
 from collections.abc import Awaitable, Callable, Mapping

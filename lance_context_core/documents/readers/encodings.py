@@ -41,7 +41,7 @@ def check_encoding(encoding: str | None) -> None:
         codecs.lookup(encoding)
     except (LookupError, TypeError) as error:
         raise InvalidRequestError(
-            f"encoding={shown(encoding)} is none that Python knows: give one such as 'shift_jis'"
+            f"encoding={shown(encoding)} is unknown to Python: pass one such as 'shift_jis'"
         ) from error
 
 
@@ -183,7 +183,6 @@ def _plain(text: str, name: str) -> str:
     n_controls = len(_CONTROLS.findall(text))
     if n_controls > len(text) * _MOST_CONTROLS:
         raise UnreadableDocumentError(
-            f"{name!r} is no text, it is full of control characters: pass type= or a reader= for what "
-            "it is"
+            f"{name!r} is not text: it has many control characters. Pass type= or reader="
         )
     return text.replace("\0", "\ufffd")

@@ -40,7 +40,7 @@ class _Process:
     def __init__(self) -> None:
         """Start it. Raises OSError if none can be started, such as where Python is embedded."""
         if not sys.executable or getattr(sys, "frozen", False):
-            raise OSError("there is no interpreter that could be started")
+            raise OSError("no interpreter that could be started")
         # Without the site: it has the same path as this one.
         command = [sys.executable, "-I", "-S", str(_CHILD)]
         self._process = subprocess.Popen(  # noqa: S603 - our own

@@ -38,7 +38,7 @@ class RtfReader:
     def read(self, content: bytes, *, name: str) -> ReadDocument:
         """The text without what says how it looks."""
         if not content.lstrip().startswith(b"{\\rtf"):
-            raise UnreadableDocumentError(f"{name!r} is no RTF: it does not begin as such")
+            raise UnreadableDocumentError(f"{name!r} is not RTF: it does not begin as such")
         text = "\n".join(line.strip(" |") for line in _rich(content).split("\n")).strip()
         return ReadDocument(text=re.sub(r"\n{3,}", "\n\n", text))
 

@@ -177,7 +177,7 @@ def check_ref(name: object, what: str) -> str:
     text = check_name(name, "name")
     if not _NAME.fullmatch(text) or ".." in text or text.endswith(".lock"):
         raise InvalidRequestError(
-            f"name={shown(text)} is no name for a {what}: use up to 200 ASCII letters, digits, "
+            f"name={shown(text)} is not a name for a {what}: use up to 200 ASCII letters, digits, "
             "'-', '_', and single dots between them"
         )
     if text == MAIN:

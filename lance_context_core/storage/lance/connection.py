@@ -282,7 +282,7 @@ class Connection:
 
     def _absent(self) -> NotFoundError:
         return NotFoundError(
-            f"there is no store at {self.uri!r}, and read_only=True makes none: name another place, "
+            f"no store exists at {self.uri!r}, and read_only=True does not create one: pass another place, "
             "or write to it first"
         )
 

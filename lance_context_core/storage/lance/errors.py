@@ -78,12 +78,12 @@ _TEXTS: list[tuple[str, type[ContextStoreError], str]] = [
             r"|credential"
         ),
         StorageError,
-        "permission denied: check who may read and write there, or the keys in storage_options",
+        "permission denied: check the permissions, or the keys in storage_options",
     ),
     (
         r"NoSuchBucket|ContainerNotFound|specified (bucket|container) does not exist",
         StorageError,
-        "there is no such bucket: create it first, the store does not",
+        "the bucket does not exist: create it first",
     ),
     (
         r"No object store provider|LanceDb Cloud|Could not parse bucket|object store prefix",
@@ -119,12 +119,12 @@ _TEXTS: list[tuple[str, type[ContextStoreError], str]] = [
             r"|(version|tag) .{0,300}? does not exist)"
         ),
         NotFoundError,
-        "there is no such version or tag: see versions() and tags()",
+        "no such version or tag: see versions() and tags()",
     ),
     (
         r"(?i:table .{0,300}? was not found)",
         NotFoundError,
-        "there is no such table",
+        "no such table",
     ),
     (
         r"(?i:upgrade Lance|upgrade to a newer|newer version of Lance|unsupported FTS format)",

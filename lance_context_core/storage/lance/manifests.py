@@ -203,7 +203,9 @@ def contents(manifest: Path, directory: Path, *, known: Container[bytes] = ()) -
     except TornError as error:
         raise TornError(f"{str(manifest)!r} is not whole: {error}") from error
     except (IndexError, KeyError, TypeError, ValueError) as error:
-        raise UnknownManifestError(f"{str(manifest)!r} is no manifest of a known layout") from error
+        raise UnknownManifestError(
+            f"{str(manifest)!r} is not a manifest of a known layout"
+        ) from error
 
 
 def data_files(manifest: Path, directory: Path) -> dict[int, list[Path]]:
@@ -366,7 +368,7 @@ def _base_of(file: dict[int, _Field], directory: Path, bases: dict[int, Path]) -
 def _base(message: bytes) -> tuple[int, Path]:
     about = dict(_fields(message))
     if not about.get(3):
-        raise ValueError("a base that is no table")
+        raise ValueError("a base that is not a table")
     return _int(about.get(1, 0)), Path(_text(about[4]))
 
 

@@ -160,7 +160,7 @@ def _moved(folder: str, uri: str, path: str) -> str:
     found = re.fullmatch(rf".*?/{re.escape(folder)}(/tree/.+)?", path)
     if found is None:
         raise StorageError(
-            f"a branch is made of {path!r}, which is no table {folder!r}: not copied"
+            f"a branch is made of {path!r}, which is not a table {folder!r}: not copied"
         )
     return f"{uri}/{folder}{found[1] or ''}"
 

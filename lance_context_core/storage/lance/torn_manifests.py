@@ -115,7 +115,7 @@ def _damaged(directory: Path, counted: set[Path]) -> Iterator[tuple[Path, str]]:
             manifests.require_whole(manifest, number)
             found = manifests.contents(manifest, directory)
         except UnknownManifestError as error:
-            yield manifest, f"is no whole manifest: {error}"
+            yield manifest, f"is not a whole manifest: {error}"
             continue
         except FileNotFoundError:
             continue  # others have removed the version

@@ -191,7 +191,7 @@ async def pin(records: Table, ref: Ref) -> Pin:
         raise NotFoundError(f"nothing was stored at {ref.isoformat()}: first write {first}")
     if isinstance(ref, bool) or not isinstance(ref, int):
         raise InvalidRequestError(
-            f"{ref!r} is no version: pass a number, a tag, a branch or a datetime"
+            f"{ref!r} is not a version: pass a number, a tag, a branch or a datetime"
         )
     if handle is not None:
         is_there = await _is_there(handle, name, current, ref)
@@ -216,7 +216,7 @@ def _lacking(number: int, kept: Sequence[int]) -> str:
         return f"version {number} does not exist: the newest is {kept[-1]}"
     place = bisect_left(kept, number)
     near = " and ".join(map(str, kept[max(place - 1, 0) : place + 1]))
-    return f"version {number} is not kept any more, but {near} beside it; tags keep what they name"
+    return f"version {number} was pruned; the nearest: {near}. Tags protect versions"
 
 
 async def versions(

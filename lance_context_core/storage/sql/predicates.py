@@ -127,7 +127,7 @@ def literal(value: Value) -> str:
         return quote_string(value)
     if isinstance(value, int) and not isinstance(value, bool):
         return str(int(value))
-    raise InvalidRequestError(f"{shown(value)} cannot stand in a condition on a column")
+    raise InvalidRequestError(f"{shown(value)} cannot be compared with a column")
 
 
 # For any column

@@ -99,9 +99,11 @@ def decoded(payload: bytes) -> dict[str, Any]:
                 row[name] = numbers if len(shape) == 1 else list(numbers)
                 start += 4 * count
     except (struct.error, AttributeError, TypeError, KeyError) as error:
-        raise ValueError(f"not a row of the journal: {error}") from error
+        raise ValueError(f"not an entry of the write-ahead log: {error}") from error
     if start != len(payload):
-        raise ValueError(f"a row of the journal has {len(payload)} bytes, and tells of {start}")
+        raise ValueError(
+            f"an entry of the write-ahead log has {len(payload)} bytes, but declares {start}"
+        )
     return row
 
 

@@ -16,10 +16,10 @@ from lance_context_core.storage.lance.durability import sync_each
 NAME = "journal.id"
 """The name of the file, in the directory of the store, that shows that the store has a log."""
 
-NOT_OURS = "is not the one that the store has had"
+NOT_OURS = "is not the one of this store"
 """The error message for a log that belongs to another store, or that was created again."""
 
-_WAY_OUT = "put it back from a copy, or call accept_loss(), and the store goes on without what was not folded"
+_WAY_OUT = "restore it from a copy, or call accept_loss() to continue without the rows that were not flushed"
 
 
 def forget(journal: Path) -> None:
@@ -32,7 +32,7 @@ def require_none(journal: Path) -> None:
     # A log is created before its id is noted: so check for the log last.
     if os.path.exists(_file(journal)) and not _has_bytes(journal):  # noqa: PTH110 - False, too, where one may not look
         raise StorageError(
-            f"the journal {str(journal)!r} is missing or empty, and the store has had one: {_WAY_OUT}"
+            f"the write-ahead log {str(journal)!r} is missing or empty, but the store had one: {_WAY_OUT}"
         )
 
 
@@ -51,7 +51,7 @@ def require(
         if may_note:
             _note(_file(journal), held, is_synced=is_synced)
     elif noted != held:
-        raise StorageError(f"the journal {str(journal)!r} {NOT_OURS}: {_WAY_OUT}")
+        raise StorageError(f"the write-ahead log {str(journal)!r} {NOT_OURS}: {_WAY_OUT}")
 
 
 def _has_bytes(journal: Path) -> bool:

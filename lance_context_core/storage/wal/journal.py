@@ -104,7 +104,7 @@ def _end(session: LogSession) -> None:
     except StorageError as error:
         # The table has it and the log does not know: the next flush shows it.
         raise StorageError(
-            f"what was to be written may have been committed or not: look before you repeat it: {error}"
+            f"the write may or may not have been committed. Read before you repeat it: {error}"
         ) from error
 
 
@@ -243,7 +243,11 @@ class Journal:
         if lost:
             change = self.transactions.transact(lambda session: session.lose(lost))
             await self.transactions.commit(change)
-        return f"{len(lost)} rows of the journal {str(self.path)!r} are damaged" if lost else ""
+        return (
+            f"{len(lost)} rows of the write-ahead log {str(self.path)!r} are damaged"
+            if lost
+            else ""
+        )
 
     async def keep_log_small(self) -> None:
         """As `WriteAheadLog.keep_small`."""

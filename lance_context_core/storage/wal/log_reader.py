@@ -288,7 +288,9 @@ class LogReaders:
         try:
             return [entry_of(*row) for row in rows]
         except ValueError as error:
-            raise StorageError(f"the journal {str(self._path)!r} {DAMAGED} ({error})") from error
+            raise StorageError(
+                f"the write-ahead log {str(self._path)!r} {DAMAGED} ({error})"
+            ) from error
 
     def _begin(self, part: Part, id: int) -> LogReader:
         """A new reader, for a table of which nothing is remembered."""

@@ -299,7 +299,9 @@ def meaning(path: Path, error: sqlite3.Error) -> Exception:
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
     if code in _BUSY:
         return BusyError()
-    return StorageError(f"the journal {str(path)!r} {_MEANINGS.get(code, _UNKNOWN)} ({error})")
+    return StorageError(
+        f"the write-ahead log {str(path)!r} {_MEANINGS.get(code, _UNKNOWN)} ({error})"
+    )
 
 
 @contextmanager
@@ -309,19 +311,21 @@ def translated_os(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise StorageError(
-            f"cannot use {str(path)!r}: {error.strerror}: check who may write there"
+            f"cannot use {str(path)!r}: {error.strerror}: check the permissions"
         ) from error
 
 
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _UNKNOWN = "cannot be used: see what SQLite says of it"
-_NOT_OURS = "which is no journal of a store: move it away, or give the store another directory"
+_NOT_OURS = (
+    "which is not the write-ahead log of a store: move it away, or give the store another directory"
+)
 _MEANINGS = {
     sqlite3.SQLITE_FULL: "cannot be written, the disk is full: free some space",
-    sqlite3.SQLITE_READONLY: "cannot be written: check who may write there, and beside it",
-    sqlite3.SQLITE_PERM: "may not be used: check who may read and write there",
-    sqlite3.SQLITE_AUTH: "may not be used: check who may read and write there",
-    sqlite3.SQLITE_CANTOPEN: "cannot be opened: check who may read and write there, and beside it",
+    sqlite3.SQLITE_READONLY: "cannot be written: check the permissions of the file and its folder",
+    sqlite3.SQLITE_PERM: "cannot be accessed: check the permissions",
+    sqlite3.SQLITE_AUTH: "cannot be accessed: check the permissions",
+    sqlite3.SQLITE_CANTOPEN: "cannot be opened: check the permissions of the file and its folder",
     sqlite3.SQLITE_IOERR: "cannot be read or written: check the disk, and what this process may write",
     sqlite3.SQLITE_CORRUPT: DAMAGED,
     sqlite3.SQLITE_NOTADB: f"{DAMAGED}; move it away if it never was one",
@@ -413,7 +417,7 @@ def _is_made(connection: sqlite3.Connection, path: Path) -> bool:
         return False
     if written > FORMAT:
         raise StoreFormatError(
-            f"the journal {str(path)!r} has format {written}, this release reads up to "
+            f"the write-ahead log {str(path)!r} has format {written}, this release reads up to "
             f"{FORMAT}: upgrade lance-context-core"
         )
     return True
@@ -435,6 +439,6 @@ def _renew(connection: sqlite3.Connection, path: Path) -> None:
                 raise
     except StorageError as error:
         raise StorageError(
-            f"the journal {str(path)!r} has format {written}, and cannot be brought to format "
+            f"the write-ahead log {str(path)!r} has format {written}, and cannot be brought to format "
             f"{FORMAT} here: open the store once where it may be written. {error}"
         ) from error

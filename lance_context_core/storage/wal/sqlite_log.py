@@ -293,6 +293,6 @@ class SqliteLog:
 
     def _gone(self) -> StorageError:
         return StorageError(
-            f"the journal {str(self.path)!r} was removed, or replaced, in this moment: nothing was "
+            f"the write-ahead log {str(self.path)!r} was removed or replaced during the write: nothing was "
             "written, try again"
         )

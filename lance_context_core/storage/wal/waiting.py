@@ -79,7 +79,7 @@ class Waiting:
     def locked(self, seconds: float) -> StorageError:
         """The error after waiting that many seconds."""
         return StorageError(
-            f"the journal {str(self._path)!r} was locked by another process for {seconds} "
+            f"the write-ahead log {str(self._path)!r} was locked by another process for {seconds} "
             "seconds: nothing was written. A process that is stopped keeps its lock: end it, or let "
             "it go on"
         )

@@ -441,7 +441,7 @@ class AsyncContext(ContextHandle):
         records = self._writable()
         if key not in ("external_id", "id"):
             raise InvalidRequestError(
-                f"key={key!r}: records are told apart by 'external_id' or 'id'"
+                f"key={key!r}: records are identified by 'external_id' or 'id'"
             )
         for draft, where in zip(drafts, places, strict=True):
             if draft.identity is None or draft.identity[0] != key:

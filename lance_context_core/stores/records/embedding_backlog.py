@@ -258,5 +258,5 @@ def _check(resources: Resources, limit: int | None) -> EmbeddingService:
     check_span(offset=0, limit=limit, last=None)
     resources.writable()
     if resources.embeddings is None:
-        raise InvalidRequestError("there is no embedder: open the store with embedder=")
+        raise InvalidRequestError("the store has no embedder: open the store with embedder=")
     return resources.embeddings

@@ -63,7 +63,7 @@ class ContextHandle(Opened):
             raise
         if not exists:
             await context.close()
-            raise NotFoundError(f"there is no store at {context.uri()!r}: create() makes one")
+            raise NotFoundError(f"no store at {context.uri()!r}: create() makes one")
         return context
 
     async def close(self) -> None:

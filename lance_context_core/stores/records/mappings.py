@@ -324,7 +324,7 @@ def _values(given: Mapping[str, Any]) -> dict[str, Any]:
         values["agent_id"] = agent
     for name in values.keys() & {"relationships", "tags", "source_ids"}:
         if isinstance(values[name], str | Mapping) or not isinstance(values[name], Iterable):
-            raise InvalidRequestError(f"{name}={shown(values[name])} is no list: pass one")
+            raise InvalidRequestError(f"{name}={shown(values[name])} is not a list: pass one")
         values[name] = (relationships_of if name == "relationships" else tuple)(values[name])
     for name in ("created_at", "expires_at", "retired_at"):
         if isinstance(values.get(name), str):
@@ -348,7 +348,7 @@ def _promoted(metadata: Any) -> dict[str, Any]:
 def _cleared(clear: Iterable[str]) -> set[str]:
     """Return the fields to clear, by the record's own names."""
     if isinstance(clear, str) or not isinstance(clear, Iterable):
-        raise InvalidRequestError(f"clear={shown(clear)} is no list: pass the names of fields")
+        raise InvalidRequestError(f"clear={shown(clear)} is not a list: pass the names of fields")
     names = [*clear]
     for name in names:
         if not isinstance(name, str) or name not in _CHANGEABLE:
@@ -362,4 +362,4 @@ def _moment(text: str, name: str) -> datetime:
     try:
         return datetime.fromisoformat(text)
     except ValueError as error:
-        raise InvalidRequestError(f"{name}={shown(text)} is no ISO 8601 time") from error
+        raise InvalidRequestError(f"{name}={shown(text)} is not an ISO 8601 time") from error

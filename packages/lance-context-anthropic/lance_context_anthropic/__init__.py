@@ -1,6 +1,6 @@
-"""Anthropic's memory tool over a store: the files that a model keeps for itself, with their versions.
+"""Anthropic's memory tool over a store: files of the model, with versions.
 
-`MemoryTool` and `AsyncMemoryTool` are handed to the `anthropic` SDK's tool runner.
+`MemoryTool` and `AsyncMemoryTool` are tools for the `anthropic` SDK's tool runner.
 """
 
 from lance_context_anthropic.memory_tool import AsyncMemoryTool, MemoryTool

@@ -37,7 +37,7 @@ class AsyncMemoryTool(BetaAsyncAbstractMemoryTool):
     """The memory tool for an asynchronous client: `client.beta.messages.tool_runner(tools=[tool])`.
 
     What a command returns, and which error it ends with, is what the SDK's own tool over a directory
-    returns. Each command is one commit. An edit that another process was faster than is made anew on
+    returns. Each command is one commit. An edit that another process was faster than is rebuilt on
     what is there then, but an `insert`: its line may be another one by now, so that a file which was
     changed since this tool last showed it has to be viewed again.
     """
@@ -58,7 +58,7 @@ class AsyncMemoryTool(BetaAsyncAbstractMemoryTool):
         return await _told(self._files.create(command.path, command.file_text))
 
     async def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
-        """Replace the one place where a text stands."""
+        """Replace the only occurrence of a text."""
         return await _told(self._files.str_replace(command.path, command.old_str, command.new_str))
 
     async def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
@@ -99,7 +99,7 @@ class MemoryTool(BetaAbstractMemoryTool):
         return block_on(_told(self._files.create(command.path, command.file_text)))
 
     def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
-        """Replace the one place where a text stands."""
+        """Replace the only occurrence of a text."""
         return block_on(
             _told(self._files.str_replace(command.path, command.old_str, command.new_str))
         )
@@ -204,7 +204,7 @@ class _Files:
                 f"[0, {len(rows)}]."
             )
         changed_since = ConflictError(
-            f"The file {path} was changed by somebody else since it was viewed: view it again."
+            f"The file {path} was changed by another writer since it was viewed: view it again."
         )
         if self._seen.get(place, file.revision) != file.revision:
             raise changed_since

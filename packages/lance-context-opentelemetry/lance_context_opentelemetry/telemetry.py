@@ -32,7 +32,7 @@ PROVIDER = "lance_context"
 _SEARCH, _CREATE, _UPSERT = "search_memory", "create_memory", "upsert_memory"
 _UPDATE, _DELETE, _RETRIEVAL = "update_memory", "delete_memory", "retrieval"
 _READ = "get_memory"
-"""The conventions have no word for reading what one knows the name of."""
+"""The conventions have no name for reading by key."""
 
 _CALLS: Mapping[type[Any], Mapping[str, str]] = {
     AsyncHistory: {
@@ -133,11 +133,11 @@ def instrument(
     meter_provider: MeterProvider | None = None,
     with_texts: bool = False,
 ) -> None:
-    """Make a span of each call of every store of this process, and note how long it took.
+    """Record a span and the duration of each call of every store of this process.
 
-    - `tracer_provider`, `meter_provider`: where they go; by default to those that the program has set;
-    - `with_texts`: tell what was asked, and what was found, too. Else no text is told, and no id
-      but those of the session and the agent.
+    - `tracer_provider`, `meter_provider`: the destinations; by default the program's global providers;
+    - `with_texts`: also record questions and results. Otherwise no text is recorded, and no id
+      except those of the session and the agent.
 
     The spans are children of the one that is current where the call is made. Called again, the
     last call counts. Raises InvalidRequestError for a value that is no such provider.

@@ -15,7 +15,7 @@ T = TypeVar("T", bound=Callable[..., Any])
 
 
 def needs(capability: str) -> Callable[[T], T]:
-    """Skip a test, by the name of the capability, for whoever declares not to have it."""
+    """Skip a test, by the name of the capability, for anyone who declares not to have it."""
 
     def marked(test: T) -> T:
         test.__dict__["needs"] = capability

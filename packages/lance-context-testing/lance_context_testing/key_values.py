@@ -206,7 +206,7 @@ class KeyValueStoreTests(ItemListingTests):
         found = {one.key: one for one in await kv.list()}
         values = {name: (one.value or {})["n"] for name, one in found.items()}
         assert values == {"a": 1, "b": 2, "c": 2, "d": 2}
-        # What was deleted before is created anew.
+        # What was deleted before is created again.
         assert [name for name, one in found.items() if one.created_at in first] == ["c"]
         with pytest.raises(AlreadyExistsError):
             await kv.write(adds=[item("c")], puts=[item("c", value={"n": 3}), item("e")])

@@ -112,7 +112,9 @@ class CassetteModel:
         self._path = Path(path)
         self._model = model
         if model is None and not self._path.is_file():
-            raise InvalidRequestError(f"path={str(path)!r} is no file: pass a model to record it")
+            raise InvalidRequestError(
+                f"path={str(path)!r} is not a file: pass a model to record it"
+            )
 
     async def complete(self, request: ModelRequest) -> Completion:
         """The recorded answer."""

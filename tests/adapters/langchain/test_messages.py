@@ -83,7 +83,7 @@ def test_a_subclass_is_stored_as_the_message_that_it_is():
 
 
 def test_what_is_no_message_is_refused():
-    with pytest.raises(InvalidRequestError, match="dict is no message"):
+    with pytest.raises(InvalidRequestError, match="dict is not a message"):
         to_canonical({"role": "user", "content": "hi"})
 
 

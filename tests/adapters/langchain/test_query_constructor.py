@@ -142,9 +142,9 @@ def test_a_moment_is_compared_with_moments(store, embedding):
     [
         (Comparator.LIKE, "a%b", "'genre' takes a part of a text"),
         (Comparator.LIKE, 7, "'genre' takes a part of a text"),
-        (Comparator.EQ, {"date": "soon", "type": "date"}, "'soon' is no date"),
-        (Comparator.EQ, {"datetime": None, "type": "datetime"}, "None is no time"),
-        (Comparator.EQ, {"date": "9999-12-31", "type": "date"}, "'9999-12-31' is no date"),
+        (Comparator.EQ, {"date": "soon", "type": "date"}, "'soon' is not a date"),
+        (Comparator.EQ, {"datetime": None, "type": "datetime"}, "None is not a time"),
+        (Comparator.EQ, {"date": "9999-12-31", "type": "date"}, "'9999-12-31' is not a date"),
     ],
 )
 def test_what_cannot_be_translated_is_named(comparator, value, message):

@@ -222,7 +222,7 @@ def test_bytes_that_look_like_base64_are_not_taken_for_it():
 
 @pytest.mark.parametrize("wrong", ["hi", None, {"role": "user"}, Message.user("hi")])
 def test_what_is_no_message_is_refused(wrong):
-    with pytest.raises(InvalidRequestError, match="is no message"):
+    with pytest.raises(InvalidRequestError, match="is not a message"):
         to_canonical(wrong)
 
 

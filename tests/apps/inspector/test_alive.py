@@ -123,7 +123,7 @@ async def test_a_version_that_was_thinned_away_says_so_with_the_way_out(browse, 
         for path in pages:
             answer = await look.get(path, at=gone, id="trip")
             assert answer.status == 404
-            assert f"version {gone} is not kept any more" in answer.text
+            assert f"version {gone} was pruned" in answer.text
             assert "/timeline" in answer.text.split("<main")[1]
         assert (await look.get("/session", at=kept, id="trip")).status == 200
     assert before == {200}

@@ -13,7 +13,7 @@ from lance_context_core import ContextStore
 
 pytestmark = [pytest.mark.anyio, pytest.mark.process]
 
-PARSE_ERRORS = ("this is no JSON", "[]", '{"jsonrpc": "2.0"}', '{"jsonrpc": "1.0", "id": 7}')
+PARSE_ERRORS = ("this is not JSON", "[]", '{"jsonrpc": "2.0"}', '{"jsonrpc": "1.0", "id": 7}')
 METHOD_NOT_FOUND, INVALID_PARAMS = -32601, -32602
 
 

@@ -81,7 +81,9 @@ async def test_a_recall_as_of_then_finds_what_was_there_then(call, store):
         pytest.param({"query": "x", "limit": 0}, "limit: 0 is less than", id="too few"),
         pytest.param({"query": "x", "limit": 101}, "limit: 101 is greater", id="too many"),
         pytest.param({"query": "x", "limit": "3"}, "limit: '3' is not of type", id="digits"),
-        pytest.param({"query": "x", "since": "soon"}, "since='soon' is no moment", id="no moment"),
+        pytest.param(
+            {"query": "x", "since": "soon"}, "since='soon' is not a moment", id="no moment"
+        ),
         pytest.param(
             {"query": "x", "branch": "a", "as_of": "b"}, "give one of the two", id="two places"
         ),

@@ -84,7 +84,7 @@ async def test_standard_output_is_the_protocols_alone(tmp_path):
         printed = await answered(
             server,
             3,
-            "this is no JSON",
+            "this is not JSON",
             calling(2, "recall", query="x", as_of="never"),
             {"jsonrpc": "2.0", "id": 3, "method": "no/such/method"},
         )

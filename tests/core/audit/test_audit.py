@@ -184,7 +184,7 @@ def test_an_export_is_a_line_of_json_for_each_entry(store, tmp_path):
     assert [line["hash"] for line in lines] == [one.hash for one in store.audit.entries()]
     assert [row["id"] for line in lines for row in line["rows"]] == [None, "tea"]
     assert "I like" not in json.dumps(lines)
-    with pytest.raises(AlreadyExistsError, match="is there already"):
+    with pytest.raises(AlreadyExistsError, match="already exists"):
         store.audit.export(tmp_path / "audit.jsonl")
 
 
@@ -277,7 +277,7 @@ def test_rows_that_no_entry_tells_of_show(store, place):
     forge(place, "000000000002", entry=json.dumps({**told, "root": log.root(left)}))
     [problem] = store.audit.verify().problems
     assert (problem.kind, problem.where) == ("table", "records")
-    assert "'rain' was written, and no entry tells of it" in problem.what
+    assert "'rain' was written, but has no audit entry" in problem.what
 
 
 def test_versions_that_went_unnoted_show_as_a_gap(store, place):

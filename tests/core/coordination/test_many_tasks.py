@@ -133,7 +133,7 @@ async def test_if_one_cannot_be_added_none_is(board, tasks, says):
     before = await board.list(), await board.history()
     with pytest.raises(InvalidRequestError, match=says):
         await board.add_many(tasks)
-    with pytest.raises(NotFoundError, match="there is no task 'gone'"):
+    with pytest.raises(NotFoundError, match="no task 'gone'"):
         await board.add_many(["a", {"title": "b", "depends_on": ["gone"]}])
     assert (await board.list(), await board.history()) == before
     assert await board.add_many([]) == []

@@ -2,9 +2,9 @@
 
 import re
 
-from core.promised import CONTRACTS, CORE, names_of_tests
+from core.promised import CONTRACTS, CORE, guarantees, names_of_tests
 
-PAGE = (CORE.parents[1] / "docs" / "evidence" / "coordination.md").read_text("utf-8")
+PAGE = guarantees("Coordination of agents")
 
 NUMBERS = [
     *(f"B{number}" for number in range(45, 58)),

@@ -213,7 +213,7 @@ def test_a_file_that_is_too_large_is_refused_before_it_is_read(documents, tmp_pa
     [
         pytest.param({"source": 3}, id="no source"),
         pytest.param({"scope": "global"}, id="a scope that is a text"),
-        pytest.param({"metadata": {"a": object()}}, id="metadata that is no JSON"),
+        pytest.param({"metadata": {"a": object()}}, id="metadata that is not JSON"),
         pytest.param({"keep": "all"}, id="keep what"),
         pytest.param({"chunker": len}, id="no chunker"),
         pytest.param({"chunker": "sentences"}, id="a text, which has a method split"),
@@ -489,7 +489,7 @@ def test_a_document_goes_with_its_chunks(documents):
         assert names(hit.record for hit in documents.search("green tea", mode=mode)) == ["b.txt"]
     assert documents.list() == [other]
     for call in (documents.text, documents.content, documents.update):
-        with pytest.raises(NotFoundError, match="there is no such document"):
+        with pytest.raises(NotFoundError, match="no such document"):
             call(added.id)
 
 

@@ -3,9 +3,9 @@
 import re
 
 import pytest
-from core.promised import CONTRACTS, CORE, names_of_tests
+from core.promised import CONTRACTS, CORE, guarantees, names_of_tests
 
-PAGE = CORE.parents[1] / "docs" / "evidence" / "documents.md"
+PAGE = guarantees("Documents, media and graph")
 ROOMS = ("documents", "media", "blobs", "graph")
 
 PROMISES = {
@@ -184,6 +184,6 @@ def test_each_promise_is_held_by_tests(held, promise):
 
 
 def test_each_test_that_the_page_of_evidence_names_is_there():
-    named = re.findall(r"`test_(\w+)`", PAGE.read_text("utf-8"))
+    named = re.findall(r"`test_(\w+)`", PAGE)
     assert len(named) > len(PROMISES)
     assert set(named) <= names_of_tests(CONTRACTS, CORE, CORE.parent / "adapters")

@@ -365,7 +365,7 @@ def test_what_cannot_be_synced_is_refused_by_its_name(documents, folder, argumen
 def test_a_folder_that_is_not_there_is_not_taken_for_an_empty_one(documents, folder, tmp_path):
     documents.sync(folder)
     shutil.rmtree(folder)
-    with pytest.raises(NotFoundError, match="is no folder"):
+    with pytest.raises(NotFoundError, match="is not a folder"):
         documents.sync(folder)
     with pytest.raises(InvalidRequestError, match="pass a folder"):
         documents.sync(5)

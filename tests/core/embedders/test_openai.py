@@ -362,7 +362,7 @@ def test_nothing_is_written_when_the_service_fails(service, embedder, pauses):
         pytest.param({"max_concurrency": True}, "max_concurrency=True", id="a truth for a count"),
         pytest.param({"timeout_seconds": 0}, "timeout_seconds=0", id="no time"),
         pytest.param({"max_retries": -1}, "max_retries=-1", id="fewer tries than one"),
-        pytest.param({"headers": ["x"]}, "headers is no mapping", id="a list of headers"),
+        pytest.param({"headers": ["x"]}, "headers is not a mapping", id="a list of headers"),
         pytest.param({"headers": {"x": "a\nb"}}, "headers\\['x'\\]", id="a header of two lines"),
         pytest.param({"extra_body": {"input": 1}}, "extra_body=", id="another input"),
         pytest.param({"prompts": "query: "}, "prompts='query: '", id="prompts as a text"),

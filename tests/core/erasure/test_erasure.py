@@ -663,7 +663,7 @@ def test_a_reader_of_a_removed_version_is_told_so(store):
     for reader in (past, unread):
         with pytest.raises((NotFoundError, StorageError)):
             reader.context().list()
-    with pytest.raises(NotFoundError, match=f"version {number} is not kept any more"):
+    with pytest.raises(NotFoundError, match=f"version {number} was pruned"):
         store.checkout(number)
 
 

@@ -16,7 +16,7 @@ from lance_context_core.knowledge import (
     review_export,
 )
 
-PAGE = Path(__file__).parents[3] / "docs" / "review.md"
+PAGE = Path(__file__).parents[3] / "docs" / "knowledge.md"
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 
 

@@ -339,7 +339,7 @@ def test_stored_tool_results_that_stand_too_deep_are_refused(depth):
 @pytest.mark.parametrize(
     ("stored", "complaint"),
     [
-        ("[", "^parts is no JSON"),
+        ("[", "^parts is not JSON"),
         ('{"type":"text"}', "^parts must be an array"),
         ('["hi"]', r"^parts\[0\] must be an object with a `type`"),
         ('[{"text":"hi"}]', r"^parts\[0\] must be an object with a `type`"),
@@ -349,8 +349,8 @@ def test_stored_tool_results_that_stand_too_deep_are_refused(depth):
         ('[{"type":"text","text":5}]', r"^parts\[0\]: TextPart.text must be a str"),
         ('[{"type":"text","text":"\\ud800"}]', r"^parts\[0\]: TextPart.text .*lone surrogate"),
         ('[{"type":"x","a":1e999}]', r"^parts\[0\]: UnknownPart.payload\['a'\] is inf"),
-        ('[{"type":"image","data":"!"}]', r"^parts\[0\]: ImagePart.data is no base64"),
-        ('[{"type":"image","data":5}]', r"^parts\[0\]: ImagePart.data is no base64"),
+        ('[{"type":"image","data":"!"}]', r"^parts\[0\]: ImagePart.data is not base64"),
+        ('[{"type":"image","data":5}]', r"^parts\[0\]: ImagePart.data is not base64"),
         ('[{"type":"image"}]', r"^parts\[0\]: ImagePart needs exactly one of"),
         ('[{"type":"tool_result","content":"hi"}]', r"^parts\[0\]: content must be an array"),
         (

@@ -149,7 +149,7 @@ def test_a_day_may_be_meant_to_its_end():
     [
         pytest.param({"content": "x"}, "role", id="no role"),
         pytest.param({"role": "user"}, "content", id="no content"),
-        pytest.param({"role": 3, "content": "x"}, "role", id="a role that is no text"),
+        pytest.param({"role": 3, "content": "x"}, "role", id="a role that is not text"),
         pytest.param({"role": "user", "content": 3}, "a list of parts", id="a number"),
         pytest.param({"role": "user", "content": [3]}, r"\['content'\]\[0\]", id="a part"),
         pytest.param({"role": "user", "content": [{"text": "x"}]}, "type", id="no type"),

@@ -106,7 +106,7 @@ async def test_where_it_may_not_be_written_one_error_names_it_and_the_way_out(pu
     with rights(place, folders=0o555, files=0o444):
         seen, *_ = await asyncio.to_thread(run, READ_AS_SOMEBODY, place)
     assert seen.startswith(
-        f"StorageError: the journal {str(place / 'journal.sqlite')!r} has format 1"
+        f"StorageError: the write-ahead log {str(place / 'journal.sqlite')!r} has format 1"
     )
     assert "open the store once where it may be written" in seen
     async with opened(place) as store:

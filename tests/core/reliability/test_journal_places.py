@@ -222,7 +222,7 @@ async def test_a_log_that_may_not_be_read_is_an_error_and_not_overlooked(public)
         seen, *_ = await asyncio.to_thread(run, READ_AS_SOMEBODY, place)
     assert seen.startswith("StorageError: the journal ")
     assert str(place / "journal.sqlite") in seen
-    assert "check who may read and write there" in seen
+    assert "check the permissions" in seen
     async with opened(place) as store:
         assert await read(store) == ["one"]
 
@@ -265,7 +265,7 @@ async def test_a_lock_that_cannot_be_made_is_an_error_that_names_it(place):
     (place / "journal.lock").symlink_to(place / "absent" / "lock")
     async with opened(place) as store:
         assert await read(store) == ["first", "second", "third"]
-        with pytest.raises(StorageError, match=r"journal\.lock.*check who may write there"):
+        with pytest.raises(StorageError, match=r"journal\.lock.*check the permissions"):
             await store.flush()
     (place / "journal.lock").unlink()
     async with opened(place) as store:

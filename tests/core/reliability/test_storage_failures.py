@@ -95,10 +95,10 @@ async def test_who_may_only_read_reads_and_is_refused_every_write(public):
     appended, upserted, maintained = refusals
     journal = str(public / "store" / "journal.sqlite")
     assert appended.startswith(
-        f"StorageError: the journal {journal!r} cannot be written: check who"
+        f"StorageError: the write-ahead log {journal!r} cannot be written: check"
     )
     assert upserted.startswith(
-        f"StorageError: the journal {journal!r} cannot be written: check who"
+        f"StorageError: the write-ahead log {journal!r} cannot be written: check"
     )
     assert maintained.startswith("StorageError: cannot create table 'upkeep': permission denied")
     assert contents(public) == before

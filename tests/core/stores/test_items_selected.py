@@ -20,13 +20,13 @@ async def test_a_condition_that_there_is_none_of_is_refused_with_the_one_that_is
     async with AsyncContextStore.open("memory://misspelled") as store:
         call = getattr(store.kv("items"), name)
         query = ["tea"] if name == "search" else []
-        with pytest.raises(InvalidRequestError, match=r"'prefx' is no option .* 'prefix'"):
+        with pytest.raises(InvalidRequestError, match=r"'prefx' is not an option .* 'prefix'"):
             await call(*query, prefx=("users",))
 
 
 async def test_what_orders_a_list_is_refused_where_there_is_no_order():
     async with AsyncContextStore.open("memory://ordered") as store:
-        with pytest.raises(InvalidRequestError, match="'order' is no option"):
+        with pytest.raises(InvalidRequestError, match="'order' is not an option"):
             await store.kv("items").count(order="key")
 
 

@@ -312,7 +312,7 @@ async def test_an_earlier_version_that_was_erased_meanwhile_is_not_kept_rather_t
         try:
             await read()
         except NotFoundError as error:
-            assert f"version {number} of table 'records' is not kept any more" in str(error)  # noqa: PT017
+            assert f"version {number} of table 'records' was pruned" in str(error)  # noqa: PT017
         else:
             assert is_read_before, "what it has read it may still know"
 

@@ -189,8 +189,8 @@ async def test_of_a_version_that_went_those_beside_it_are_told(store, clock):
     await thin(store)
     newest = await store.version()
     for number, told in (
-        (gone, f"version {gone} is not kept any more, but {tagged} and {newest} beside it"),
-        (first, f"version {first} is not kept any more, but {tagged} beside it"),
+        (gone, f"version {gone} was pruned; the nearest: {tagged} and {newest}"),
+        (first, f"version {first} was pruned; the nearest: {tagged}"),
         (newest + 1, f"version {newest + 1} does not exist: the newest is {newest}"),
         (0, f"version 0 does not exist: the newest is {newest}"),
     ):

@@ -188,7 +188,7 @@ def anthropic(request):
     for block in request.get("system", ()):
         marks += "cache_control" in block
         if block["type"] != "text" or not block["text"].strip():
-            yield "a system block that is no text"
+            yield "a system block that is not text"
     waiting, seen = set(), set()
     for index, message in enumerate(sent):
         role, blocks = message["role"], message["content"]
@@ -333,7 +333,7 @@ def gemini_part(part, role):
         if not GEMINI_TYPES.fullmatch(media.get("mimeType") or ""):
             yield f"unsupported MIME type: {media.get('mimeType')}"
         if "inlineData" in part and not is_base64(media["data"]):
-            yield "inlineData that is no base64"
+            yield "inlineData that is not base64"
         if "fileData" in part and not re.match(r"(https|gs)://[^\s/]+", media["fileUri"]):
             yield f"fileUri {media['fileUri']}"
 

@@ -147,7 +147,7 @@ def test_a_window_of_a_version_that_is_gone_says_that_its_texts_are_todays(store
 
 def test_another_scope_sees_no_window(store):
     id = store.windows.keep(assembled(store, HistorySection()))
-    with pytest.raises(NotFoundError, match="there is no window"):
+    with pytest.raises(NotFoundError, match="no window"):
         store.scope(tenant="other").windows.get(id)
     assert store.scope(tenant="other").windows.list("s") == []
 

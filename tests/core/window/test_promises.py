@@ -4,9 +4,9 @@ import re
 from pathlib import Path
 
 import pytest
-from core.promised import CONTRACTS, CORE, names_of_tests
+from core.promised import CONTRACTS, CORE, guarantees, names_of_tests
 
-PAGE = CORE.parents[1] / "docs" / "evidence" / "windows.md"
+PAGE = guarantees("Context window")
 HERE = Path(__file__).parent
 ADAPTERS = HERE.parents[1] / "adapters"
 FILES = [
@@ -142,6 +142,6 @@ def test_each_promise_is_held_by_tests(held, promise):
 
 
 def test_each_test_that_the_page_of_evidence_names_is_there():
-    named = re.findall(r"\btest_(\w+)\b(?!\.py)", PAGE.read_text("utf-8"))
+    named = re.findall(r"\btest_(\w+)\b(?!\.py)", PAGE)
     assert len(named) > len(PROMISES)
     assert set(named) <= names_of_tests(CONTRACTS, CORE, ADAPTERS)

@@ -119,7 +119,7 @@ class DictSessions:
 
     async def update(self, session_id, *, title=None, status=None, metadata=None, ended_at=None):
         if (old := self.found(session_id)) is None:
-            raise NotFoundError(f"there is no session {session_id!r}")
+            raise NotFoundError(f"no session {session_id!r}")
         given = {"title": title, "status": status, "metadata": metadata, "ended_at": ended_at}
         changes = {name: value for name, value in given.items() if value is not None}
         self.told[session_id] = replace(old, **copy.deepcopy(changes), updated_at=now())

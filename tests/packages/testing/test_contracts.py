@@ -22,10 +22,15 @@ BROKEN = [one for file in FILES for one in vars(file).values() if hasattr(one, "
 @pytest.fixture(scope="session")
 def printed(tmp_path_factory):
     """What pytest prints of the broken stores and of the page's example, in a process of its own."""
-    page = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "adapting.md").read_text(encoding="utf-8")
     example = tmp_path_factory.mktemp("page") / "test_items.py"
     example.write_text(
-        re.search(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)[1], encoding="utf-8"
+        re.search(
+            r"^```python\n(.*?)^```",
+            page.split("\n## Conformance tests\n")[1],
+            re.MULTILINE | re.DOTALL,
+        )[1],
+        encoding="utf-8",
     )
     options = ("-c", "pyproject.toml", "-p", "no:cacheprovider", "--tb=short", "-rfs", "-v")
     done = subprocess.run(

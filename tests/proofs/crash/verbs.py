@@ -360,7 +360,7 @@ class _Verb:
 
     def check_out(self) -> None:
         view = self.store.checkout(self.name(*TAGS, *RESTORED))
-        self.named.append("is not kept any more")
+        self.named.append("was pruned")
         _shown(view)
         view.sessions.list()
 

@@ -18,11 +18,11 @@ _FORM = "agentscope1"
 """Which of AgentScope's messages it is: its releases have several."""
 
 SUMMARY = {"lance_context": "summary"}
-"""The metadata of a message that nobody said, but that tells of others."""
+"""The metadata of a message that no one said, but that tells of others."""
 
 
 def messages_of(given: Msg | Sequence[Msg | None] | None, where: str) -> list[Msg]:
-    """One message or several, without None. Raises TypeError for what is no message."""
+    """One message or several, without None. Raises TypeError for a value that is not a message."""
     several: list[Any] = list(given) if isinstance(given, list | tuple) else [given]
     messages = [one for one in several if one is not None]
     for one in messages:

@@ -21,7 +21,7 @@ DEFAULT_SESSION = "default"
 _RECALLED = "long_term_memory"
 """The name of the messages in which an agent puts into its memory what it has retrieved."""
 _INSERTED = ("<retrieved_knowledge>", "<system-hint>", "<system-info>")
-"""How other messages begin that an agent puts there by itself."""
+"""How other messages begin that an agent adds on its own."""
 _SAID = ("text", "image", "audio", "video")
 
 
@@ -29,10 +29,10 @@ class Recording(StoreOwner, LongTermMemoryBase):
     """Both of AgentScope's ways, over what a memory does with messages, facts and questions."""
 
     async def record(self, msgs: Msg | Sequence[Msg | None] | None, **_: Any) -> None:
-        """Remember messages, all or none of them, each once in the session; None is no message.
+        """Remember messages, all or none of them, each once in the session; None is not a message.
 
         What says nothing to anybody is left out: calls of tools and their results, and what an
-        agent has put into its memory by itself, such as what it retrieved here.
+        agent has added to its memory on its own, such as what it retrieved here.
         """
         given = messages_of(msgs, "msgs")
         # In a thread, since an image takes its time.
@@ -59,7 +59,7 @@ class Recording(StoreOwner, LongTermMemoryBase):
             thinking (`str`):
                 Why they are worth remembering; this itself is not remembered.
             content (`list[str]`):
-                The facts, each a whole sentence that is understood by itself: who, what, when,
+                The facts, each a whole sentence that is understood on its own: who, what, when,
                 where.
         """
         del thinking
@@ -74,7 +74,7 @@ class Recording(StoreOwner, LongTermMemoryBase):
         Args:
             keywords (`list[str]`):
                 What to look for, short and specific: a name, a date, a place, a topic. Each of them
-                is looked for by itself.
+                is looked for separately.
             limit (`int`, optional):
                 How many memories are found at most for each of the keywords.
         """
@@ -94,7 +94,7 @@ class Recording(StoreOwner, LongTermMemoryBase):
 
 
 def _is_said(msg: Msg) -> bool:
-    """Whether somebody said something in the message."""
+    """Whether someone said something in the message."""
     blocks = [block for block in msg.get_content_blocks() if block.get("type") in _SAID]
     text = "".join(block.get("text") or "" for block in blocks)
     is_inserted = msg.name == _RECALLED or msg.metadata == SUMMARY or text.startswith(_INSERTED)

@@ -15,10 +15,10 @@ from lance_context_core.results import DocumentChunk, SearchHit
 
 
 class LanceContextDocumentKnowledge(StoreOwner, KnowledgeBase):
-    """Finds the passages of `store.documents`, by words and by meaning, and says where each stands.
+    """Searches passages of `store.documents` by words and by meaning, with citations.
 
-    The `knowledge` of a `ReActAgent`; `retrieve_knowledge` is its tool. What any framework has put
-    among the documents is found, and the store's embedder makes the vectors.
+    The `knowledge` of a `ReActAgent`; `retrieve_knowledge` is its tool. Documents from every framework
+    are found, and the store's embedder computes the vectors.
     """
 
     def __init__(
@@ -63,8 +63,8 @@ class LanceContextDocumentKnowledge(StoreOwner, KnowledgeBase):
         """Add what AgentScope's readers have read, the passages of each `doc_id` as one document.
 
         It is called by its `doc_id`, since readers tell no name: `store.documents.add(path)` reads a
-        file with its name, its pages and its headings. What is there already is left as it is. Raises
-        InvalidRequestError, before anything is written, for what is no text.
+        file with its name, its pages and its headings. Existing rows are unchanged. Raises
+        InvalidRequestError, before anything is written, for non-text content.
         """
         given = listed(documents, "documents")
         texts = []

@@ -1,4 +1,4 @@
-"""What is known of a user, with what proves it, as the long-term memory of agents of agentscope 1.x."""
+"""Facts of a user with their evidence, as long-term memory for agents of agentscope 1.x."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -15,11 +15,11 @@ _NOTES = "notes of the agent"
 
 
 class LanceContextKnowledgeMemory(Recording):
-    """Facts of a user, made of what is recorded: each proves itself, and the newer one counts.
+    """Facts of a user, extracted from recorded messages, each with evidence; newer ones supersede.
 
     Both of AgentScope's ways: `record` and `retrieve`, which an agent calls before and after each
     reply (static control), and `record_to_memory` and `retrieve_from_memory`, which are its tools.
-    What was said stays in the store, and `store.knowledge` explains, corrects and undoes.
+    Messages stay in the store, and `store.knowledge` explains, corrects and undoes.
     """
 
     _handle: UserHandle

@@ -1,4 +1,4 @@
-"""Long-term memories of the store as what an agent of agentscope 1.x records and retrieves."""
+"""Long-term memory for agents of agentscope 1.x."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from lance_context_core.adapting import StoreLike
 
 
 class LanceContextLongTermMemory(Recording):
-    """What a user and the agents told each other, by session, found in all sessions of the user.
+    """Long-term memory: messages of a user and agents, found in all sessions of the user.
 
     Both of AgentScope's ways: `record` and `retrieve`, which an agent calls before and after each
     reply (static control), and `record_to_memory` and `retrieve_from_memory`, which are its tools.

@@ -22,9 +22,9 @@ from lance_context_core.arguments import ItemKey
 
 _DEFAULT_SESSION = "default"
 _MARK = "agentscope_mark:"
-"""How the keys in the metadata of a message begin that say what it is marked with."""
+"""The prefix of metadata keys that hold the marks of a message."""
 _ORIGINAL = "agentscope_id"
-"""Where the metadata of a message that stands there once more have its own id."""
+"""The key in the metadata of a message for its own id, if the message is duplicated."""
 
 
 class LanceContextMemory(StoreOwner, MemoryBase):
@@ -69,9 +69,9 @@ class LanceContextMemory(StoreOwner, MemoryBase):
         skip_duplicated: bool = True,
         **_: Any,
     ) -> None:
-        """Add messages with these marks at the end, all or none of them; None is no message.
+        """Add messages with these marks at the end, all or none of them; None is not a message.
 
-        A message whose id is there already is left as it is, with the marks that it has, unless
+        A message whose id exists is unchanged, with the marks that it has, unless
         duplicates are allowed, by either of AgentScope's words for that; a duplicate alone does not
         keep its message from being added. Raises TypeError for what
         is no message or no mark, InvalidRequestError for what cannot be stored.

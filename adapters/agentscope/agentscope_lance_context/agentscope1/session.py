@@ -15,9 +15,9 @@ from lance_context_core.arguments import ItemKey
 
 
 class LanceContextSession(StoreOwner, SessionBase):
-    """What agents and other modules of AgentScope save of themselves, and go on with later.
+    """Saved states of agents and other modules of AgentScope.
 
-    A `LanceContextMemory` keeps its messages itself: they are no part of the state.
+    A `LanceContextMemory` keeps its messages itself: they are not part of the state.
     """
 
     _handle: UserHandle
@@ -90,7 +90,7 @@ class LanceContextSession(StoreOwner, SessionBase):
                 module.load_state_dict(saved[name])
 
     async def delete_session_state(self, session_id: str, user_id: str = "") -> bool:
-        """Forget what a session has saved; returns whether there was anything."""
+        """Delete the saved state of a session; returns whether it existed."""
         key = _key(session_id)
         (existed,) = await self._handle.of(user_id).kv(self._name).delete([key])
         return existed

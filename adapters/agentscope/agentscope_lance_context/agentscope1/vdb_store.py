@@ -36,9 +36,9 @@ class LanceContextVDBStore(StoreOwner, VDBStoreBase):
         self._collection = collection
 
     async def add(self, documents: Sequence[Chunk], **_: Any) -> None:
-        """Add chunks in one commit, all or none; what is there already is replaced.
+        """Add chunks in one commit, all or none; existing ones are replaced.
 
-        The same chunk is what has the same `doc_id`, `chunk_id` and content. Raises
+        Chunks are the same if they have the same `doc_id`, `chunk_id` and content. Raises
         InvalidRequestError for one without an embedding, DimensionMismatchError for one that is
         longer or shorter than those of the collection.
         """

@@ -15,12 +15,12 @@ _INSTRUCTIONS = "instructions"
 
 
 class LanceContextWindowFormatter(StoreOwner, FormatterBase):
-    """Has a model's own formatter format a window of the agent's memory, within a budget.
+    """Formats, with the model's own formatter, a window of the agent's memory, within a budget.
 
     An agent formats its instructions and all of its memory before each call of the model; a formatter of
     AgentScope's that has a limit removes the oldest messages until the rest fits. This one keeps the
     messages in a session of the store, and formats the window that `store.assemble` makes of them: no
-    call loses its results, the newest turn of the user is always there, and the beginning stays the
+    call loses its results, the newest turn of the user is always included, and the beginning stays the
     same for many calls. The memory itself stays whole.
     """
 

@@ -1,1 +1,1 @@
-"""The store as what agentscope 2.0.3 and later keeps an agent's memory, state and knowledge in."""
+"""Memory, state and knowledge classes for agentscope 2.0.3 and later."""

@@ -190,6 +190,6 @@ def _encoded(key: str, payload: Mapping[str, Any]) -> bytes:
         return json.dumps(payload).encode()
     except (TypeError, ValueError) as error:
         raise InvalidRequestError(
-            f"payload={payload!r:.80} for {key!r:.80} is no JSON ({error}): give a dict of texts, "
+            f"payload={payload!r:.80} for {key!r:.80} is not JSON ({error}): give a dict of texts, "
             "numbers, lists and dicts"
         ) from error

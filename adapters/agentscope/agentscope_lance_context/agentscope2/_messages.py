@@ -35,7 +35,7 @@ def to_canonical(data: Mapping[str, Any], *, id: str | None = None) -> Message:
 
 
 def said(msg: Msg) -> Message | None:
-    """What somebody said in a message: texts and media, without how it came about; None if nothing."""
+    """What someone said in a message: texts and media, without how it came about; None if nothing."""
     data = msg.model_dump(mode="json")
     content = [block for block in data["content"] if block["type"] in _SAID]
     message = to_canonical({**data, "content": content})

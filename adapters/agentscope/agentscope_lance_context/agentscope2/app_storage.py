@@ -1,4 +1,4 @@
-"""The store as the storage of agentscope's app: users' agents, sessions, messages and what belongs to them."""
+"""Storage for agentscope's app: users, agents, sessions, messages."""
 
 import warnings
 from collections.abc import Mapping
@@ -50,7 +50,7 @@ class NoSuchRecordError(NotFoundError, KeyError):
 
 
 class LanceContextStorage(StoreOwner, KnowledgeStorage):
-    """What the app keeps, each record in the scope of its user.
+    """Storage of the app's records, each in the scope of its user.
 
     The messages of a session are in the history of the store, where other frameworks read them and
     searches find them. Records are key-value items. Two who change one record at the same moment
@@ -232,7 +232,7 @@ class LanceContextStorage(StoreOwner, KnowledgeStorage):
         return await changed(sessions.items, sessions.keys(fresh.id), decide)
 
     async def set_session_team_id(self, user_id: str, session_id: str, team_id: str | None) -> None:
-        """Have a session take part in a team, or in none; one that is not there is no error."""
+        """Set or clear the team of a session; a missing one is not an error."""
         sessions = self._sessions(user_id)
 
         def decide(record: SessionRecord | None) -> Change[None]:

@@ -53,7 +53,7 @@ class LanceContextBlobStore(StoreOwner, BlobStoreBase):
         """Read a blob, by `await reader.read(n)`. Raises NoSuchBlobError if there is none."""
         key = _key(uri)
         if (hash := await self._hash(key)) is None:
-            raise NoSuchBlobError(f"uri={uri!r:.200}: there is no such blob")
+            raise NoSuchBlobError(f"uri={uri!r:.200}: no such blob")
         yield Reader(self._blobs(key), hash)
 
     async def delete(self, uri: str) -> None:

@@ -18,15 +18,15 @@ from lance_context_core.arguments import FilterLike, SearchMode
 from lance_context_core.results import DocumentChunk, SearchHit, SourceDocument
 
 _CALLED = "agentscope_document_id"
-"""The key in a document's metadata under which stands the id that it was inserted by."""
+"""The metadata key of a document with the id that it was inserted by."""
 
 
 class LanceContextDocumentKnowledgeBase(StoreOwner, KnowledgeBase):
-    """Finds the passages of `store.documents`, by words and by meaning, and says where each stands.
+    """Searches passages of `store.documents` by words and by meaning, with citations.
 
     One of the `knowledge_bases` of a `RAGMiddleware`, which shows an agent the `source` of each:
-    its citation, such as `handbook.pdf, p. 3`. What any framework has put among the documents is found,
-    and the store's embedder makes the vectors: there is no embedding model, vector store or
+    its citation, such as `handbook.pdf, p. 3`. Documents from every framework are found,
+    and the store's embedder computes the vectors: there is no embedding model, vector store or
     collection to name.
     """
 
@@ -59,14 +59,14 @@ class LanceContextDocumentKnowledgeBase(StoreOwner, KnowledgeBase):
         self._cited = CitedDocuments(scope=scope, type=type, filter=filter, mode=mode)
 
     async def ensure_collection(self) -> None:
-        """Do nothing: the documents are there once one is added."""
+        """Do nothing: the first document creates them."""
 
     async def search(
         self, queries: Iterable[Any], top_k: int = 5, score_threshold: float | None = None
     ) -> list[VectorSearchResult]:
         """The passages that answer any of the `queries` best, best first, at most `top_k`.
 
-        Queries are texts; what else is among them is left out. A passage that several find counts by
+        Queries are texts; other content is ignored. A passage that several find counts by
         its best score, which is in [0, 1] and not below `score_threshold`. The chunk's metadata are
         those of the document, and what it is cited by under `lance_context`.
         """
@@ -88,8 +88,8 @@ class LanceContextDocumentKnowledgeBase(StoreOwner, KnowledgeBase):
         """Add the chunks of one file, each a passage as it is; returns the id to delete it by.
 
         That is `document_id`, or the store's own without one. The document has `document_metadata`, and
-        what all chunks say alike; each keeps its `page`. What is there already, by its texts, is left
-        as it is. Raises InvalidRequestError, before anything is written, for what is no text, and if
+        what all chunks say alike; each keeps its `page`. A document with the same texts is
+        unchanged. Raises InvalidRequestError, before anything is written, for non-text content, and if
         none has any: `store.documents.add(path)` reads a file with its headings.
         """
         texts = _texts(listed(chunks, "chunks"), document_metadata or {}, document_id)

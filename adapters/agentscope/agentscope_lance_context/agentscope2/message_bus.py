@@ -283,7 +283,7 @@ def _number(id: str, argument: str) -> int:
         return int(id.partition("-")[0])
     except ValueError:
         raise InvalidRequestError(
-            f"{argument}={id!r:.80} is no id of an entry: give one that log_append or log_read returned"
+            f"{argument}={id!r:.80} is not an id of an entry: give one that log_append or log_read returned"
         ) from None
 
 

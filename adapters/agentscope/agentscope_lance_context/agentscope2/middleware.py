@@ -31,7 +31,7 @@ Mode = Literal["static_control", "agent_control", "both"]
 """Whether memories are recorded and recalled with every reply, by the agent's tools, or both."""
 
 _RECALLED = "lance_context_memories"
-"""Where the metadata of a message have the ids of the memories that it tells of."""
+"""The key in the metadata of a message with the ids of the memories in it."""
 _INTRODUCTION = "What is remembered of earlier conversations with the user, which may help:"
 _INSTRUCTIONS = """# Memory
 
@@ -41,7 +41,7 @@ will matter later."""
 
 
 class LanceContextMemoryMiddleware(StoreOwner, MiddlewareBase):
-    """What a user and an agent told each other, found again in all sessions of the user.
+    """Long-term memory: messages of a user and an agent, found in all sessions of the user.
 
     With static control each reply begins with what is remembered about the user's messages, as a
     hint that no memory is told in twice while it stands in the context. What the user said and the
@@ -101,7 +101,7 @@ class LanceContextMemoryMiddleware(StoreOwner, MiddlewareBase):
     ) -> AsyncGenerator[Any, None]:
         """Recall before a reply, and record after it, unless the agent controls its memory.
 
-        If the store fails, see `on_error`. What waits for somebody outside is recorded when the reply goes on and ends.
+        If the store fails, see `on_error`. What waits for an external event is recorded when the reply goes on and ends.
         """
         if self._mode == "agent_control":
             async for item in next_handler(**input_kwargs):

@@ -61,11 +61,11 @@ class LanceContextAgentStateStore(StoreOwner):
         self._name = name
 
     async def save(self, state: AgentState, *, user_id: str = "", agent_id: str = "") -> None:
-        """Save the state of an agent in its session, in place of the one that was saved before.
+        """Save the state of an agent in its session, replacing the saved one.
 
         The conversation is written first: cut short in between, the call may be repeated. What was
         said since the last save is appended; a message that has changed since, such as a reply that
-        has grown, is written anew, with those that follow. What another framework wrote of it stays
+        has grown, is rewritten, with those that follow. What another framework wrote of it stays
         as that wrote it, unless the agent has changed it. Raises InvalidRequestError, before
         anything is written, for a state that is not JSON.
         """
@@ -90,7 +90,7 @@ class LanceContextAgentStateStore(StoreOwner):
     async def load(
         self, session_id: str, *, user_id: str = "", agent_id: str = ""
     ) -> AgentState | None:
-        """The state that was saved, with what others have added to its conversation since.
+        """The state that was saved, with messages that others added since.
 
         Without one a state with the conversation that others had in the session. None if there is
         neither, and where the conversation of a state was forgotten.
@@ -111,7 +111,7 @@ class LanceContextAgentStateStore(StoreOwner):
         return await _in_time(_put_together, item.data, mark.shown(talk))
 
     async def delete(self, session_id: str, *, user_id: str = "", agent_id: str = "") -> bool:
-        """Forget the state and the conversation; returns whether there was anything to forget."""
+        """Forget the state and the conversation; returns whether it existed."""
         key = _key(session_id, agent_id)
         store = self._handle.of(user_id)
         n_messages = await store.history.clear(agent_id, session_id=session_id)
@@ -252,7 +252,7 @@ class _Talk:
         )
 
     async def rewritten(self, said: Sequence[_Said], before: _Mark | None) -> _Mark:
-        """Bring the conversation up to date: what has changed is written anew, with what follows."""
+        """Bring the conversation up to date: what has changed is rewritten, with what follows."""
         last = before.last if before is not None else None
         if not said:
             return _Mark(after=last, last=last)

@@ -73,7 +73,7 @@ class LanceContextVectorStore(StoreOwner, VectorStoreBase):
             )
 
     async def delete_collection(self, name: str) -> None:
-        """Remove a collection and all that it has; one that is not there is no error."""
+        """Remove a collection and all that it has; a missing one is not an error."""
         await self._documents(name).delete_collection()
         await self._handle.aio.kv(self._name).delete([COLLECTIONS.key(name)])
 

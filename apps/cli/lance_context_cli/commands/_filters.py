@@ -9,13 +9,13 @@ filter_option = click.option(
     "--filter",
     "filter_json",
     metavar="JSON",
-    help="""Only what matches, such as '{"kind": "memory"}'.""",
+    help="""Select matching records, such as '{"kind": "memory"}'.""",
 )
 
 
 def parsed(filter_json: str | None) -> Any:
-    """The filter, or None if there is none. Raises UsageError for what is no JSON."""
+    """The filter, or None if there is none. Raises UsageError for a value that is not JSON."""
     try:
         return None if filter_json is None else json.loads(filter_json)
     except ValueError as error:
-        raise click.UsageError(f"--filter {filter_json!r} is no JSON: {error}") from error
+        raise click.UsageError(f"--filter {filter_json!r} is not JSON: {error}") from error

@@ -23,14 +23,14 @@ _SCHEMA = re.compile(r"\.schema(?:\s+(\w+))?")
     type=click.IntRange(min=0),
     default=10_000,
     show_default=True,
-    help="Rows at most; 0 for all of them.",
+    help="Maximum number of rows; 0 for all.",
 )
 @click.option(
     "--timeout",
     type=click.FloatRange(0, min_open=True),
     default=60,
     show_default=True,
-    help="Seconds it may take.",
+    help="Timeout in seconds.",
 )
 @click.option("--csv", "is_csv", is_flag=True, help="Print CSV, with a heading.")
 @click.option("--arrow", "file", type=click.Path(dir_okay=False), help="Write an Arrow file.")
@@ -49,7 +49,7 @@ def sql(call: Call, query: str, limit: int, timeout: float, is_csv: bool, file: 
         _schema(call, store, schema[1])
         return
     elif text.startswith("."):
-        raise click.UsageError(f"{text.split()[0]} is no command: there are .tables and .schema")
+        raise click.UsageError(f"{text.split()[0]} is not a command: there are .tables and .schema")
     found = store.sql(text, timeout_seconds=timeout, max_rows=limit + 1 if limit else None)
     if limit and found.num_rows > limit:
         found = found.slice(0, limit)

@@ -16,14 +16,16 @@ if TYPE_CHECKING:
 
 @click.command
 @click.argument("id", required=False)
-@click.option(
-    "--seal", "is_sealing", is_flag=True, help="Note what was written since the last time."
-)
+@click.option("--seal", "is_sealing", is_flag=True, help="Record the writes since the last --seal.")
 @click.option(
     "--verify", "is_verifying", is_flag=True, help="Check the chain; ends with 1 if it breaks."
 )
-@click.option("--head", metavar="N:HASH", help="With --verify: what --seal printed, and you kept.")
-@click.option("--export", "goal", type=click.Path(path_type=Path), help="Write all of it as JSONL.")
+@click.option(
+    "--head", metavar="N:HASH", help="With --verify: the value that --seal printed earlier."
+)
+@click.option(
+    "--export", "goal", type=click.Path(path_type=Path), help="Write the whole log as JSONL."
+)
 @pass_call
 def audit(
     call: Call,
@@ -33,9 +35,9 @@ def audit(
     head: str | None,
     goal: Path | None,
 ) -> None:
-    """Tell who wrote, changed, merged, erased and read what: of all, or of what has ID.
+    """Show who wrote, changed, merged, erased and read what: in the store, or in the record ID.
 
-    Nothing is noted until --seal is given for the first time.
+    Recording begins with the first --seal.
     """
     chosen = [name for name, one in (("--seal", is_sealing), ("--verify", is_verifying),
                                      ("--export", goal), ("ID", id)) if one]  # fmt: skip

@@ -20,7 +20,7 @@ _SAMPLE = 50
 @click.command
 @pass_call
 def verify(call: Call) -> None:
-    """Check every file, key, row and index, and tell what is damaged; ends with 1 if anything is."""
+    """Check every file, key, row and index, and list damage; ends with 1 if there is any."""
     with progress("rows checked") as tell:
         found = call.place.whole().verify(progress=tell)
     if call.output.format != "people":
@@ -40,9 +40,9 @@ def verify(call: Call) -> None:
 @click.command
 @pass_call
 def doctor(call: Call) -> None:
-    """Tell what should be done, each with the command that does it; ends with 1 if anything is.
+    """List recommended maintenance with its commands; ends with 1 if there is any.
 
-    It reads counts alone: verify reads every row.
+    Reads counts only; verify reads every row.
     """
     found = [*_to_do(call.place.whole())]
     call.output.rows(

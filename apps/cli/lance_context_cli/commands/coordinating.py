@@ -13,12 +13,12 @@ _TASK = ("id", "status", "priority", "worker", "waits for", "title")
 
 @click.command
 @click.argument("board", default=_USUAL)
-@click.option("--ready", "is_ready", is_flag=True, help="What may be begun, the most urgent first.")
-@click.option("--tree", "is_tree", is_flag=True, help="Subtasks below theirs, and how far all is.")
-@click.option("--boards", "is_naming", is_flag=True, help="What the boards are called.")
+@click.option("--ready", "is_ready", is_flag=True, help="Tasks that are ready, most urgent first.")
+@click.option("--tree", "is_tree", is_flag=True, help="Show subtasks as a tree, with the progress.")
+@click.option("--boards", "is_naming", is_flag=True, help="List the names of the boards.")
 @pass_call
 def tasks(call: Call, board: str, is_ready: bool, is_tree: bool, is_naming: bool) -> None:
-    """List the tasks of a board: who is at them, and what they wait for."""
+    """List the tasks of a board with their workers and dependencies."""
     from lance_context_core.errors import NotFoundError
 
     if is_ready + is_tree + is_naming > 1:
@@ -28,7 +28,7 @@ def tasks(call: Call, board: str, is_ready: bool, is_tree: bool, is_naming: bool
         call.output.rows(("board",), (Line((one,), one) for one in room.boards()))
         return
     if board != _USUAL and board not in room.boards():
-        raise NotFoundError(f"there is no board {board!r} here: lance-ctx tasks --boards")
+        raise NotFoundError(f"no board {board!r} here: lance-ctx tasks --boards")
     shown = room.board(board)
     if is_tree:
         stats = shown.stats()

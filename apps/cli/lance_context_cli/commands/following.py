@@ -25,7 +25,7 @@ _REMEMBERED = 1_000
 @click.command
 @click.argument("session", required=False)
 @click.option("-n", "--lines", type=click.IntRange(min=0), default=10, show_default=True,
-              help="How many messages are shown at first.")  # fmt: skip
+              help="Number of messages shown first.")  # fmt: skip
 @click.option(
     "-f", "--follow", is_flag=True, help="Print new messages as they arrive; Ctrl-C ends it."
 )

@@ -22,7 +22,7 @@ _JOB = ("job", "kind", "state", "updated", "attempts", "error")
 @click.option("-n", "--limit", type=click.IntRange(min=1), default=10, show_default=True)
 @pass_call
 def facts(call: Call, question: tuple[str, ...], limit: int) -> None:
-    """List what is known, since when and from where; or what answers a QUESTION, with its turns."""
+    """List facts with their dates and sources; or the facts that answer a QUESTION, with turns."""
     if not question:
         store = call.place.reading()
         known = store.context("knowledge").records(
@@ -52,7 +52,7 @@ def facts(call: Call, question: tuple[str, ...], limit: int) -> None:
 @click.argument("id")
 @pass_call
 def explain(call: Call, id: str) -> None:
-    """Show what a fact or a summary is made of: who said it, when, and which job made it."""
+    """Show the evidence of a fact or a summary: speaker, time, and the job that extracted it."""
     store = call.place.reading()
     id = record_id(store, id)
     found = store.knowledge.explain(id)
@@ -72,20 +72,22 @@ def explain(call: Call, id: str) -> None:
 
 
 @click.command
-@click.option("--state", help="Only those in this state, such as failed.")
+@click.option("--state", help="Only jobs in this state, such as failed.")
 @pass_call
 def jobs(call: Call, state: Any) -> None:
-    """List the jobs that make knowledge of what was said."""
+    """List the jobs that extract knowledge from conversations."""
     found = call.place.reading().knowledge.jobs.list(state=state)
     call.output.rows(_JOB, map(_job, found))
 
 
 @click.command
-@click.option("--session", metavar="ID", help="Of this session alone.")
-@click.option("--merge", "is_merged", is_flag=True, help="Let it count at once.")
+@click.option("--session", metavar="ID", help="Only this session.")
+@click.option(
+    "--merge", "is_merged", is_flag=True, help="Apply the result at once, without a proposal."
+)
 @pass_call
 def distill(call: Call, session: str | None, is_merged: bool) -> None:
-    """Propose on a branch what is to be known of what was said since the last time."""
+    """Extract knowledge from new turns, as a proposal on a branch."""
     store = call.place.writing()
     session = None if session is None else session_id(store, session)
     done = store.knowledge.distill(session_id=session, apply="merge" if is_merged else "propose")
@@ -95,11 +97,11 @@ def distill(call: Call, session: str | None, is_merged: bool) -> None:
 
 @click.command
 @click.argument("job")
-@click.option("--dry-run", is_flag=True, help="Change nothing, and tell the same.")
-@click.option("--yes", is_flag=True, help="Do it without a question.")
+@click.option("--dry-run", is_flag=True, help="Dry run: report the changes without making them.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @pass_call
 def undo(call: Call, job: str, dry_run: bool, yes: bool) -> None:
-    """Take back what a job made; what came after it stays."""
+    """Undo a job; later jobs are unchanged."""
     store = call.place.writing()
     job, knowledge = job_id(store, job), store.knowledge
     would = knowledge.undo(job, dry_run=True)
@@ -114,10 +116,10 @@ def undo(call: Call, job: str, dry_run: bool, yes: bool) -> None:
 @click.command
 @click.argument("session")
 @click.option("--budget", type=click.IntRange(min=1), default=4096, show_default=True)
-@click.option("--query", help="What the user asks; else what was said last.")
+@click.option("--query", help="The question of the user; default: the last message.")
 @pass_call
 def context(call: Call, session: str, budget: int, query: str | None) -> None:
-    """Show what a model would be sent next, part by part, within a budget of tokens."""
+    """Show the next prompt of a model, section by section, within a token budget."""
     store = call.place.reading()
     session = session_id(store, session)
     agent_id = call.place.agent_id or _agent_of(store, session)
@@ -134,11 +136,11 @@ def context(call: Call, session: str, budget: int, query: str | None) -> None:
 
 
 def _agent_of(store: "ContextStore", session: str) -> str:
-    """Whose session it is; nobody's where it is not known. Raises NotFoundError if there is none."""
+    """Whose session it is; no one's where it is not known. Raises NotFoundError if there is none."""
     from lance_context_core.errors import NotFoundError
 
     if (found := store.sessions.get(session)) is None:
-        raise NotFoundError(f"there is no session {session!r} here: lance-ctx sessions lists them")
+        raise NotFoundError(f"no session {session!r} here: lance-ctx sessions lists them")
     return found.agent_id or ""
 
 

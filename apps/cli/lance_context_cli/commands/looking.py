@@ -17,14 +17,14 @@ _limit = click.option(
     type=click.IntRange(min=1),
     default=20,
     show_default=True,
-    help="How many at most.",
+    help="Maximum number of results.",
 )
 
 
 @click.command
 @pass_call
 def status(call: Call) -> None:
-    """Tell what the store holds, how large it is, and what upkeep is due."""
+    """Show the contents and the size of the store, and the maintenance that is due."""
     store = call.place.reading()
     stats = store.stats()
     tables = [_table(one) for one in stats.tables]
@@ -48,10 +48,10 @@ def status(call: Call) -> None:
 
 @click.command
 @_limit
-@click.option("--offset", type=click.IntRange(min=0), default=0, help="How many are passed over.")
+@click.option("--offset", type=click.IntRange(min=0), default=0, help="Number of results to skip.")
 @pass_call
 def sessions(call: Call, limit: int, offset: int) -> None:
-    """List the conversations, the one that was added to last before all others."""
+    """List the conversations, most recently active first."""
     found = call.place.reading().sessions.list(limit=limit, offset=offset)
     call.output.rows(
         ("session", "agent", "messages", "updated", "title"),
@@ -65,11 +65,11 @@ def sessions(call: Call, limit: int, offset: int) -> None:
 @click.command
 @filter_option
 @_limit
-@click.option("--oldest", is_flag=True, help="Begin with what was written first, not last.")
-@click.option("--context", "name", default="default", help="Of a context of the record API.")
+@click.option("--oldest", is_flag=True, help="Oldest first.")
+@click.option("--context", "name", default="default", help="Only this context of the record API.")
 @pass_call
 def ls(call: Call, filter_json: str | None, limit: int, oldest: bool, name: str) -> None:
-    """List records of all kinds, what was written last before all others."""
+    """List records of all kinds, newest first."""
     found = (
         call.place.reading()
         .context(name)
@@ -88,7 +88,7 @@ def ls(call: Call, filter_json: str | None, limit: int, oldest: bool, name: str)
 @click.argument("id")
 @pass_call
 def show(call: Call, id: str) -> None:
-    """Show all of one record, or of a session."""
+    """Show a whole record or session."""
     from lance_context_core.errors import NotFoundError
 
     store = call.place.reading()
@@ -104,7 +104,7 @@ def show(call: Call, id: str) -> None:
     elif (session := store.sessions.get(id)) is not None:
         call.output.fields(fields_of(session))
     else:
-        raise NotFoundError(f"there is no record and no session {id!r} here")
+        raise NotFoundError(f"no record and no session {id!r} here")
 
 
 @click.command
@@ -125,7 +125,7 @@ def history(call: Call, session: str, tail: int | None) -> None:
         include_embedding=False,
     )
     if not found:
-        raise NotFoundError(f"there is no message of a session {session!r} here")
+        raise NotFoundError(f"no message of a session {session!r} here")
     in_order = found[::-1] if tail is not None else found
     if call.output.format != "people":
         call.output.rows(RECORD, map(record_line, in_order))
@@ -138,10 +138,8 @@ def history(call: Call, session: str, tail: int | None) -> None:
 
 @click.command
 @click.argument("words", nargs=-1, required=True)
-@click.option(
-    "--mode", type=click.Choice(["hybrid", "vector", "text"]), help="By what it is found."
-)
-@click.option("--explain", is_flag=True, help="Tell what each part of the score is of.")
+@click.option("--mode", type=click.Choice(["hybrid", "vector", "text"]), help="The search mode.")
+@click.option("--explain", is_flag=True, help="Explain the parts of each score.")
 @filter_option
 @_limit
 @pass_call
@@ -153,7 +151,7 @@ def search(
     filter_json: str | None,
     limit: int,
 ) -> None:
-    """Search all that was said and remembered: by words, and with --embedder by meaning, too."""
+    """Search messages, memories and records by words, and with --embedder also by meaning."""
     hits = call.place.reading().search(
         " ".join(words), mode=mode, filter=parsed(filter_json), limit=limit
     )
@@ -164,14 +162,12 @@ def search(
 @click.command
 @click.argument("query")
 @click.argument("id")
-@click.option(
-    "--mode", type=click.Choice(["hybrid", "vector", "text"]), help="By what is searched."
-)
+@click.option("--mode", type=click.Choice(["hybrid", "vector", "text"]), help="The search mode.")
 @click.option("--reach", type=click.IntRange(1), default=1_000, show_default=True,
-              help="How many hits are looked through.")  # fmt: skip
+              help="Number of hits to examine.")  # fmt: skip
 @pass_call
 def why(call: Call, query: str, id: str, mode: Any, reach: int) -> None:
-    """Tell why a search for QUERY finds the record ID, or why it does not; ends with 1 then."""
+    """Explain why a search for QUERY finds the record ID; ends with 1 if it does not."""
     from lance_context_core.errors import NotFoundError
 
     store = call.place.reading()
@@ -184,7 +180,7 @@ def why(call: Call, query: str, id: str, mode: Any, reach: int) -> None:
             return
     every = {"include_expired": True, "include_retired": True}
     if not (there := store.context().list(1, filters={"id": id}, **every)):
-        raise NotFoundError(f"there is no record {id!r} here")
+        raise NotFoundError(f"no record {id!r} here")
     if store.context().get(id=id) is None:
         reason = "it is hidden from every read"
         for name in ("expires_at", "retired_at", "superseded_by_id", "lifecycle_status"):

@@ -17,9 +17,9 @@ FORMATS = ("jsonl", "parquet", "openai", "langchain")
 @click.option("--format", type=click.Choice(FORMATS), default="jsonl", show_default=True)
 @pass_call
 def export(call: Call, file: str, format: Any) -> None:
-    """Write all that is kept to FILE, which must not exist; with parquet it is a folder.
+    """Write the whole store to FILE, which must not exist; with parquet a folder.
 
-    openai and langchain write the conversations as those have messages.
+    openai and langchain write conversations in the message format of these.
     """
     with progress("rows written") as tell:
         done = call.place.reading().export(file, format=format, progress=tell)
@@ -31,9 +31,9 @@ def export(call: Call, file: str, format: Any) -> None:
 @click.option("--format", type=click.Choice(FORMATS), help="Needed for openai and langchain.")
 @pass_call
 def import_(call: Call, file: str, format: Any) -> None:
-    """Read in what export has written; what is there already stays. Makes the store if need be.
+    """Import an export; existing rows are unchanged. Creates the store if it does not exist.
 
-    All is checked before anything is written: where it is interrupted, nothing was.
+    Checks everything before anything is written.
     """
     with progress("rows read") as tell:
         done = call.place.making().import_(file, format=format, progress=tell)
@@ -52,7 +52,7 @@ def copy(call: Call, destination: str) -> None:
 
 @contextmanager
 def progress(what: str) -> Iterator[Callable[[Any], None] | None]:
-    """A counter on a terminal, where somebody waits for it; nothing elsewhere."""
+    """A counter on a terminal, where someone waits for it; nothing elsewhere."""
     if not sys.stderr.isatty():
         yield None
         return

@@ -10,7 +10,7 @@ from lance_context_cli.output import Line
 @click.group(invoke_without_command=True)
 @click.pass_context
 def store(context: click.Context) -> None:
-    """Give stores names, for -s NAME; without a command, list them."""
+    """Manage names of stores, for -s NAME; without a command, list them."""
     if context.invoked_subcommand is None:
         context.invoke(list_)
 
@@ -18,7 +18,7 @@ def store(context: click.Context) -> None:
 @store.command("list")
 @pass_call
 def list_(call: Call) -> None:
-    """List the names, each with its place."""
+    """List the names with their places."""
     call.output.rows(
         ("name", "place"),
         (
@@ -33,7 +33,7 @@ def list_(call: Call) -> None:
 @click.argument("place")
 @pass_call
 def add(call: Call, name: str, place: str) -> None:
-    """Let NAME stand for PLACE, a directory or a URI, which need not exist yet."""
+    """Define NAME for PLACE, a directory or a URI, which need not exist yet."""
     held = named.stores()
     if named.check_name(name) in held:
         call.output.note(
@@ -50,7 +50,7 @@ def add(call: Call, name: str, place: str) -> None:
 @click.argument("name")
 @pass_call
 def remove(call: Call, name: str) -> None:
-    """Forget NAME; the store stays as it is."""
+    """Remove NAME; the store is unchanged."""
     held = named.stores()
     if name not in held:
         call.output.note(f"lance-ctx: no store has the name {name!r}: lance-ctx store lists them")

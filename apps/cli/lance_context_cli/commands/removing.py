@@ -10,7 +10,7 @@ from lance_context_cli.commands._filters import filter_option, parsed
 from lance_context_cli.ids import record_id, record_id_or_given
 from lance_context_cli.place import confirm
 
-_yes = click.option("--yes", is_flag=True, help="Do it without a question.")
+_yes = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 
 
 @click.command
@@ -28,7 +28,7 @@ def forget(call: Call, id: str, yes: bool) -> None:
     elif (fact := store.knowledge.get(id)) is not None:
         told = f"{fact.kind} {id}: {fact.text}"
     else:
-        raise NotFoundError(f"there is no record {id!r} here")
+        raise NotFoundError(f"no record {id!r} here")
     call.output.note(told)
     confirm("Forget it?", is_sure=yes)
     if record is None:
@@ -42,8 +42,8 @@ def forget(call: Call, id: str, yes: bool) -> None:
 @click.command
 @click.argument("ids", nargs=-1)
 @filter_option
-@click.option("--keep-derived", is_flag=True, help="Leave what was made of it.")
-@click.option("--dry-run", is_flag=True, help="Change nothing, and tell the same.")
+@click.option("--keep-derived", is_flag=True, help="Keep derived knowledge.")
+@click.option("--dry-run", is_flag=True, help="Dry run: report the changes without making them.")
 @_yes
 @pass_call
 def erase(
@@ -54,9 +54,9 @@ def erase(
     dry_run: bool,
     yes: bool,
 ) -> None:
-    """Take records out of every file and every version, with what was made of them.
+    """Erase records, and knowledge derived from them, from every file and version.
 
-    With neither IDS nor --filter: all that is of --tenant, --user and --agent.
+    Without IDS and --filter: all data of --tenant, --user and --agent.
     """
     what: dict[str, Any] = {"derived": not keep_derived}
     if (filter := parsed(filter_json)) is not None:

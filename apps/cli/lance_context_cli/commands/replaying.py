@@ -11,10 +11,16 @@ from lance_context_cli.output import Line
 
 @click.command
 @click.argument("words", nargs=-1)
-@click.option("--session", metavar="ID", help="Ask what users asked in it, each as of then.")
-@click.option("--mode", type=click.Choice(["hybrid", "vector", "text"]), help="By what, now.")
-@click.option("--other", metavar="NAME", help="With this embedder, whose vectors are made anew.")
-@click.option("--neighbours", type=click.FloatRange(0, 1), help="What turns lend to those beside.")
+@click.option(
+    "--session",
+    metavar="ID",
+    help="Repeat the questions of users in this session, each as of its time.",
+)
+@click.option(
+    "--mode", type=click.Choice(["hybrid", "vector", "text"]), help="The other search mode."
+)
+@click.option("--other", metavar="NAME", help="With this embedder, whose vectors are recomputed.")
+@click.option("--neighbours", type=click.FloatRange(0, 1), help="The weight of neighbouring turns.")
 @click.option("-n", "--limit", type=click.IntRange(min=1), default=10, show_default=True)
 @pass_call
 def replay(
@@ -26,9 +32,9 @@ def replay(
     neighbours: float | None,
     limit: int,
 ) -> None:
-    """Ask again, as usual and in another way, and tell what the other way gains and loses.
+    """Repeat searches as usual and with other options, and compare the results.
 
-    With --at of the moment that is named.
+    With --at, as of that moment.
     """
     from lance_context_core.settings import SearchOptions
 

@@ -34,7 +34,7 @@ _MOST_CHARACTERS = 300
     type=click.IntRange(min=1),
     default=365,
     show_default=True,
-    help="What was said last so many days ago is stale.",
+    help="Days after which a memory that was not repeated is stale.",
 )
 @pass_call
 def review(call: Call, export: str | None, stale_days: int) -> None:

@@ -26,7 +26,7 @@ def _text(words: tuple[str, ...]) -> str:
 
 @click.command
 @click.argument("words", nargs=-1, required=True)
-@click.option("--session", metavar="ID", default="", help="The conversation that it is from.")
+@click.option("--session", metavar="ID", default="", help="The session of the memory.")
 @click.option("--days", type=click.IntRange(1, 36_500), metavar="N", help="Hide it after N days.")
 @pass_call
 def remember(call: Call, words: tuple[str, ...], session: str, days: int | None) -> None:
@@ -45,7 +45,7 @@ def remember(call: Call, words: tuple[str, ...], session: str, days: int | None)
 @click.argument("session")
 @click.argument("words", nargs=-1, required=True)
 @click.option("--role", type=click.Choice(_ROLES), default="user", show_default=True)
-@click.option("--name", metavar="NAME", help="Who speaks.")
+@click.option("--name", metavar="NAME", help="The speaker.")
 @pass_call
 def say(call: Call, session: str, words: tuple[str, ...], role: Any, name: str | None) -> None:
     """Append a message to a conversation, and print its id. - reads stdin."""
@@ -66,10 +66,16 @@ def _agent_of(store: "ContextStore", session: str) -> str:
 
 @click.command
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--include", metavar="PATTERN", multiple=True, help="Only such files, as *.md.")
-@click.option("--ignore", metavar="PATTERN", multiple=True, help="No such files and folders.")
-@click.option("--hash", "by_hash", is_flag=True, help="Read each file to know what changed.")
-@click.option("--dry-run", is_flag=True, help="Show what would be done.")
+@click.option(
+    "--include", metavar="PATTERN", multiple=True, help="Only files that match, such as *.md."
+)
+@click.option(
+    "--ignore", metavar="PATTERN", multiple=True, help="Skip files and folders that match."
+)
+@click.option(
+    "--hash", "by_hash", is_flag=True, help="Compare files by content instead of time and size."
+)
+@click.option("--dry-run", is_flag=True, help="Dry run: show the changes.")
 @pass_call
 def sync(
     call: Call,
@@ -82,8 +88,8 @@ def sync(
 ) -> int:
     """Bring the documents of FOLDER up to date with its files; ends with 1 if some cannot be read.
 
-    Files that are new are added, changed ones updated, moved ones renamed, and documents of
-    files that are gone deleted. Names that begin with a dot are ignored.
+    New files are added, changed ones updated, moved ones renamed, and documents of removed
+    files deleted. Names that begin with a dot are ignored.
     """
     done = call.place.making().documents.sync(
         folder,
@@ -110,9 +116,9 @@ def sync(
 @click.option("-n", "--limit", type=click.IntRange(min=1), default=10, show_default=True)
 @pass_call
 def ask(call: Call, question: tuple[str, ...], limit: int) -> None:
-    """Recall what answers QUESTION, and why: memories, messages, facts and documents.
+    """Recall memories, messages, facts and documents that answer QUESTION, with reasons.
 
-    The best of each come in turns: their scores have several scales.
+    The best of each kind alternate, since their scores have different scales.
     """
     from lance_context_core.adapting import best_of
 

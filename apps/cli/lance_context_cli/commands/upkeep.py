@@ -8,7 +8,7 @@ from lance_context_cli.output import Line
 
 
 @click.command
-@click.option("--only-due", is_flag=True, help="Leave what can wait.")
+@click.option("--only-due", is_flag=True, help="Only urgent maintenance.")
 @pass_call
 def maintain(call: Call, only_due: bool) -> None:
     """Merge small files, and build and extend the indexes."""
@@ -32,10 +32,10 @@ def maintain(call: Call, only_due: bool) -> None:
 
 
 @click.command
-@click.option("--dry-run", is_flag=True, help="Change nothing, and tell the same.")
+@click.option("--dry-run", is_flag=True, help="Dry run: report the changes without making them.")
 @pass_call
 def thin(call: Call, dry_run: bool) -> None:
-    """Let old versions go, but for those that a tag, a branch or the retention keeps."""
+    """Prune old versions that no tag, branch or retention rule protects."""
     with progress("branches thinned") as tell:
         thinned = call.place.whole().thin(dry_run=dry_run, progress=tell)
     call.output.rows(

@@ -20,7 +20,7 @@ from lance_context_cli.place import confirm, ref
 @click.option("--stat", is_flag=True, help="Count what each version added, changed and removed.")
 @pass_call
 def log(call: Call, limit: int, stat: bool) -> None:
-    """List the versions, newest first, with their tags and what each did."""
+    """List the versions, newest first, with their tags and commits."""
     store = call.place.reading()
     newest_first = store.versions(limit=limit + 1)[::-1]
     before = [one.number for one in newest_first[1:]]
@@ -61,10 +61,10 @@ def diff(call: Call, before: str, after: str | None, quiet: bool, by_word: bool)
 @click.command
 @click.argument("name", required=False)
 @click.argument("version", required=False)
-@click.option("-d", "--delete", is_flag=True, help="Take the tag away; the version stays.")
+@click.option("-d", "--delete", is_flag=True, help="Delete the tag; the version is unchanged.")
 @pass_call
 def tag(call: Call, name: str | None, version: str | None, delete: bool) -> None:
-    """List the tags; or give the current version, or another one, a name."""
+    """List the tags; or tag the current or another version."""
     if name is None:
         tags = sorted(call.place.reading().tags().items(), key=lambda one: (one[1], one[0]))
         call.output.rows(
@@ -81,12 +81,14 @@ def tag(call: Call, name: str | None, version: str | None, delete: bool) -> None
 
 @click.command
 @click.argument("name", required=False)
-@click.option("--from", "start", metavar="REF", help="Where it begins; else at what is now.")
-@click.option("-d", "--delete", is_flag=True, help="Drop the branch, and all that is on it alone.")
-@click.option("--yes", is_flag=True, help="Drop it without a question.")
+@click.option(
+    "--from", "start", metavar="REF", help="The version to branch from; default: the current one."
+)
+@click.option("-d", "--delete", is_flag=True, help="Delete the branch and its own changes.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @pass_call
 def branch(call: Call, name: str | None, start: str | None, delete: bool, yes: bool) -> None:
-    """List the branches; or begin one."""
+    """List the branches; or create one."""
     if name is None:
         call.output.rows(
             ("branch", "of", "from version"),
@@ -112,14 +114,14 @@ def branch(call: Call, name: str | None, start: str | None, delete: bool, yes: b
     type=click.Choice(["newest", "ours", "theirs"]),
     default="newest",
     show_default=True,
-    help="Whose change counts where both changed the same.",
+    help="The side that wins where both changed the same.",
 )
-@click.option("--dry-run", is_flag=True, help="Change nothing, and tell the same.")
+@click.option("--dry-run", is_flag=True, help="Dry run: report the changes without making them.")
 @pass_call
 def merge(
     call: Call, source: str, policy: Literal["newest", "ours", "theirs"], dry_run: bool
 ) -> None:
-    """Bring what was done on the branch SOURCE into main, or into that of --branch."""
+    """Merge the branch SOURCE into main, or into --branch."""
     report = call.place.whole().merge(source, policy=policy, dry_run=dry_run)
     call.output.rows(
         ("table", "added", "updated", "deleted", "kept"),
@@ -136,10 +138,10 @@ def merge(
 
 @click.command
 @click.argument("version")
-@click.option("--yes", is_flag=True, help="Do it without a question.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @pass_call
 def restore(call: Call, version: str, yes: bool) -> None:
-    """Make the store what it was at a version, tag or moment, as a new version."""
+    """Restore a version, tag or moment, as a new version."""
     store = call.place.whole()
     confirm(f"Make {store.uri} what it was at {version!r}?", is_sure=yes)
     call.output.fields({"version": store.restore(ref(version))})
@@ -211,7 +213,7 @@ def _deleted(kind: str, name: str, *, was_there: bool) -> None:
     from lance_context_core.errors import NotFoundError
 
     if not was_there:
-        raise NotFoundError(f"there is no {kind} {name!r}")
+        raise NotFoundError(f"no {kind} {name!r}")
 
 
 COMMANDS = (log, diff, tag, branch, merge, restore)

@@ -186,7 +186,7 @@ async def _changed(
 
 
 def _back(view: View) -> str | None:
-    """The page that the form was on; None for what is no path of this page."""
+    """The page that the form was on; None for a value that is not a path of this page."""
     back = view.params.get("back", "")
     return back if _PATH.fullmatch(back) else None
 

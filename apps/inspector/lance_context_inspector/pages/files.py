@@ -24,7 +24,7 @@ async def blob(view: View) -> Response:
         )
         data = rows[0]["binary"] if rows else None
     if data is None:
-        raise NotFoundError("there are no such bytes here")
+        raise NotFoundError("no such bytes here")
     if (media_type := picture_type(data)) is not None:
         return Response(data, media_type=media_type)
     return _kept(data, "bytes.bin", "application/octet-stream")

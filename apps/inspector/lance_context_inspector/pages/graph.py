@@ -29,7 +29,7 @@ async def entity(view: View) -> Page:
     id, depth = view.one("id"), view.number("depth", 1, most=3)
     one = await view.store.graph.get(id)
     if one is None:
-        raise NotFoundError(f"there is no entity {id!r}")
+        raise NotFoundError(f"no entity {id!r}")
     near = await view.store.graph.neighbours(id, depth=depth, limit=_NEAR)
     data = {
         "entity": one,

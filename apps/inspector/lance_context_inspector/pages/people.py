@@ -52,7 +52,7 @@ async def erasure(view: View) -> Page:
     would = await view.of_user(user).erase(dry_run=True)
     if not would:
         raise NotFoundError(f"nothing is known of {user!r}")
-    if not view.is_whole:  # What everybody's branches and tags are called is nobody's in a scope.
+    if not view.is_whole:  # What everybody's branches and tags are called is no one's in a scope.
         would = replace(would, branches=(), tags=())
     data = {"user": user, "would": would, "scope": dict(view.opened.scope)}
     return Page("erasure.html", f"Erasing {user[:60]}", data, "/people")

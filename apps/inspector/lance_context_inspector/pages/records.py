@@ -24,7 +24,7 @@ async def found(view: View, store: AsyncContextStore) -> ContextRecord:
     context = store.context(view.params.get("context") or "default")
     records = await context.records(1, filters=filters, include_retired=True, include_expired=True)
     if not records:
-        raise NotFoundError(f"there is no record {view.params['id']!r} here")
+        raise NotFoundError(f"no record {view.params['id']!r} here")
     return records[0]
 
 

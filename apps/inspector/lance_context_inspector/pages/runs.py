@@ -46,7 +46,7 @@ async def _turns(view: View, name: str) -> list[ContextRecord]:
         )
         if found:
             return found
-    raise NotFoundError(f"there is no run and no session {name!r}, or nothing was said in it")
+    raise NotFoundError(f"no run and no session {name!r}, or nothing was said in it")
 
 
 async def _figures(view: View, name: str, turns: Sequence[ContextRecord]) -> dict[str, Any]:

@@ -57,7 +57,7 @@ async def session(view: View) -> Page:
         turns = await context.records(_TURNS + 1, (number - 1) * _TURNS, filters=where)
     described = await _described(view, id, owner)
     if not turns and (described is None or number > 1):
-        raise NotFoundError(f"there is no session {id!r}, or no such page of it")
+        raise NotFoundError(f"no session {id!r}, or no such page of it")
     part = Part.of(turns, number, _TURNS)
     facts = await view.store.context(KNOWLEDGE).records(
         _FACTS, filters={"kind": "fact", "session_id": id, "user_id": owner["user_id"]}
@@ -101,7 +101,7 @@ def results(turns: Sequence[ContextRecord]) -> Mapping[str, ToolResultPart]:
 
 
 async def _owner(view: View, id: str) -> dict[str, str | None]:
-    """Whose session is meant, of several that are called so: as the link says, else nobody's first."""
+    """Whose session is meant, of several that are called so: as the link says, else no one's first."""
     names = ("tenant", "user_id")
     if any(name in view.params for name in names):
         return view.within(*names)

@@ -55,7 +55,7 @@ async def board(view: View) -> Page:
     """The tasks of a board, by where they stand, and what became of them last."""
     name = view.one("name")
     if name not in await view.store.tasks.boards():
-        raise NotFoundError(f"there is no board {name!r}")
+        raise NotFoundError(f"no board {name!r}")
     one = view.store.tasks.board(name)
     found = await one.list()
     columns = [

@@ -51,7 +51,7 @@ async def window(view: View) -> Page:
         step = view.number("step", 1, most=_STEPS)
         at = await store.windows.list(session, agent_id=agent, offset=step - 1, limit=1)
         if not at:
-            raise NotFoundError(f"there is no window {step} of session {session!r}")
+            raise NotFoundError(f"no window {step} of session {session!r}")
         id = at[0]
     one = await store.windows.get(id)
     agent = str(one.asked.get("agent_id") or "")

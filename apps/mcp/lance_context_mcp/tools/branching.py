@@ -11,7 +11,7 @@ _POLICY: Schema = {
     "type": "string",
     "enum": ["newest", "ours", "theirs"],
     "default": "newest",
-    "description": "Who is right where both sides changed the same.",
+    "description": "The side that wins where both changed the same.",
 }
 
 

@@ -1,4 +1,4 @@
-"""Takes the pictures that docs/inspector.md shows:
+"""Takes the pictures that docs/cli.md shows:
 
 PYTHONPATH=tests .venvs/inspector/bin/python -m apps.inspector.browser.pictures
 """
