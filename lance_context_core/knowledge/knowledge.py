@@ -403,7 +403,8 @@ class AsyncKnowledge:
         """Hide facts of little value; returns the job, whose `result` has their ids.
 
         Nothing is deleted: `undo` of the job shows them again. With `dry_run` nothing is written,
-        and the job is not stored. Raises InvalidRequestError for an invalid policy.
+        and the job is not stored. Raises InvalidRequestError for an invalid policy, and
+        ConflictError while another process does the same.
         """
         tidying = self._parts.tidying
         job = await tidying.pruning(checked_policy(policy))
@@ -415,7 +416,8 @@ class AsyncKnowledge:
         """Hide a session with all its knowledge: only `trace` shows it.
 
         Its rows move to the table `cold`, which no search reads. Returns the job; the first call's,
-        if it is archived already. Raises NotFoundError for a session without turns.
+        if it is archived already. Raises NotFoundError for a session without turns, and
+        ConflictError while another process archives it.
         """
         tidying = self._parts.tidying
         job = await tidying.archiving(check_name(session_id, "session_id"))
@@ -531,7 +533,7 @@ class AsyncKnowledge:
         Facts that other turns support stay, with that evidence; facts that the job had superseded
         are current again. A person's later change is a conflict, and stays. Undoing twice equals
         undoing once; undoing the undo restores everything. Raises InvalidRequestError for a job
-        that did nothing yet.
+        that did nothing yet, and ConflictError while another process undoes it.
         """
         undoing = self._parts.undoing
         job = await undoing.job(job_id)
