@@ -242,10 +242,10 @@ class AsyncKnowledge:
             valid_at=valid_at,
         )
         of = self._of(user_id, agent_id)
-        await settle(of.spoken, of.made)
+        made = await settle(of.spoken, of.made)
         return await search(
-            of.spoken,
-            of.made,
+            of.spoken.as_of(made),
+            made,
             question,
             search_type=search_type,
             evidence=evidence,
