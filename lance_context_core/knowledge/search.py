@@ -183,6 +183,8 @@ class Question:
     conditions: tuple[sql.Clause, ...]
     filter: FilterLike | None
     valid_at: datetime | None
+    filter_of_made: FilterLike | None = None
+    """The filter of facts, chunks and summaries: see `turn_filters`."""
     is_wide: bool = False
     """Whether to look at more candidates, because those of the first look repeat each other."""
 
@@ -205,10 +207,11 @@ class Question:
         session_id: str | None,
         filter: FilterLike | None,
         valid_at: datetime | None,
+        named: str = "top_k",
     ) -> "Question":
-        """Create a checked question."""
+        """Create a checked question; `named` is the caller's name of `top_k`."""
         if isinstance(top_k, bool) or not isinstance(top_k, int) or top_k < 0:
-            raise InvalidRequestError(f"top_k={shown(top_k)}: give a whole number, 0 or more")
+            raise InvalidRequestError(f"{named}={shown(top_k)}: give a whole number, 0 or more")
         here = []
         if session_id is not None:
             here.append(sql.equals("session_id", check_name(session_id, "session_id")))
@@ -326,7 +329,7 @@ async def _as_chunks(made: Records, question: Question, found: list[Layered]) ->
     ]
     if not ids:
         return found
-    where = made.where(_CHUNKS, sql.in_list("id", ids), filter=question.filter)
+    where = made.where(_CHUNKS, sql.in_list("id", ids), filter=question.filter_of_made)
     pieces: dict[Place, list[ContextRecord]] = {}
     for one in await made.read(where, columns=COLUMNS):
         for place in places_of(one) & spans.keys():
@@ -354,7 +357,7 @@ async def _then(made: Records, question: Question, valid_at: datetime) -> Found:
             {"fact.valid_from": {"$lte": moment}},
             {"$or": [{"fact.valid_to": None}, {"fact.valid_to": {"$gt": moment}}]},
             {"retired_at": None},
-            *([] if question.filter is None else [question.filter]),
+            *([] if question.filter_of_made is None else [question.filter_of_made]),
         ]
     }
     return without_echoes(
@@ -386,7 +389,7 @@ async def _made(made: Records, question: Question, *conditions: sql.Clause) -> F
         *question.conditions,
         are_seen=True,
         room=CONVERSATION,
-        filter=question.filter,
+        filter=question.filter_of_made,
         limit=question.depth,
     )
 

@@ -365,3 +365,42 @@ def test_what_was_said_twice_in_the_same_words_is_found_once_as_the_fact_that_it
     bakes = [hit for hit in hits if hit.record.text == "Bea bakes on Sundays."]
     assert [hit.record.kind for hit in bakes] == ["fact"]
     assert [one.evidence.source_id for one in bakes[0].evidence] == [ids[0], ids[2]]
+
+
+@pytest.mark.parametrize("search_type", ["facts", "chain", "turns"])
+def test_knowledge_is_filtered_by_the_metadata_of_the_turns_that_prove_it(memory, search_type):
+    for session, topic, text in (
+        ("s1", "home", "I live in Oslo."),
+        ("s2", "pets", "I have a dog."),
+        ("s3", "old pets", "I have a dog."),
+    ):
+        memory.add(text, session_id=session, user_id="ada", metadata={"topic": topic})
+
+    def found(filters):
+        ask = partial(memory.search, "Oslo dog", user_id="ada", search_type=search_type)
+        texts = {hit.record.text for hit in ask(filters=filters)}
+        if search_type == "facts":
+            assert {one.text for one in memory.list(user_id="ada", filters=filters)} == texts
+        return texts
+
+    assert found({"topic": "home"}) == {"I live in Oslo."}
+    # A fact that two turns prove is one of both.
+    assert found({"topic": "old pets"}) == found({"topic": "pets"}) == {"I have a dog."}
+    assert found({"NOT": {"topic": {"in": ["pets", "old pets"]}}}) == {"I live in Oslo."}
+    assert found({"OR": [{"topic": "home"}, {"metadata.topic": "pets"}]}) == {
+        "I live in Oslo.",
+        "I have a dog.",
+    }
+    assert found({"topic": "work"}) == set()
+
+
+def test_facts_are_filtered_by_what_they_have_themselves(memory):
+    memory.add(["I live in Oslo.", "I have a dog."], user_id="ada", metadata={"topic": "me"})
+    both = {"AND": [{"topic": "me"}, {"fact.slot": "residence"}, {"kind": "fact"}]}
+    (hit,) = memory.search("Oslo dog", user_id="ada", filters=both)
+    assert hit.record.text == "I live in Oslo."
+
+
+def test_a_number_of_hits_is_refused_by_the_name_that_the_caller_gave(memory):
+    with pytest.raises(InvalidRequestError, match=r"^limit=-1"):
+        memory.search("anything", limit=-1)
