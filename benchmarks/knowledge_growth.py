@@ -1,12 +1,14 @@
 """What knowledge costs as it grows: an `add` late in a session, and a search beside `store.search`.
 
-    python -m benchmarks.knowledge_growth [--turns 2500] [--rounds 40]
+    python -m benchmarks.knowledge_growth [--turns 2500] [--rounds 200]
 
 CPU of all threads of the process, medians, through the public API, in a fresh directory, without a model.
 
 - `add` of one turn to a session of no turns, of a fifth of them, and of all: the ratio to the first. The
   first adds after many turns are left out: they read into memory what the others have there.
-- `knowledge.search`, chain and facts, beside `store.search` of the same scope and limit, in turn.
+- `knowledge.search`, chain, facts, and the chain with its evidence, beside `store.search` of the same scope
+  and limit: in five users' sessions of as many turns together, each with questions of its own, in an order
+  that is drawn anew.
 """
 
 import argparse
@@ -15,6 +17,7 @@ import random
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from statistics import median
 
 from lance_context_core import AsyncContextStore
@@ -22,6 +25,7 @@ from lance_context_core import AsyncContextStore
 _WORDS = "river stone garden coffee travel doctor winter letter market window".split()  # noqa: SIM905
 _TOLD = ("I like the {} and the {}.", "The {} was near the {} on Monday.", "I live near {} {}.")
 _NOT_WARM = 8
+_USERS, _SESSIONS = 5, 5
 
 
 async def spent(call: Callable[[], Awaitable[object]]) -> float:
@@ -56,32 +60,43 @@ async def adding(store: AsyncContextStore, turns: int, rounds: int) -> dict[int,
     return found
 
 
-async def searching(store: AsyncContextStore, rounds: int) -> dict[str, float]:
+async def searching(store: AsyncContextStore, turns: int, rounds: int) -> dict[str, float]:
     """Milliseconds of a search, by its name."""
     draw = random.Random(1)
-    scoped = store.scope(user_id="ada")
+    for number in range(_USERS * _SESSIONS):
+        many = [
+            {"role": "user" if n % 2 else "assistant", "content": _said(draw)}
+            for n in range(turns // _USERS // _SESSIONS)
+        ]
+        await store.knowledge.add(many, session_id=f"s{number}", user_id=f"user-{number % _USERS}")
+    ways: dict[str, Callable[[AsyncContextStore, str], Awaitable[object]]] = {
+        "store.search": lambda view, query: view.search(query, limit=10),
+        "chain": lambda view, query: view.knowledge.search(query),
+        "facts": lambda view, query: view.knowledge.search(query, search_type="facts"),
+        "chain with evidence": lambda view, query: view.knowledge.search(query, evidence=True),
+    }
     ms: dict[str, list[float]] = {}
-    for number in range(_NOT_WARM + rounds):
-        query = f"the {draw.choice(_WORDS)} and the {draw.choice(_WORDS)}"
-        ways: dict[str, Callable[[], Awaitable[object]]] = {
-            "store.search": lambda: scoped.search(query, limit=10),  # noqa: B023 - called at once
-            "chain": lambda: scoped.knowledge.search(query),  # noqa: B023
-            "facts": lambda: scoped.knowledge.search(query, search_type="facts"),  # noqa: B023
-        }
-        for name, way in ways.items():
-            one = await spent(way)
-            if number >= _NOT_WARM:
+    for number in range(_USERS * _NOT_WARM + rounds):
+        view = store.scope(user_id=f"user-{number % _USERS}")
+        for name in draw.sample([*ways], len(ways)):
+            one = await spent(partial(ways[name], view, _said(draw)))
+            if number >= _USERS * _NOT_WARM:
                 ms.setdefault(name, []).append(one)
-    return {name: median(some) for name, some in ms.items()}
+    return {name: median(ms[name]) for name in ways}
+
+
+def _said(draw: random.Random) -> str:
+    words = draw.choice(_WORDS), f"{draw.choice(_WORDS)} {draw.randrange(200)}"
+    return draw.choice((*_TOLD, "We talked about {} and {} for a while.")).format(*words)
 
 
 async def measured(place: str, turns: int, rounds: int) -> None:
     """Measure, and print."""
     async with AsyncContextStore.open(place, maintenance=None, embedder="local") as store:
-        adds = await adding(store, turns, rounds)
+        adds = await adding(store, turns, rounds // 5)
         for n, one in adds.items():
             print(f"add at {n:>6,} turns     {one:6.2f} ms  {one / adds[0]:5.2f} x")
-        searches = await searching(store, rounds)
+        searches = await searching(store, turns, rounds)
         for name, one in searches.items():
             print(f"{name:<20} {one:6.2f} ms  {one / searches['store.search']:5.2f} x")
 
@@ -90,7 +105,9 @@ def main() -> None:
     """Measure, and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--turns", type=int, default=2_500)
-    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument(
+        "--rounds", type=int, default=200, help="of the searches; a fifth of the adds"
+    )
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
         asyncio.run(measured(place, options.turns, options.rounds))

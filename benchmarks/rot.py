@@ -424,6 +424,8 @@ def page(seed: int, nights: int) -> str:
         lines.append(f"| {name} | {n} | {' | '.join(str(kinds[one]) for one in KINDS)} |")
     lines += [
         "",
+        "Where no consolidator is given, no model decides what becomes of a new fact: a former value that the model says without its slot stays (stale), and other words for one thing are a second memory (duplicate). Then this memory is behind the loop in both.",
+        "",
         "A rule sees the form of a text, not whether it is true: what is made up in good words, and a former value that is said without its slot, no rule finds.",
         "",
     ]

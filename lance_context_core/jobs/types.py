@@ -12,7 +12,7 @@ from lance_context_core._util.checks import dumps
 from lance_context_core._util.frozen import frozen_by_name, own_first
 from lance_context_core._util.lru import remembered
 from lance_context_core.codecs.records import JOB
-from lance_context_core.errors import ContextStoreError
+from lance_context_core.errors import ConflictError, ContextStoreError
 from lance_context_core.scope import Scope
 from lance_context_core.types import ContextRecord
 from lance_context_core.types.records import Owned
@@ -133,6 +133,12 @@ def scheduled(kind: str, id: str, *, owner: Scope, now: datetime, **more: Any) -
 def owner_of(job: Job) -> Scope:
     """The owner of a job."""
     return Scope(tenant=job.tenant, user_id=job.user_id, agent_id=job.agent_id)
+
+
+def refuse_running(job: Job) -> None:
+    """Raise ConflictError if another worker runs the job."""
+    if job.state == "running":
+        raise ConflictError(f"job {job.id!r} is being done by another worker: call again later")
 
 
 def to_record(job: Job, context: str) -> ContextRecord:

@@ -2,13 +2,14 @@
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from lance_context_core.codecs.records import alive
 from lance_context_core.knowledge import params, turns
 from lance_context_core.knowledge.types import Evidence, Quote
 from lance_context_core.storage import sql
+from lance_context_core.storage.lance.schema import KEY
 from lance_context_core.stores.records import archive
 from lance_context_core.stores.records.scoped import WITHOUT_BLOB, Records
 from lance_context_core.types import ContextRecord
@@ -27,10 +28,27 @@ async def said(
     which = [turns.MESSAGES, sql.in_list("id", sorted(ids))]
     if not include_expired:
         which.append(alive(records.now()))
-    found = await records.read(records.own(*which), columns=WITHOUT_BLOB)
+    if (keys := await _kept(records, ids)) is not None:
+        now = None if include_expired else records.now()
+        kept = (await records.seen(keys)).values()
+        found = [one for one in kept if now is None or not one.expires_at or one.expires_at > now]
+    else:
+        found = await records.read(records.own(*which), columns=WITHOUT_BLOB)
     if ids - {one.id for one in found}:
         found += await archive.read(records, *which, columns=WITHOUT_BLOB)
     return {place_of(one): one for one in found}
+
+
+async def _kept(records: Records, ids: Collection[str]) -> list[str] | None:
+    """Return the keys of these turns, if the records are in memory."""
+    if records.looked is None:
+        return None
+
+    def is_asked(row: Mapping[str, Any]) -> bool:
+        return row["id"] in ids
+
+    rows = await records.remembered(turns.MESSAGES, columns=(KEY, "id"), such=is_asked)
+    return [row[KEY] for row in rows]
 
 
 def quotes(record: ContextRecord, there: dict[Place, ContextRecord]) -> tuple[Quote, ...]:

@@ -37,6 +37,7 @@ from lance_context_core.knowledge.pruning import (
 from lance_context_core.knowledge.reviewing import STALE_AFTER, Review, review
 from lance_context_core.knowledge.search import Question, search
 from lance_context_core.knowledge.services import Services
+from lance_context_core.knowledge.turn_filters import by_turns
 from lance_context_core.knowledge.types import (
     Added,
     Explanation,
@@ -224,7 +225,8 @@ class AsyncKnowledge:
           it; if these are too few, summaries select the sessions to search further.
         - `user_id`, `agent_id`, `session_id`: the owner and the conversation. `run_id` is an alias
           of the last.
-        - `filter`: selects records; `filters` is an alias, and may be in mem0's syntax.
+        - `filter`: selects records; facts, chunks and summaries also by the metadata of the turns
+          that prove them. `filters` is an alias, and may be in mem0's syntax.
         - `valid_at`: returns facts that were true at that moment; absent, facts that are true now.
         - `evidence`: adds to each hit the turns that prove it, and whether they still do.
         - `include_outdated`: includes chunks and turns that mostly state outdated facts, marked by
@@ -237,15 +239,18 @@ class AsyncKnowledge:
         question = Question.of(
             check_text(query, "query"),
             top_k=10 if limit is None else limit,
+            named="limit" if top_k is None else "top_k",
             session_id=facts.either(session_id=session_id, run_id=run_id),
             filter=filter,
             valid_at=valid_at,
         )
         of = self._of(user_id, agent_id)
-        await settle(of.spoken, of.made)
+        if filter is not None:
+            question = replace(question, filter_of_made=await by_turns(of.spoken, filter))
+        made = await settle(of.spoken, of.made)
         return await search(
-            of.spoken,
-            of.made,
+            of.spoken.as_of(made),
+            made,
             question,
             search_type=search_type,
             evidence=evidence,
@@ -280,11 +285,12 @@ class AsyncKnowledge:
         `top_k`, `run_id` and `filters` are aliases, as in `search`.
         """
         of = self._of(user_id, agent_id)
+        filter = facts.either(filter=filter, filters=facts.translated(filters))
         await settle(of.spoken, of.made)
         return await facts.listed(
             of.made,
             session_id=facts.either(session_id=session_id, run_id=run_id),
-            filter=facts.either(filter=filter, filters=facts.translated(filters)),
+            filter=await by_turns(of.spoken, filter),
             limit=facts.either(limit=limit, top_k=top_k),
             offset=offset,
         )
@@ -403,7 +409,8 @@ class AsyncKnowledge:
         """Hide facts of little value; returns the job, whose `result` has their ids.
 
         Nothing is deleted: `undo` of the job shows them again. With `dry_run` nothing is written,
-        and the job is not stored. Raises InvalidRequestError for an invalid policy.
+        and the job is not stored. Raises InvalidRequestError for an invalid policy, and
+        ConflictError while another process does the same.
         """
         tidying = self._parts.tidying
         job = await tidying.pruning(checked_policy(policy))
@@ -415,7 +422,8 @@ class AsyncKnowledge:
         """Hide a session with all its knowledge: only `trace` shows it.
 
         Its rows move to the table `cold`, which no search reads. Returns the job; the first call's,
-        if it is archived already. Raises NotFoundError for a session without turns.
+        if it is archived already. Raises NotFoundError for a session without turns, and
+        ConflictError while another process archives it.
         """
         tidying = self._parts.tidying
         job = await tidying.archiving(check_name(session_id, "session_id"))
@@ -531,7 +539,7 @@ class AsyncKnowledge:
         Facts that other turns support stay, with that evidence; facts that the job had superseded
         are current again. A person's later change is a conflict, and stays. Undoing twice equals
         undoing once; undoing the undo restores everything. Raises InvalidRequestError for a job
-        that did nothing yet.
+        that did nothing yet, and ConflictError while another process undoes it.
         """
         undoing = self._parts.undoing
         job = await undoing.job(job_id)

@@ -28,24 +28,27 @@ _BEHIND_OTHERS = sql.all_of(
 )
 
 
-async def settle(spoken: Records, made: Records) -> None:
+async def settle(spoken: Records, made: Records) -> Records:
     """Fold the facts again that expired ones had replaced or contradicted.
 
-    If nothing has expired, as nearly always, that is known from memory. A read-only store is not
+    Returns `made` for the reads of the same call. If nothing has expired, as nearly always, that is known from memory. A read-only store is not
     changed: it shows neither the expired facts nor those before them.
     """
+    looked = await made.at_once()
     try:
         made.resources.writable()
     except ReadOnlyError:
-        return
+        return looked
     attempts = Attempts("facts whose turns have expired kept being changed by others")
-    while waiting := await _waiting(made):
+    while waiting := await _waiting(looked):
         attempts.begin()
         held = await commits.held(made, FACT, sql.in_list(KEY, waiting))
         facts = await around_all(spoken, made, [one.record for one in held])
         facts.fold()
         if await commits.write(made, *facts.changes()):
-            return
+            return await made.at_once()
+        looked = await made.at_once()
+    return looked
 
 
 async def _waiting(made: Records) -> list[str]:

@@ -8,7 +8,6 @@ from lance_context_core._progress import tell
 from lance_context_core._util.frozen import frozen
 from lance_context_core.audit import derive_events
 from lance_context_core.errors import (
-    ConflictError,
     ContextStoreError,
     InvalidRequestError,
     NotFoundError,
@@ -16,7 +15,7 @@ from lance_context_core.errors import (
 from lance_context_core.jobs.commits import Outcome
 from lance_context_core.jobs.queue import Decide, Queue
 from lance_context_core.jobs.types import KIND as JOB
-from lance_context_core.jobs.types import Job, Stopped, job_id, owner_of, scheduled
+from lance_context_core.jobs.types import Job, Stopped, job_id, owner_of, refuse_running, scheduled
 from lance_context_core.knowledge import params
 from lance_context_core.knowledge.distilling import EXTRACT, Distiller
 from lance_context_core.knowledge.turns import Conversation
@@ -141,8 +140,7 @@ class Proposing:
 
         Raises InvalidRequestError if none exists, or no longer, and ConflictError while it is made.
         """
-        if job.state == "running":
-            raise ConflictError(f"job {job.id!r} is being done by another worker: call again later")
+        refuse_running(job)
         if job.state != "proposed" or job.branch is None:
             why = f": {job.error}" if job.error else ""
             raise InvalidRequestError(f"job {job.id!r} is {job.state}, not proposed{why}")

@@ -59,7 +59,7 @@ def fused(known: Found, heard: Found) -> list[Layered]:
         elif places <= shown:
             score = min(score, _raised(hit.score))
         shown |= places
-        found.append(("L1", replace(hit, score=score)))
+        found.append(("L1", hit if score == hit.score else replace(hit, score=score)))
     found += [("L2", hit) for hit in heard if place_of(hit.record) not in shown]
     return sorted(found, key=lambda one: -one[1].score)
 
@@ -76,18 +76,19 @@ def facts_first(hits: Found) -> Found:
         if hit.record.kind == params.FACT
         for place in places_of(hit.record)
     }
-    best = {id(hit): hit.score for hit in hits}
+    stating = {place for place, _ in facts}
+    best: dict[int, float] = {}
     others = []
     for hit in hits:
         fact = None
-        if hit.record.kind == params.CHUNK:
+        if hit.record.kind == params.CHUNK and (places := places_of(hit.record)) & stating:
             words = params.normalised(hit.record.text or "")
-            fact = next((facts.get((one, words)) for one in places_of(hit.record)), None)
+            fact = next((facts.get((one, words)) for one in places), None)
         if fact is None:
             others.append(hit)
         else:
-            best[id(fact)] = max(best[id(fact)], hit.score)
-    found = [replace(hit, score=best[id(hit)]) for hit in others]
+            best[id(fact)] = max(best.get(id(fact), fact.score), hit.score)
+    found = [replace(hit, score=best[id(hit)]) if id(hit) in best else hit for hit in others]
     return sorted(found, key=lambda hit: (-hit.score, hit.record.kind == params.CHUNK))
 
 
@@ -143,8 +144,11 @@ def _raised(score: float) -> float:
 N_SUMMARIES = 3
 """Number of sessions to search further."""
 
+_MORE = 4
+"""Candidates beside the hits, since facts and chunks of one turn repeat each other."""
+
 _AS_MANY, _AT_LEAST = 2, 20
-"""Candidates per hit, since facts and chunks of one turn repeat each other; minimum."""
+"""Candidates per hit where these are too few; minimum."""
 
 _L1 = sql.in_list("kind", [params.FACT, params.CHUNK])
 _FACTS = sql.equals("kind", params.FACT)
@@ -179,6 +183,20 @@ class Question:
     conditions: tuple[sql.Clause, ...]
     filter: FilterLike | None
     valid_at: datetime | None
+    filter_of_made: FilterLike | None = None
+    """The filter of facts, chunks and summaries: see `turn_filters`."""
+    is_wide: bool = False
+    """Whether to look at more candidates, because those of the first look repeat each other."""
+
+    @property
+    def depth(self) -> int:
+        """The number of candidates of each search."""
+        widest = max(_AS_MANY * self.top_k, _AT_LEAST)
+        return self.top_k and (widest if self.is_wide else min(self.top_k + _MORE, widest))
+
+    def wide(self) -> "Question":
+        """Return the same question for a look at more candidates."""
+        return replace(self, is_wide=True)
 
     @classmethod
     def of(
@@ -189,10 +207,11 @@ class Question:
         session_id: str | None,
         filter: FilterLike | None,
         valid_at: datetime | None,
+        named: str = "top_k",
     ) -> "Question":
-        """Create a checked question."""
+        """Create a checked question; `named` is the caller's name of `top_k`."""
         if isinstance(top_k, bool) or not isinstance(top_k, int) or top_k < 0:
-            raise InvalidRequestError(f"top_k={shown(top_k)}: give a whole number, 0 or more")
+            raise InvalidRequestError(f"{named}={shown(top_k)}: give a whole number, 0 or more")
         here = []
         if session_id is not None:
             here.append(sql.equals("session_id", check_name(session_id, "session_id")))
@@ -222,18 +241,23 @@ async def search(
     found: list[Layered]
     marks: Marks = {}
     if search_type == "summaries":
-        found = [("L0", hit) for hit in await _made(made, question, _L0)]
+        found = _best([("L0", hit) for hit in await _made(made, question.wide(), _L0)], question)
     elif question.valid_at is not None:
-        found = [("L1", hit) for hit in await _then(made, question, question.valid_at)]
+        then = await _then(made, question, question.valid_at)
+        found = _best([("L1", hit) for hit in then], question)
     elif search_type == "turns":
-        found = [("L2", hit) for hit in await _turns(spoken, question)]
+        found = _best([("L2", hit) for hit in await _turns(spoken, question)], question)
     else:
-        answering = (
-            _facts(made, question) if search_type == "facts" else _chain(spoken, made, question)
-        )
-        found, marks = await _marked(made, await answering, outdated=outdated)
-    best = list(islice(_each_text_once(found), question.top_k))
-    there = await said(spoken, [hit.record for _, hit in best]) if evidence else {}
+        answer = _facts if search_type == "facts" else _chain
+        found, is_all = await answer(spoken, made, question)
+        found, marks = await _marked(made, found, outdated=outdated)
+        found = _best(found, question)
+        if not is_all and len(found) < question.top_k:
+            # Those of the first look say the same, or are outdated.
+            found, _ = await answer(spoken, made, question.wide())
+            found, marks = await _marked(made, found, outdated=outdated)
+            found = _best(found, question)
+    there = await said(spoken, [hit.record for _, hit in found]) if evidence else {}
     return [
         KnowledgeHit(
             record=apart(hit.record),
@@ -242,8 +266,12 @@ async def search(
             evidence=quotes(hit.record, there) if evidence else (),
             outdated=marks.get(place_of(hit.record), ()),
         )
-        for layer, hit in best
+        for layer, hit in found
     ]
+
+
+def _best(found: Iterable[Layered], question: Question) -> list[Layered]:
+    return list(islice(_each_text_once(found), question.top_k))
 
 
 def _each_text_once(found: Iterable[Layered]) -> Iterator[Layered]:
@@ -259,24 +287,31 @@ def _each_text_once(found: Iterable[Layered]) -> Iterator[Layered]:
             yield one
 
 
-async def _facts(made: Records, question: Question) -> list[Layered]:
-    """Return the matching facts, followed by chunks with more."""
+async def _facts(_spoken: Records, made: Records, question: Question) -> tuple[list[Layered], bool]:
+    """Return the matching facts, followed by chunks with more; and whether these are all."""
     known = list(await _made(made, question, _FACTS))
+    is_all = len(known) < question.depth
     if len(known) < question.top_k:
-        known += await _made(made, question, _CHUNKS)
-    return [("L1", hit) for hit in without_echoes(known)]
+        known += (more := await _made(made, question, _CHUNKS))
+        is_all = len(more) < question.depth
+    return [("L1", hit) for hit in without_echoes(known)], is_all
 
 
-async def _chain(spoken: Records, made: Records, question: Question) -> list[Layered]:
-    """Return knowledge and turns, in the order of the turns."""
-    known, heard = await asyncio.gather(_made(made, question, _L1), _turns(spoken, question))
+async def _chain(spoken: Records, made: Records, question: Question) -> tuple[list[Layered], bool]:
+    """Return knowledge and turns, in the order of the turns; and whether these are all."""
+    if made.looked is None:
+        known, heard = await asyncio.gather(_made(made, question, _L1), _heard(spoken, question))
+    else:  # In memory two tasks would cost more than they save.
+        known, heard = await _made(made, question, _L1), await _heard(spoken, question)
+    is_all = question.is_wide or max(len(known), len(heard)) < question.depth
+    heard = [hit for hit in heard if not turns.is_echo(hit.record.metadata)]
     found = await _as_chunks(made, question, fused(facts_first(known), heard))
-    if len(found) < question.top_k:
+    if len(found) < question.top_k and is_all:
         # Behind the others: hits of the further search displace none.
         ids = {place_of(hit.record) for _, hit in found}
         closer = fused(await _closer(made, question), [])
         found += [one for one in closer if place_of(one[1].record) not in ids]
-    return found
+    return found, is_all
 
 
 async def _as_chunks(made: Records, question: Question, found: list[Layered]) -> list[Layered]:
@@ -294,7 +329,7 @@ async def _as_chunks(made: Records, question: Question, found: list[Layered]) ->
     ]
     if not ids:
         return found
-    where = made.where(_CHUNKS, sql.in_list("id", ids), filter=question.filter)
+    where = made.where(_CHUNKS, sql.in_list("id", ids), filter=question.filter_of_made)
     pieces: dict[Place, list[ContextRecord]] = {}
     for one in await made.read(where, columns=COLUMNS):
         for place in places_of(one) & spans.keys():
@@ -314,10 +349,6 @@ async def _as_chunks(made: Records, question: Question, found: list[Layered]) ->
     return [shown(*one) for one in found]
 
 
-def _depth(question: Question) -> int:
-    return question.top_k and max(_AS_MANY * question.top_k, _AT_LEAST)
-
-
 async def _then(made: Records, question: Question, valid_at: datetime) -> Found:
     """Return the matching facts that were true at that moment."""
     moment = valid_at.isoformat()
@@ -326,7 +357,7 @@ async def _then(made: Records, question: Question, valid_at: datetime) -> Found:
             {"fact.valid_from": {"$lte": moment}},
             {"$or": [{"fact.valid_to": None}, {"fact.valid_to": {"$gt": moment}}]},
             {"retired_at": None},
-            *([] if question.filter is None else [question.filter]),
+            *([] if question.filter_of_made is None else [question.filter_of_made]),
         ]
     }
     return without_echoes(
@@ -358,21 +389,26 @@ async def _made(made: Records, question: Question, *conditions: sql.Clause) -> F
         *question.conditions,
         are_seen=True,
         room=CONVERSATION,
-        filter=question.filter,
-        limit=_depth(question),
+        filter=question.filter_of_made,
+        limit=question.depth,
     )
 
 
 async def _turns(spoken: Records, question: Question) -> Found:
     """Return the matching turns, without those that repeat recalled text."""
-    hits = await spoken.search(
+    hits = await _heard(spoken, question.wide())
+    return [hit for hit in hits if not turns.is_echo(hit.record.metadata)]
+
+
+async def _heard(spoken: Records, question: Question) -> Found:
+    return await spoken.search(
         question.query,
         turns.MESSAGES,
         *question.conditions,
+        are_seen=True,
         filter=question.filter,
-        limit=_depth(question),
+        limit=question.depth,
     )
-    return [hit for hit in hits if not turns.is_echo(hit.record.metadata)]
 
 
 # Outdated facts.
@@ -442,6 +478,8 @@ async def _former(made: Records, found: Sequence[Layered]) -> Former:
 
 def _stated(record: ContextRecord, former: Former) -> list[tuple[ContextRecord, Span]]:
     """Return the outdated facts that a chunk or turn states, with their spans."""
+    if not former:
+        return []
     places, begin = {place_of(record)}, 0
     if record.kind == params.CHUNK:
         places, begin = places_of(record), params.evidence(record)[0].start

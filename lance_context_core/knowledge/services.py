@@ -6,7 +6,7 @@ from typing import Any
 from lance_context_core._util.frozen import frozen
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.jobs.queue import Queue
-from lance_context_core.jobs.types import Job, Stopped
+from lance_context_core.jobs.types import Job, Stopped, refuse_running
 from lance_context_core.knowledge import params
 from lance_context_core.knowledge.builders import Builders
 from lance_context_core.knowledge.distilling import EXTRACT, Distiller
@@ -76,9 +76,13 @@ class Services:
             raise stopped.__cause__ or stopped from None
 
     async def run(self, job: Job) -> Job:
-        """Submit a job, run it and return it. Raises the error of a failed job."""
+        """Submit a job, run it and return it.
+
+        Raises the error of a failed job, and ConflictError while another worker runs it.
+        """
         await self.queue.submit([job])
         done = await self.queue.run(job.id) or await self.queue.get(job.id)
+        refuse_running(done)
         if done.state != "succeeded":
             raise InvalidRequestError(f"job {done.id!r} is {done.state}: {done.error}")
         return done

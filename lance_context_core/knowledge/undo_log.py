@@ -68,7 +68,7 @@ class UndoLog:
     jobs: Queue
 
     async def job(self, target_id: str) -> Job:
-        """Return the job that undoes `target_id`; a new one after each redo.
+        """Return the job that undoes `target_id`: an unfinished one, or a new one after each redo.
 
         Raises InvalidRequestError for a job that did nothing yet.
         """
@@ -87,6 +87,8 @@ class UndoLog:
                 f"ids=[{target.result.get('summary')!r}]"
             )
         before = [one for one in await self.jobs.list(kind=UNDO) if target.id in one.input_ids]
+        if unfinished := [one for one in before if one.state in ("scheduled", "running")]:
+            return unfinished[0]
         owner = owner_of(target)
         now = self.distiller.made.now()
         return scheduled(

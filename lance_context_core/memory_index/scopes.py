@@ -115,6 +115,26 @@ class HotScopes:
         block, was_known = await self._block(table, scope, asked, self._place(table, scope))
         return None if block is None else HotTable(table, block, where, shown, was_known=was_known)
 
+    def known_at(
+        self,
+        table: Table,
+        scope: sql.Clause,
+        where: Condition,
+        *,
+        columns: Iterable[str],
+        state: Position,
+    ) -> HotTable | None:
+        """Return the searcher of a cached scope that is as fresh as `state`, without a look."""
+        block = self._blocks.get(*self._place(table, scope))
+        asked = (table.spec.usual | table.spec.seldom.intersection(columns)).difference(LARGE)
+        if not isinstance(block, Segment) or not asked <= block.columns:
+            return None
+        with block.lock:
+            is_same = block.is_sound and block.state.table == state.table
+            if not is_same or block.state.token < state.token:
+                return None
+            return HotTable(table, block, where, where, was_known=True)
+
     async def few(
         self,
         table: Table,

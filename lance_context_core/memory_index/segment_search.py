@@ -117,6 +117,10 @@ class HotTable:
         self._found: dict[int, Row] = {}
         """The found rows, by the ids that were returned."""
 
+    def where(self, asked: Condition, shown: Condition) -> "HotTable":
+        """Return the same rows by other conditions, without another look at the table."""
+        return HotTable(self._table, self._block, asked, shown, was_known=True)
+
     @property
     def n_steps(self) -> int:
         """The approximate duration of a search, in `_steps.STEP`."""

@@ -35,8 +35,23 @@ def as_model(value: object, where: str = "model", *, name: str | None = None) ->
         check_name(value.name, f"{where}.name")
         return value
     if callable(value):
+        _require_a_prompt(value, where)
         return FunctionModel(value, name=name or _function_name(value))
     raise InvalidRequestError(f"{where} is {shown(value)}, and no model: {_WAYS_OUT}")
+
+
+def _require_a_prompt(function: Callable[..., Any], where: str) -> None:
+    """Raise InvalidRequestError unless the function can be called with one text."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return  # A builtin does not say what it takes.
+    try:
+        signature.bind("")
+    except TypeError as error:
+        raise InvalidRequestError(
+            f"{where} is {shown(function)}, which is not a function of one prompt: {error}"
+        ) from error
 
 
 def says_sentences(function: Callable[..., Any]) -> bool:

@@ -223,6 +223,10 @@ class Searched(Generic[R]):
 
     All of its rows may be cached and searched in the process.
     """
+    is_explained: bool = True
+    """Whether a hit says what gave its score."""
+    looked: HotTable | None = None
+    """The scope in memory, if it was looked up for this call; not for a `filter`."""
     names_links: bool = False
     """Whether a row names the previous one; else its session's order decides."""
 
@@ -290,13 +294,16 @@ async def _answered(
     hot, scope = searched.resources.hot, searched.scope
     if hot is not None and scope is not None and limit:
         shown = Condition.of(searched.where, moments)
-        table = await hot.of(
-            *(searched.table, scope),
-            *(shown if where is searched.where else Condition.of(where, moments), shown),
-            columns=searched.columns,
-            # A reranker gets all columns of a row.
-            is_whole=options.reranker is not None,
-        )
+        if searched.looked is not None and filter is None:
+            table: HotTable | None = searched.looked.where(shown, shown)
+        else:
+            table = await hot.of(
+                *(searched.table, scope),
+                *(shown if where is searched.where else Condition.of(where, moments), shown),
+                columns=searched.columns,
+                # A reranker gets all columns of a row.
+                is_whole=options.reranker is not None,
+            )
         with suppress(UnsureError, UnsureOfRowError):
             if table is not None:
                 await steps.take_all(table.n_steps)
@@ -377,7 +384,10 @@ async def _found(
     if isinstance(found.text, Picked) and found.text.coverage < room.coverage:
         weight = found.text.coverage / room.coverage
     hits = _ranked(
-        question, found, options, boosts, limit=None if is_picked else limit, words_weigh=weight
+        *(question, found, options, boosts),
+        limit=None if is_picked else limit,
+        words_weigh=weight,
+        is_explained=searched.is_explained,
     )
     if options.reranker is not None:
         hits = await _reranked(searched, question, found, options, hits)
@@ -398,7 +408,9 @@ async def _found(
     records = await _read(searched, table, [*wanted], None if in_two_steps else asked_of)
     return [
         Around(
-            SearchHit(record=records[hit.id], score=hit.score, channels=hit.channels, why=hit.why),
+            SearchHit(record=records[hit.id], score=hit.score, channels=hit.channels, why=hit.why)
+            if searched.is_explained
+            else SearchHit(record=records[hit.id], score=hit.score),
             [records[one] for one in beside.get(hit.id, ()) if one in records],
         )
         for hit in best
@@ -511,12 +523,14 @@ def _ranked(
     *,
     limit: int | None,
     words_weigh: float,
+    is_explained: bool,
 ) -> list[FusedHit]:
     """Return the ranked candidates, by number, on the scale of the mode, best first."""
     rows = placed((found.vector, found.text, *found.around), boosts)
     near = rows.numbers[0], 1.0 - np.array(found.vector.scores, float)
     matching = rows.numbers[1], np.array(found.text.scores, float)
     given: dict[str, Any] = {"question": question.text, "boosts": boosts, "limit": limit}
+    given["is_explained"] = is_explained
     if question.mode == "vector":
         return by_vector(rows.candidates, near, **given)
     if isinstance(found.text, Picked) and found.text.own is not None:

@@ -82,6 +82,7 @@ def fuse(
     own_words: np.ndarray | None = None,
     words_weigh: float = 1.0,
     limit: int | None = None,
+    is_explained: bool = True,
 ) -> list[FusedHit]:
     """Return the candidates of both channels in one ranking, best first; at most `limit`.
 
@@ -89,7 +90,8 @@ def fuse(
     turn's; candidates without it were found by others' words only. The best by words has
     `words_weigh`, in [0, 1]. The boosts are added to the fused score of a candidate, and the sum is
     divided by its maximum, which preserves the order. Equal scores are ordered by cosine, then by
-    BM25, then by number, independent of the channels' order.
+    BM25, then by number, independent of the channels' order. Unless `is_explained`, the hits have
+    no parts.
 
     Raises `InvalidRequestError` for a raw score that is not finite, and for a `fusion` or a boost
     that scores an unknown candidate or exceeds its bounds.
@@ -106,6 +108,8 @@ def fuse(
     def unaided(words: np.ndarray) -> np.ndarray:
         return scaled(fused(fusion, vector, text.by_own_words(words), candidates)[0], _NOTHING)
 
+    if not is_explained:
+        return ranking.scored(lambda gain: scaled(own, gain), limit)
     return ranking.hits(lambda gain: scaled(own, gain), limit, own_words, unaided)
 
 
@@ -116,6 +120,7 @@ def by_vector(
     question: str | None,
     boosts: Sequence[Boost],
     limit: int | None = None,
+    is_explained: bool = True,
 ) -> list[FusedHit]:
     """Return the candidates of the vector channel alone, best first, scored by `vector_score`.
 
@@ -131,7 +136,8 @@ def by_vector(
     ranking = _Ranking(
         candidates, own, _all_of(candidates), vector, _none_of(candidates), boosts, question
     )
-    return ranking.hits(lambda gain: vector_score(raw + span * gain), limit)
+    scored = ranking.hits if is_explained else ranking.scored
+    return scored(lambda gain: vector_score(raw + span * gain), limit)
 
 
 def by_text(
@@ -142,6 +148,7 @@ def by_text(
     boosts: Sequence[Boost],
     own_words: np.ndarray | None = None,
     limit: int | None = None,
+    is_explained: bool = True,
 ) -> list[FusedHit]:
     """Return the candidates of the text channel alone, best first, scored by `text_score`.
 
@@ -155,6 +162,8 @@ def by_text(
     ranking = _Ranking(
         candidates, own, _all_of(candidates), _none_of(candidates), text, boosts, question
     )
+    if not is_explained:
+        return ranking.scored(lambda gain: text_score(raw + high * gain), limit)
     return ranking.hits(lambda gain: text_score(raw + high * gain), limit, own_words, text_score)
 
 
@@ -213,16 +222,7 @@ class _Ranking:
         `unaided` computes the scores from their own words alone.
         """
         vector, text, ids = self._vector, self._text, self._ids
-        more = sum(self._given.values(), _NOTHING)
-        # A candidate that no channel found needs a boost to be a hit.
-        there = (self._may_be & ((more > 0) | vector.has | text.has)).nonzero()[0]
-        scores = np.minimum(1.0, scaled(more))
-        if limit is not None and len(there) > limit > 0:
-            least = np.partition(scores[there], len(there) - limit)[len(there) - limit]
-            there = there[scores[there] >= least]
-        # They are in the order of writing, which equal ones keep.
-        order = np.lexsort((-text.raw[there], -vector.raw[there], -scores[there]))[:limit]
-        best = there[order]
+        best, scores = self._best(scaled, limit)
         own = np.minimum(scores, scaled(_NOTHING))[best]
         said, handed = text.scores(best), [0.0] * len(best)
         if own_words is not None and unaided is not None and len(best):
@@ -246,6 +246,31 @@ class _Ranking:
             handed,
         )
         return [*map(FusedHit, *told)]
+
+    def scored(
+        self, scaled: Callable[[np.ndarray], np.ndarray], limit: int | None
+    ) -> list[FusedHit]:
+        """As `hits`, with the scores alone."""
+        best, scores = self._best(scaled, limit)
+        told = zip(best.tolist(), scores[best].tolist(), strict=True)
+        return [FusedHit(self._ids[number], one, None, None, one, {}) for number, one in told]
+
+    def _best(
+        self, scaled: Callable[[np.ndarray], np.ndarray], limit: int | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the numbers of the hits, best first, and the scores of all candidates."""
+        vector, text = self._vector, self._text
+        more = sum(self._given.values(), _NOTHING)
+        # A candidate that no channel found needs a boost to be a hit.
+        there = (self._may_be & ((more > 0) | vector.has | text.has)).nonzero()[0]
+        scores = np.minimum(1.0, scaled(more))
+        if limit is not None and len(there) > limit > 0:
+            least = np.partition(scores[there], len(there) - limit)[len(there) - limit]
+            there = there[scores[there] >= least]
+        # They are in the order of writing, which equal ones keep.
+        order = np.lexsort((-text.raw[there], -vector.raw[there], -scores[there]))[:limit]
+        best: np.ndarray = there[order]
+        return best, scores
 
 
 def _gains(

@@ -64,6 +64,8 @@ class Records:
     context: str = "default"
     is_cold: bool = False
     """Whether they are those of archived sessions, in the cold table."""
+    looked: HotTable | None = None
+    """They in memory, as of one look at the table: see `at_once`."""
 
     @property
     def table(self) -> Table:
@@ -179,7 +181,26 @@ class Records:
         rows = await self.table.get(where, columns=[KEY, *WITHOUT_BLOB])
         return {row[KEY]: from_row(row) for row in rows}
 
+    async def at_once(self) -> "Records":
+        """Return the same records for several reads of one moment, with one look at the table.
+
+        It is for reading alone, within one call: what is written meanwhile may be missing.
+        """
+        asked = Condition.of(_mine(self.scope, self.context))
+        return replace(self, looked=await self._in_memory(asked, WITHOUT_BLOB))
+
+    def as_of(self, other: "Records") -> "Records":
+        """Return the same records for reads of the moment of the other ones `at_once`."""
+        hot, looked = self.resources.hot, other.looked
+        if hot is None or looked is None:
+            return self
+        mine = _mine(self.scope, self.context)
+        given: dict[str, Any] = {"columns": WITHOUT_BLOB, "state": looked.state}
+        return replace(self, looked=hot.known_at(self.table, mine, Condition.of(mine), **given))
+
     async def _in_memory(self, asked: Condition, columns: Sequence[str]) -> HotTable | None:
+        if self.looked is not None:
+            return self.looked.where(asked, asked)
         if (hot := self.resources.hot) is None:
             return None
         mine = _mine(self.scope, self.context)
@@ -209,8 +230,8 @@ class Records:
     ) -> list[SearchHit[ContextRecord]]:
         """Return the records that meet the conditions and match `query`, best first.
 
-        `within` has the values of further columns. If they `are_seen`, they are for reading only:
-        see `codecs.records.apart`.
+        `within` has the values of further columns. If they `are_seen`, they are for reading only,
+        see `codecs.records.apart`, and the hits do not say what gave their scores.
         """
         searched = self._searched(
             *conditions,
@@ -221,7 +242,7 @@ class Records:
             within=within,
         )
         if are_seen:
-            searched = replace(searched, in_two=_SEEN_IN_TWO)
+            searched = replace(searched, in_two=_SEEN_IN_TWO, is_explained=False)
         return await searching.search(searched, query, **arguments)
 
     async def search_around(
@@ -260,6 +281,7 @@ class Records:
             in_two=(values_of, from_values),
             room=room,
             scope=which.scope,
+            looked=None if within else self.looked,
             names_links=self.context in OF_ALL,
         )
 

@@ -113,6 +113,8 @@ OTHER = SimpleNamespace(messages=SimpleNamespace(create=lambda **_: None))
         pytest.param(OpenAIModel, "the class OpenAIModel: pass an object", id="a class"),
         pytest.param(7, "a function of a prompt", id="a number"),
         pytest.param({"model": "x"}, "a function of a prompt", id="a mapping"),
+        pytest.param(lambda: "", "not a function of one prompt", id="a function of nothing"),
+        pytest.param(lambda _a, _b: "", "not a function of one prompt", id="a function of two"),
     ],
 )
 def test_what_is_no_model_is_refused_with_the_way_out(store, memory, wrong, way_out):

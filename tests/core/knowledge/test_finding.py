@@ -11,6 +11,7 @@ from lance_context_core import InvalidRequestError, Message, NotFoundError
 from lance_context_core.knowledge import FactCandidate, NoteExtractor, search
 from lance_context_core.messages import ToolCallPart
 from lance_context_core.models import FunctionModel
+from lance_context_core.storage import changes
 from lance_context_core.storage.table import Table
 
 SAMPLE = Path(__file__).parents[3] / "examples" / "data" / "conversation.json"
@@ -197,7 +198,7 @@ def test_a_fact_that_a_person_has_hidden_is_not_found_in_its_chunk_or_turn(memor
 def test_a_search_of_the_knowledge_scans_no_table(store, memory, monkeypatch):
     memory.add([OSLO, said("The ferry takes an hour.")], session_id="s1", user_id="ada")
     memory.add([BERGEN], session_id="s2", user_id="ada")
-    ask = partial(memory.search, "ferry from Bergen", limit=2, user_id="ada")
+    ask = partial(memory.search, "ferry from Bergen", limit=2, user_id="ada", evidence=True)
     ask(), ask()
     scans = []
     for name in ("find", "select", "slice"):
@@ -210,6 +211,33 @@ def test_a_search_of_the_knowledge_scans_no_table(store, memory, monkeypatch):
         monkeypatch.setattr(Table, name, noted)
     assert len(ask()) == 2
     assert scans == []
+
+
+@pytest.mark.parametrize("search_type", ["chain", "facts"])
+def test_a_search_looks_once_at_the_table(memory, monkeypatch, search_type):
+    memory.add([OSLO, said("The ferry takes an hour.")], session_id="s1", user_id="ada")
+    memory.add([BERGEN], session_id="s2", user_id="ada")
+    ask = partial(memory.search, "Oslo ferry", limit=1, user_id="ada", search_type=search_type)
+    ask(), ask()
+    looks, real = [], changes.since
+
+    def noted(*given):
+        looks.append(given)
+        return real(*given)
+
+    monkeypatch.setattr(changes, "since", noted)
+    assert len(ask()) == 1
+    assert len(looks) == 1
+
+
+def test_where_many_hits_say_the_same_the_others_are_found_behind_them(memory):
+    for n in range(12):
+        memory.add("What a day!", session_id=f"s{n}", user_id="ada")
+    memory.add("What a day it was in the garden!", session_id="s", user_id="ada")
+    for search_type in ("chain", "facts", "turns"):
+        hits = memory.search("what a day", limit=2, user_id="ada", search_type=search_type)
+        texts = sorted(hit.record.text for hit in hits)
+        assert texts == ["What a day it was in the garden!", "What a day!"], search_type
 
 
 @pytest.mark.parametrize("top_k", [-1, True, "all"])
@@ -337,3 +365,42 @@ def test_what_was_said_twice_in_the_same_words_is_found_once_as_the_fact_that_it
     bakes = [hit for hit in hits if hit.record.text == "Bea bakes on Sundays."]
     assert [hit.record.kind for hit in bakes] == ["fact"]
     assert [one.evidence.source_id for one in bakes[0].evidence] == [ids[0], ids[2]]
+
+
+@pytest.mark.parametrize("search_type", ["facts", "chain", "turns"])
+def test_knowledge_is_filtered_by_the_metadata_of_the_turns_that_prove_it(memory, search_type):
+    for session, topic, text in (
+        ("s1", "home", "I live in Oslo."),
+        ("s2", "pets", "I have a dog."),
+        ("s3", "old pets", "I have a dog."),
+    ):
+        memory.add(text, session_id=session, user_id="ada", metadata={"topic": topic})
+
+    def found(filters):
+        ask = partial(memory.search, "Oslo dog", user_id="ada", search_type=search_type)
+        texts = {hit.record.text for hit in ask(filters=filters)}
+        if search_type == "facts":
+            assert {one.text for one in memory.list(user_id="ada", filters=filters)} == texts
+        return texts
+
+    assert found({"topic": "home"}) == {"I live in Oslo."}
+    # A fact that two turns prove is one of both.
+    assert found({"topic": "old pets"}) == found({"topic": "pets"}) == {"I have a dog."}
+    assert found({"NOT": {"topic": {"in": ["pets", "old pets"]}}}) == {"I live in Oslo."}
+    assert found({"OR": [{"topic": "home"}, {"metadata.topic": "pets"}]}) == {
+        "I live in Oslo.",
+        "I have a dog.",
+    }
+    assert found({"topic": "work"}) == set()
+
+
+def test_facts_are_filtered_by_what_they_have_themselves(memory):
+    memory.add(["I live in Oslo.", "I have a dog."], user_id="ada", metadata={"topic": "me"})
+    both = {"AND": [{"topic": "me"}, {"fact.slot": "residence"}, {"kind": "fact"}]}
+    (hit,) = memory.search("Oslo dog", user_id="ada", filters=both)
+    assert hit.record.text == "I live in Oslo."
+
+
+def test_a_number_of_hits_is_refused_by_the_name_that_the_caller_gave(memory):
+    with pytest.raises(InvalidRequestError, match=r"^limit=-1"):
+        memory.search("anything", limit=-1)

@@ -7,8 +7,15 @@ from core.knowledge.living import BERGEN, OSLO, day, everything, facts, said
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from lance_context_core import ContextStore, InvalidRequestError, Message
+from lance_context_core import (
+    AsyncContextStore,
+    ConflictError,
+    ContextStore,
+    InvalidRequestError,
+    Message,
+)
 from lance_context_core.knowledge import Prune
+from lance_context_core.knowledge.undo_log import UndoLog
 
 LIKES = said("I love skiing.", day(2024))
 
@@ -188,3 +195,21 @@ def test_what_was_said_since_an_undo_stays_when_that_is_undone(store, memory):
     memory.undo(undone.job_id)
     (known,) = store.context("knowledge").list(filters={"kind": "fact"})
     assert {*known["source_ids"]} == {*first.ids, *second.ids, *third.ids}
+
+
+async def test_who_undoes_what_another_one_is_undoing_is_told_so(tmp_path, monkeypatch):
+    undo = UndoLog.run
+    async with AsyncContextStore.open(tmp_path / "store") as store:
+        added = await store.knowledge.add([OSLO], session_id="s1", user_id="ada")
+
+        async def meanwhile(self, job):
+            monkeypatch.setattr(UndoLog, "run", undo)
+            with pytest.raises(ConflictError, match="another worker"):
+                await store.knowledge.undo(added.job_id)
+            return await undo(self, job)
+
+        monkeypatch.setattr(UndoLog, "run", meanwhile)
+        undone = await store.knowledge.undo(added.job_id)
+        assert undone.retired
+        assert await store.knowledge.undo(added.job_id) == undone
+        assert await store.knowledge.list(user_id="ada") == []
