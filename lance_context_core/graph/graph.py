@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
+import pyarrow as pa
+
 from lance_context_core._handle import handle
 from lance_context_core._progress import check_progress, tell_written
 from lance_context_core._util import cooperative as steps
@@ -57,13 +59,16 @@ class AsyncGraph(AsyncWalks):
 
     async def add(
         self,
-        entities: Sequence[Entity] = (),
-        relations: Sequence[Relation] = (),
+        entities: Sequence[Entity] | pa.Table = (),
+        relations: Sequence[Relation] | pa.Table = (),
         *,
         mentions: Sequence[Mention] = (),
         progress: Callable[[Progress], object] | None = None,
     ) -> None:
         """Adds entities, relations and mentions, in one commit.
+
+        An Arrow table has a column for each field of `Entity` or `Relation`; a missing column, or a
+        null, is the field's default. It is the fastest way to add many: no value is made of a row.
 
         `progress` is called as they are prepared, up to 10,000 at a time, and once all are
         written; an exception from it before that, as when cancelling, ends the call, and nothing is
@@ -71,11 +76,11 @@ class AsyncGraph(AsyncWalks):
         """
         check_progress(progress)
         batch = Batch(self._graph, progress=progress)
-        await batch.take(entities, Entity, "entities")
-        await batch.take(relations, Relation, "relations")
-        await batch.take(mentions, Mention, "mentions")
+        await batch.load(entities, Entity, "entities")
+        await batch.load(relations, Relation, "relations")
+        await batch.load(mentions, Mention, "mentions")
         await batch.write()
-        await tell_written(progress, len(batch.things), "things")
+        await tell_written(progress, len(batch), "things")
 
     async def delete_entity(self, entity_id: str) -> bool:
         """Deletes an entity and everything that refers to it; returns whether it existed.
