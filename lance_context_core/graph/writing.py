@@ -194,9 +194,8 @@ class Batch:
         def made(pair: tuple[str, Thing]) -> tuple[str, Row]:
             key, thing = pair
             before = old.get(key)
-            row = rows.to_row(
-                joined(thing, before, keeps=self.keeps), now=now, author=author, old=before
-            )
+            whole, told = joined(thing, before, keeps=self.keeps)
+            row = rows.to_row(whole, now=now, author=author, old=before, told=told)
             return key, ends.redirected(row, thing)
 
         many: list[pa.Table] = []
@@ -371,16 +370,17 @@ def with_end(row: Mapping[str, Any], end: str, entity_id: str) -> Row:
     return changed
 
 
-def joined(thing: Thing, old: Mapping[str, Any] | None, *, keeps: bool) -> Thing:
-    """Returns it with the sources of its predecessor, too: a write never loses evidence."""
-    before = (old or {}).get("source_ids")
-    if keeps and old is not None and not isinstance(thing, Mention):
+def joined(
+    thing: Thing, old: Mapping[str, Any] | None, *, keeps: bool
+) -> tuple[Thing, rows.Shares | None]:
+    """Returns it merged with its predecessor, as `rows.merged_with`: no write loses evidence."""
+    if old is None or isinstance(thing, Mention):
+        return thing, None
+    if keeps:
         held = rows.from_row(old)
         assert not isinstance(held, Mention)
         thing = replace(held, source_ids=thing.source_ids)
-    if not before or isinstance(thing, Mention):
-        return thing
-    return replace(thing, source_ids=tuple(dict.fromkeys([*before, *thing.source_ids])))
+    return rows.merged_with(thing, old, keeps=keeps)
 
 
 def succeeding(row: Mapping[str, Any]) -> Row:
