@@ -188,7 +188,9 @@ def with_content(row: Mapping[str, Any], **changes: Any) -> dict[str, Any]:
     return {**row, "content": dumps({k: v for k, v in packed.items() if v is not None})}
 
 
-def merged_with(thing: T, old: Mapping[str, Any], *, keeps: bool) -> tuple[T, Shares | None]:
+def merged_with(
+    thing: Entity | Relation | Statement, old: Mapping[str, Any], *, keeps: bool
+) -> tuple[Thing, Shares | None]:
     """A thing merged with its row, and the shares of all sources; None if all gave the same.
 
     Of one property, or the weight, the value that was written last counts. With `keeps`, the thing
@@ -258,8 +260,8 @@ def without_sources(row: Mapping[str, Any], gone: Callable[[str], bool]) -> dict
         if row["kind"] == RELATION:
             changed["weight"] = values["weight"]
     if merged := loads(row["content"], "content").get("merged"):
-        left = [one for one in merged["source_ids"] if not gone(one)]
-        changed = with_content(changed, merged={**merged, "source_ids": left})
+        evidence = [one for one in merged["source_ids"] if not gone(one)]
+        changed = with_content(changed, merged={**merged, "source_ids": evidence})
     return changed
 
 

@@ -152,7 +152,7 @@ def columns_of(given: Sequence[T] | pa.Table, sort: type[T], scope: Scope) -> Co
     return Columns(sort, whose, values, _keys(whose, KINDS[sort], values["id"]))
 
 
-def things_of(given: pa.Table, sort: type[T]) -> list[T]:
+def things_of(given: pa.Table, sort: type[Any]) -> list[Any]:
     """Returns the rows of a table as values, unchecked."""
     values = _read(given, sort)
     return [sort(**{name: some[n] for name, some in values.items()}) for n in range(len(given))]

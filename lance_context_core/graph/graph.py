@@ -14,7 +14,8 @@ from lance_context_core._util.checks import check_name, check_span
 from lance_context_core.codecs import graph as rows
 from lance_context_core.codecs.graph import ENTITY, MENTION, RELATION, STATEMENT
 from lance_context_core.errors import NotFoundError
-from lance_context_core.graph import cypher, extraction, writing
+from lance_context_core.graph import aliases, conflicts, cypher, extraction, writing
+from lance_context_core.graph.conflicts import End
 from lance_context_core.graph.contradictions import AsyncStatements
 from lance_context_core.graph.cypher import AsyncWalks, Parameter, Types, within
 from lance_context_core.graph.model import EntityExtractor, GraphExtraction, SourceText
@@ -22,7 +23,14 @@ from lance_context_core.graph.scoped import Moment, entity_of, mention_of, of_ty
 from lance_context_core.graph.writing import Batch
 from lance_context_core.storage import sql
 from lance_context_core.types import Progress
-from lance_context_core.types.graph import Entity, Mention, Merger, Relation
+from lance_context_core.types.graph import (
+    AliasProposal,
+    Entity,
+    Mention,
+    Merger,
+    Relation,
+    RelationConflict,
+)
 
 T = TypeVar("T")
 
@@ -223,7 +231,35 @@ class AsyncGraph(AsyncWalks):
         """Statements of sources about the entities, and their contradictions."""
         return AsyncStatements(self._graph)
 
+    async def conflicts(
+        self,
+        types: Types,
+        *,
+        one: End = "target",
+        at: datetime | None = None,
+        known_at: datetime | None = None,
+        limit: int = 1_000,
+    ) -> builtins.list[RelationConflict]:
+        """Returns pairs of relations that cannot both hold, at most `limit`.
+
+        These are of one of the `types`, which have one target at a time, such as `born_in`: from the
+        same entity to different ones, at overlapping times. With `one="source"` they have one
+        source at a time, such as `leads`. Changes nothing.
+        """
+        moment = Moment.of(at, known_at)
+        return await conflicts.conflicts(self._graph, types, one=one, moment=moment, limit=limit)
+
     # Merging entities
+
+    async def propose_aliases(
+        self, *, type: Types | None = None, min_score: float = 0.8, limit: int = 100
+    ) -> builtins.list[AliasProposal]:
+        """Returns pairs of entities that may be one, the likeliest first; merges nothing.
+
+        Compares names: by words, initials, spelling, and the words by which sources mention them;
+        with an embedder also by the meaning of up to 20,000 names. `merge` accepts a proposal.
+        """
+        return await aliases.proposed(self._graph, type, min_score=min_score, limit=limit)
 
     async def merge(
         self, entity_id: str, into: str, *, reason: str = "", source_ids: Sequence[str] = ()

@@ -52,7 +52,7 @@ async def write(
     """
     before = int(await handle.version())
     # The commit itself detects that a new row exists, and a million rows may be new.
-    looked_at = _present(seen)
+    looked_at: Seen = _present(seen)
     if looked_at or rows is None or rows.num_rows < len(seen):
         new = set() if rows is None else {key for key in rows[KEY].to_pylist() if seen[key] is None}
         looked_at = {key: revision for key, revision in seen.items() if key not in new}
