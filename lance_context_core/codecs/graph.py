@@ -5,7 +5,7 @@ import json
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields, replace
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -44,6 +44,12 @@ COLUMNS = ("id", "kind", "content", "recorded_at", *SCOPE_PARTS)
 REPLACED = (KEY, *COLUMNS, "revision", "created_at", "source_ids")
 """What is read of a row that another one is about to replace."""
 
+Shares = dict[str | None, dict[str, Any]]
+"""By source, earlier ones first, the properties and the weight that it gave; None is no source."""
+
+_TOLD = "told"
+"""The shares in the content of a row. Without them each of its sources gave what the row has."""
+
 KINDS: Mapping[type, str] = {
     Entity: ENTITY,
     Relation: RELATION,
@@ -58,15 +64,20 @@ _NAMES: Mapping[type, tuple[str, ...]] = {
 _APART = frozenset(("id", "recorded_at", "superseded_by", "reason", *SCOPE_PARTS))
 """What has a column of its own, or is worked out when it is read."""
 
-_PACKED: Mapping[type, tuple[str, ...]] = {
+_SHARED = ("properties", "weight")
+"""The fields that are merged by source."""
+
+PACKED: Mapping[type, tuple[str, ...]] = {
     sort: tuple(name for name in names if name not in _APART) for sort, names in _NAMES.items()
 }
+"""The fields that are in the content, in their order there."""
 
 LEADING = ("source_node", "target_node", "about_node")
 """The columns by which a thing leads to an entity."""
 
 _TIMES = ("valid_from", "valid_to", "recorded_at")
-_quoted = json.encoder.encode_basestring
+quoted = json.encoder.encode_basestring
+"""The JSON text of a text, as `dumps` has it, in a fraction of the time."""
 _SPACES = re.compile(r"\s+")
 NODE_DIGITS = 15
 """Hexadecimal ones, so that 60 bits: what fits a signed 64-bit number."""
@@ -99,9 +110,17 @@ def checked(thing: T, sort: type[T], where: str) -> T:
 
 
 def to_row(
-    thing: Thing, *, now: datetime, author: str | None, old: Mapping[str, Any] | None = None
+    thing: Thing,
+    *,
+    now: datetime,
+    author: str | None,
+    old: Mapping[str, Any] | None = None,
+    told: Shares | None = None,
 ) -> dict[str, Any]:
-    """The row of a checked thing, which replaces the row `old`, if there is one."""
+    """The row of a checked thing, which replaces the row `old`, if there is one.
+
+    `told` are the shares of its sources, from which the thing was merged.
+    """
     assert thing.id is not None
     scope = scope_of(thing)
     sources = getattr(thing, "source_ids", None) or (
@@ -116,7 +135,7 @@ def to_row(
         "kind": KINDS[type(thing)],
         "source_ids": list(sources) if sources else None,
         "author": author,
-        "content": _packed(thing, _beside(old) if old else {}),
+        "content": _packed(thing, _beside(old, told) if old else {}),
         **scope.parts(),
     }
     if not isinstance(thing, Mention):
@@ -169,15 +188,80 @@ def with_content(row: Mapping[str, Any], **changes: Any) -> dict[str, Any]:
     return {**row, "content": dumps({k: v for k, v in packed.items() if v is not None})}
 
 
+def merged_with(
+    thing: Entity | Relation | Statement, old: Mapping[str, Any], *, keeps: bool
+) -> tuple[Thing, Shares | None]:
+    """A thing merged with its row, and the shares of all sources; None if all gave the same.
+
+    Of one property, or the weight, the value that was written last counts. With `keeps`, the thing
+    gives no properties and no weight.
+    """
+    sources = tuple(dict.fromkeys([*(old["source_ids"] or ()), *thing.source_ids]))
+    if not isinstance(thing, Entity | Relation):
+        return replace(thing, source_ids=sources), None
+    shares = shares_of(old)
+    if not keeps:
+        given = {name: getattr(thing, name, None) for name in _SHARED}
+        said = {name: one for name, one in given.items() if one not in (None, {})}
+        for source in thing.source_ids or (None,):
+            shares.pop(source, None)
+            if said:
+                shares[source] = said
+    values = _of_shares(shares)
+    if isinstance(thing, Entity):
+        values.pop("weight")
+    return replace(thing, source_ids=sources, **values), _apart(shares, sources)
+
+
+def shares_of(row: Mapping[str, Any]) -> Shares:
+    """What each source of an entity or a relation gave, of those that gave any."""
+    content = loads(row["content"], "content")
+    if (told := content.get(_TOLD)) is not None:
+        return dict(told)
+    said = {name: one for name in _SHARED if (one := content.get(name)) not in (None, {})}
+    return dict.fromkeys(row["source_ids"] or (None,), said) if said else {}
+
+
+def _of_shares(shares: Shares) -> dict[str, Any]:
+    properties: dict[str, Any] = {}
+    weight = None
+    for said in shares.values():
+        properties |= said.get("properties", {})
+        weight = said.get("weight", weight)
+    return {"properties": properties, "weight": weight}
+
+
+def _apart(shares: Shares, sources: Collection[str]) -> Shares | None:
+    """The shares, if they have to be kept: None if each of the sources gave the same."""
+    if not shares:
+        return None
+    is_same = len(set(map(dumps, shares.values()))) == 1
+    return None if is_same and shares.keys() == set(sources or (None,)) else shares
+
+
 def without_sources(row: Mapping[str, Any], gone: Callable[[str], bool]) -> dict[str, Any]:
-    """The row without those among its sources; it has None if there are no others."""
+    """The row without those among its sources, and what they alone gave.
+
+    It has None as sources if there are no others.
+    """
     kept = [one for one in row["source_ids"] or () if not gone(one)] or None
     changed = {**row, "source_ids": kept}
     if row["kind"] != MENTION:
         changed = with_content(changed, source_ids=kept)
+    if row["kind"] in (ENTITY, RELATION, MERGED):
+        left = {one: said for one, said in shares_of(row).items() if one is None or not gone(one)}
+        values, told = _of_shares(left), _apart(left, kept or ())
+        changed = with_content(
+            changed,
+            properties=values["properties"] or None,
+            weight=values["weight"],
+            **{_TOLD: told and list(told.items())},
+        )
+        if row["kind"] == RELATION:
+            changed["weight"] = values["weight"]
     if merged := loads(row["content"], "content").get("merged"):
-        left = [one for one in merged["source_ids"] if not gone(one)]
-        changed = with_content(changed, merged={**merged, "source_ids": left})
+        evidence = [one for one in merged["source_ids"] if not gone(one)]
+        changed = with_content(changed, merged={**merged, "source_ids": evidence})
     return changed
 
 
@@ -230,31 +314,37 @@ def _made_id(sort: type, values: Mapping[str, Any]) -> str:
 
 def _digest(kind: str, *about: Any) -> str:
     # As `dumps`, which takes several times as long for a few texts.
-    parts = [_quoted(one) if type(one) is str else dumps(one) for one in about]
-    told = f"[{','.join([_quoted(kind), *parts])}]".encode()
+    parts = [quoted(one) if type(one) is str else dumps(one) for one in about]
+    told = f"[{','.join([quoted(kind), *parts])}]".encode()
     return f"{kind}-{hashlib.blake2b(told, digest_size=12).hexdigest()}"
 
 
-def _beside(row: Mapping[str, Any]) -> dict[str, Any]:
+def _beside(row: Mapping[str, Any], told: Shares | None) -> dict[str, Any]:
     """What is kept in the content of a row that its thing does not say: decisions, and mergers."""
-    known = _NAMES[_OF_KIND[row["kind"]]]
-    return {k: v for k, v in loads(row["content"], "content").items() if k not in known}
+    known = (*_NAMES[_OF_KIND[row["kind"]]], _TOLD)
+    kept = {k: v for k, v in loads(row["content"], "content").items() if k not in known}
+    return kept if told is None else {**kept, _TOLD: list(told.items())}
 
 
 def _packed(thing: Thing, beside: Mapping[str, Any]) -> str:
     if type(thing) is Relation and not beside and _says_no_more(thing):
-        ends = _quoted(thing.source_id), _quoted(thing.target_id)
-        return f'{{"source_id":{ends[0]},"target_id":{ends[1]},"type":{_quoted(thing.type)}}}'
-    values = {name: getattr(thing, name) for name in _PACKED[type(thing)]}
-    for name in _TIMES:
-        if values.get(name) is not None:
-            values[name] = values[name].isoformat()
+        ends = quoted(thing.source_id), quoted(thing.target_id)
+        return f'{{"source_id":{ends[0]},"target_id":{ends[1]},"type":{quoted(thing.type)}}}'
+    values = {name: getattr(thing, name) for name in PACKED[type(thing)]}
+    return dumps({**beside, **packed(values)})
+
+
+def packed(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a thing as its content has them: in JSON, without those that are absent."""
     kept = {
         k: v for k, v in values.items() if v is not None and v is not False and v not in ({}, ())
     }
+    for name in _TIMES:
+        if name in kept:
+            kept[name] = kept[name].isoformat()
     if "source_ids" in kept:
         kept["source_ids"] = list(kept["source_ids"])
-    return dumps({**beside, **kept})
+    return kept
 
 
 def _says_no_more(relation: Relation) -> bool:

@@ -215,11 +215,16 @@ def key_of(scope: Scope, *path: str) -> str:
 
     The scope is part of it: one tenant's ids can neither collide with another's nor reach them.
     """
+    return hashlib.blake2b(key_prefix(scope, *path), digest_size=16).hexdigest()
+
+
+def key_prefix(scope: Scope, *path: str) -> bytes:
+    """The text that is hashed for the key of a path, and with which those of longer paths begin."""
     told = _told(scope.tenant, scope.user_id, scope.agent_id)
     for part in path:
         text = part.encode()
         told += b"%d:%b" % (len(text), text)
-    return hashlib.blake2b(told, digest_size=16).hexdigest()
+    return told
 
 
 @remembered(256 * 1024)

@@ -5,6 +5,7 @@ graph itself is in `ContextStore.graph`.
 """
 
 from lance_context_core.codecs.graph import entity_id
+from lance_context_core.graph.conflicts import End
 from lance_context_core.graph.contradictions import Policy
 from lance_context_core.graph.cypher import Parameter, Types
 from lance_context_core.graph.drawing import draw
@@ -22,6 +23,7 @@ from lance_context_core.graph.model import (
 from lance_context_core.graph.traversal import Direction
 from lance_context_core.graph.whole import Centrality, Grouping
 from lance_context_core.types.graph import (
+    AliasProposal,
     Contradiction,
     Entity,
     Impact,
@@ -30,6 +32,7 @@ from lance_context_core.types.graph import (
     Path,
     Ranked,
     Relation,
+    RelationConflict,
     Statement,
     SubGraph,
 )
@@ -47,7 +50,9 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "Impact",
     "Ranked",
     "Merger",
+    "AliasProposal",
     "Contradiction",
+    "RelationConflict",
     "draw",
     # Extractors
     "EntityExtractor",
@@ -62,6 +67,7 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     # Arguments
     "Types",
     "Direction",
+    "End",
     "Centrality",
     "Grouping",
     "Policy",

@@ -9,10 +9,11 @@ from lance_context_core._progress import tell
 from lance_context_core._util.calls import called
 from lance_context_core._util.checks import check_name, check_text, shown
 from lance_context_core._util.frozen import frozen
+from lance_context_core._util.logs import log
 from lance_context_core.codecs.graph import entity_id, name_key
 from lance_context_core.documents.documents import AsyncDocuments
 from lance_context_core.documents.scoped import ScopedDocuments
-from lance_context_core.errors import InvalidRequestError, NotFoundError
+from lance_context_core.errors import InvalidRequestError, ModelAnswerError, NotFoundError
 from lance_context_core.graph.model import (
     EntityExtractor,
     Extracted,
@@ -96,6 +97,9 @@ _COMMON = frozenset(
     ).split()
 )
 """Words that start sentences, and are no names because of a capital there."""
+
+EMPTY = "empty_text"
+"""The fault of a text without a letter."""
 
 _LONGEST_NAME = 6
 """Words."""
@@ -233,23 +237,42 @@ async def extract(
     done: Counter[str] = Counter()
     faults: Counter[str] = Counter()
     usage: Counter[str] = Counter()
+    n_refused = 0
     for n_done, source in enumerate(given, 1):
-        found = await called(extractor.extract, source)
+        found, fault = await _extracted(extractor, source)
+        if fault is not None:
+            n_refused += 1
+            faults[fault] += 1
         if not isinstance(found, Extracted):
             raise InvalidRequestError(
                 f"extractor {extractor.name!r} returned {shown(found)}: it has to return Extracted"
             )
-        done += await _write(graph, source, found)
+        if fault in (None, EMPTY):
+            done += await _write(graph, source, found)
         faults.update(found.faults)
         usage.update(found.usage)
         now = Progress(n_done=n_done, n_total=len(given), what="texts", name=source.id)
         await tell(progress, now)
     return GraphExtraction(
         sources=len(given),
+        refused=n_refused,
         **{name: done[name] for name in ("entities", "mentions", "relations", "statements")},
         faults={name: n for name, n in faults.items() if n},
         usage=dict(usage),
     )
+
+
+async def _extracted(
+    extractor: EntityExtractor, source: SourceText
+) -> tuple[Extracted, str | None]:
+    """Returns the output for a text, or none and the fault for which the text is refused."""
+    if not source.text.strip():
+        return Extracted(), EMPTY
+    try:
+        return await called(extractor.extract, source), None
+    except ModelAnswerError as error:
+        log.warning("text %r is refused: %s", source.id, error)
+        return Extracted(), error.fault
 
 
 async def _write(graph: ScopedGraph, source: SourceText, found: Extracted) -> Counter[str]:

@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
+import pyarrow as pa
+
 from lance_context_core._handle import handle
 from lance_context_core._progress import check_progress, tell_written
 from lance_context_core._util import cooperative as steps
@@ -12,7 +14,8 @@ from lance_context_core._util.checks import check_name, check_span, check_text
 from lance_context_core.codecs import graph as rows
 from lance_context_core.codecs.graph import ENTITY, MENTION, RELATION, STATEMENT
 from lance_context_core.errors import NotFoundError
-from lance_context_core.graph import cypher, extraction, writing
+from lance_context_core.graph import aliases, conflicts, cypher, extraction, writing
+from lance_context_core.graph.conflicts import End
 from lance_context_core.graph.contradictions import AsyncStatements
 from lance_context_core.graph.cypher import AsyncWalks, Parameter, Types, within
 from lance_context_core.graph.model import EntityExtractor, GraphExtraction, SourceText
@@ -20,7 +23,14 @@ from lance_context_core.graph.scoped import Moment, entity_of, mention_of, of_ty
 from lance_context_core.graph.writing import Batch
 from lance_context_core.storage import sql
 from lance_context_core.types import Progress
-from lance_context_core.types.graph import Entity, Mention, Merger, Relation
+from lance_context_core.types.graph import (
+    AliasProposal,
+    Entity,
+    Mention,
+    Merger,
+    Relation,
+    RelationConflict,
+)
 
 T = TypeVar("T")
 
@@ -61,13 +71,16 @@ class AsyncGraph(AsyncWalks):
 
     async def add(
         self,
-        entities: Sequence[Entity] = (),
-        relations: Sequence[Relation] = (),
+        entities: Sequence[Entity] | pa.Table = (),
+        relations: Sequence[Relation] | pa.Table = (),
         *,
         mentions: Sequence[Mention] = (),
         progress: Callable[[Progress], object] | None = None,
     ) -> None:
         """Adds entities, relations and mentions, in one commit.
+
+        An Arrow table has a column for each field of `Entity` or `Relation`; a missing column, or a
+        null, is the field's default. It is the fastest way to add many: no value is made of a row.
 
         `progress` is called as they are prepared, up to 10,000 at a time, and once all are
         written; an exception from it before that, as when cancelling, ends the call, and nothing is
@@ -75,11 +88,11 @@ class AsyncGraph(AsyncWalks):
         """
         check_progress(progress)
         batch = Batch(self._graph, progress=progress)
-        await batch.take(entities, Entity, "entities")
-        await batch.take(relations, Relation, "relations")
-        await batch.take(mentions, Mention, "mentions")
+        await batch.load(entities, Entity, "entities")
+        await batch.load(relations, Relation, "relations")
+        await batch.load(mentions, Mention, "mentions")
         await batch.write()
-        await tell_written(progress, len(batch.things), "things")
+        await tell_written(progress, len(batch), "things")
 
     async def delete_entity(self, entity_id: str) -> bool:
         """Deletes an entity and everything that refers to it; returns whether it existed.
@@ -247,7 +260,35 @@ class AsyncGraph(AsyncWalks):
         """Statements of sources about the entities, and their contradictions."""
         return AsyncStatements(self._graph)
 
+    async def conflicts(
+        self,
+        types: Types,
+        *,
+        one: End = "target",
+        at: datetime | None = None,
+        known_at: datetime | None = None,
+        limit: int = 1_000,
+    ) -> builtins.list[RelationConflict]:
+        """Returns pairs of relations that cannot both hold, at most `limit`.
+
+        These are of one of the `types`, which have one target at a time, such as `born_in`: from the
+        same entity to different ones, at overlapping times. With `one="source"` they have one
+        source at a time, such as `leads`. Changes nothing.
+        """
+        moment = Moment.of(at, known_at)
+        return await conflicts.conflicts(self._graph, types, one=one, moment=moment, limit=limit)
+
     # Merging entities
+
+    async def propose_aliases(
+        self, *, type: Types | None = None, min_score: float = 0.8, limit: int = 100
+    ) -> builtins.list[AliasProposal]:
+        """Returns pairs of entities that may be one, the likeliest first; merges nothing.
+
+        Compares names: by words, initials, spelling, and the words by which sources mention them;
+        with an embedder also by the meaning of up to 20,000 names. `merge` accepts a proposal.
+        """
+        return await aliases.proposed(self._graph, type, min_score=min_score, limit=limit)
 
     async def merge(
         self, entity_id: str, into: str, *, reason: str = "", source_ids: Sequence[str] = ()

@@ -85,7 +85,10 @@ class GraphExtraction(Counted):
     """The result of an extraction into the graph."""
 
     sources: int
-    """The number of texts read."""
+    """The number of texts read, with the refused ones."""
+    refused: int = 0
+    """The number of texts that are empty, or of which the model's answer is unusable: see `faults`.
+    An earlier extraction of a text with an unusable answer stays."""
     entities: int
     mentions: int
     relations: int

@@ -1,10 +1,14 @@
 """Writes a graph: adds, replaces and deletes rows, in one commit each time."""
 
+import asyncio
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from lance_context_core._progress import tell
 from lance_context_core._util import cooperative as steps
@@ -18,6 +22,7 @@ from lance_context_core._util.checks import (
 )
 from lance_context_core._util.retry import Attempts
 from lance_context_core.codecs import graph as rows
+from lance_context_core.codecs import graph_columns
 from lance_context_core.codecs.graph import (
     ENTITY,
     KINDS,
@@ -27,12 +32,14 @@ from lance_context_core.codecs.graph import (
     Thing,
     scope_of,
 )
+from lance_context_core.codecs.graph_columns import Columns
 from lance_context_core.codecs.records import key_of
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.graph.scoped import Row, ScopedGraph, chunked, entity_of
 from lance_context_core.scope import Scope
 from lance_context_core.storage import sql
-from lance_context_core.storage.lance.schema import KEY
+from lance_context_core.storage.lance.arrow import to_table, written_as
+from lance_context_core.storage.lance.schema import GRAPH, KEY
 from lance_context_core.storage.names import next_revision
 from lance_context_core.storage.write_batch import Mode, WriteBatch
 from lance_context_core.types import Progress
@@ -63,6 +70,9 @@ _ROWS_AT_ONCE = 100_000
 
 _TOLD_THINGS = 10_000
 
+_MANY = 1_000
+"""From this many entities or relations on they are checked, and converted to rows, as columns."""
+
 _AS_ONE = 5
 """How many are checked, or converted to rows, in the time of one record."""
 
@@ -78,6 +88,8 @@ class Batch:
     relations: list[Relation] = field(default_factory=list)
     mentions: list[Mention] = field(default_factory=list)
     statements: list[Statement] = field(default_factory=list)
+    columns: list[Columns] = field(default_factory=list)
+    """Entities and relations in large numbers."""
     keeps: bool = False
     """Whether existing rows keep their fields, and only the sources are joined."""
     progress: Callable[[Progress], object] | None = None
@@ -85,13 +97,37 @@ class Batch:
 
     async def take(self, things: Iterable[T], sort: type[T], where: str) -> list[T]:
         """Checks objects of one sort, and adds them; returns them with their ids and their scope."""
+        given = listed(things, where)
+        if (columns := await self._columns(given, sort)) is not None:
+            return await asyncio.to_thread(columns.things)
+        return await self._take(given, sort, where)
 
+    async def load(self, given: Sequence[T] | pa.Table, sort: type[T], where: str) -> None:
+        """As `take`, also of a table with a column for each field; returns nothing."""
+        if not isinstance(given, pa.Table):
+            given = listed(given, where)
+        if await self._columns(given, sort) is None:
+            if isinstance(given, pa.Table):
+                given = await asyncio.to_thread(graph_columns.things_of, given, sort)
+            await self._take(given, sort, where)
+
+    async def _columns(self, given: Sequence[T] | pa.Table, sort: type[T]) -> Columns | None:
+        """Adds things in large numbers as columns; returns None if each is taken for itself."""
+        if len(given) < _MANY or sort not in (Entity, Relation) or self.keeps:
+            return None
+        scope = self.graph.scope
+        columns = await asyncio.to_thread(graph_columns.columns_of, given, sort, scope)
+        if columns is not None:
+            self.columns.append(columns.distinct())
+        return columns
+
+    async def _take(self, given: Sequence[T], sort: type[T], where: str) -> list[T]:
         def check(numbered: tuple[int, T]) -> T:
             index, thing = numbered
             made: T = self.graph.scope.stamp(rows.checked(thing, sort, f"{where}[{index}]"))
             return made
 
-        made = await steps.each(check, list(enumerate(listed(things, where))), n_as_one=_AS_ONE)
+        made = await steps.each(check, list(enumerate(given)), n_as_one=_AS_ONE)
         own: dict[type, list[Any]] = {
             Entity: self.entities,
             Relation: self.relations,
@@ -109,8 +145,12 @@ class Batch:
 
     @property
     def things(self) -> list[Thing]:
-        """All of them, entities first."""
+        """Those that are not in columns, entities first."""
         return [*self.entities, *self.relations, *self.mentions, *self.statements]
+
+    def __len__(self) -> int:
+        """The number of things taken."""
+        return len(self.things) + sum(map(len, self.columns))
 
     async def write(self, *, instead_of: Collection[str] = ()) -> None:
         """Adds them, or replaces rows with their ids, in one commit; the sources of both stay.
@@ -124,42 +164,97 @@ class Batch:
         attempts = Attempts(_PROBLEM)
         while True:
             attempts.begin()
-            new, seen = await self._rows()
+            new, many, seen = await self._rows()
             gone: list[str] = []
             if instead_of:
                 changed, gone = await unsupported(graph, instead_of, but=set(new))
                 seen |= {row[KEY]: row["revision"] for row in changed.values()}
                 kept = {key: succeeding(row) for key, row in changed.items() if key not in gone}
                 new |= kept
-            if not new and not gone:
+            if not new and not many and not gone:
                 return
             batch = WriteBatch([*new.values()], Mode.UPSERT, deletes=gone, expect=seen)
+            if many:
+                batch = replace(batch, rows=(), bulk=_joined(many, [*new.values()]))
             if (await table.write(batch)).is_done:
                 return
 
-    async def _rows(self) -> tuple[dict[str, Row], dict[str, int | None]]:
-        """Returns the rows to write by key, and the expected revisions of rows that they depend on."""
-        things = {
-            key_of(rows.scope_of(one), KINDS[type(one)], one.id or ""): one for one in self.things
-        }
+    async def _rows(self) -> tuple[dict[str, Row], list[pa.Table], dict[str, int | None]]:
+        """Returns the rows to write by key, new ones also as tables; and the expected revisions.
+
+        These are of all rows that the written ones depend on.
+        """
+        columns, again = await self._new_columns()
+        things = {key_of(rows.scope_of(one), KINDS[type(one)], one.id or ""): one for one in again}
         old = await self._held(things)
         ends = await self._ends(things.values())
         now, author = self.graph.now(), self.graph.resources.author
+        n_total = len(things) + sum(len(one) for one, _ in columns)
 
         def made(pair: tuple[str, Thing]) -> tuple[str, Row]:
             key, thing = pair
             before = old.get(key)
-            row = rows.to_row(
-                joined(thing, before, keeps=self.keeps), now=now, author=author, old=before
-            )
+            whole, told = joined(thing, before, keeps=self.keeps)
+            row = rows.to_row(whole, now=now, author=author, old=before, told=told)
             return key, ends.redirected(row, thing)
 
+        many: list[pa.Table] = []
+        n_done = 0
+        for one, nodes in columns:
+            for part in one.parts(_TOLD_THINGS):
+                table = await asyncio.to_thread(part.table, nodes, now=now, author=author)
+                many.append(table)
+                n_done += len(part)
+                await tell(self.progress, Progress(n_done=n_done, n_total=n_total, what="things"))
         new: dict[str, Row] = {}
         for some in chunked(things, _TOLD_THINGS):
             new |= await steps.each(made, [(key, things[key]) for key in some], n_as_one=_AS_ONE)
-            await tell(self.progress, Progress(n_done=len(new), n_total=len(things), what="things"))
-        seen: dict[str, int | None] = {key: row["revision"] for key, row in old.items()}
-        return new, dict.fromkeys(new) | ends.seen | seen
+            n_told = n_done + len(new)
+            await tell(self.progress, Progress(n_done=n_told, n_total=n_total, what="things"))
+        seen: dict[str, int | None] = dict.fromkeys(new)
+        for one, _ in columns:
+            seen |= dict.fromkeys(one.keys)
+        seen |= ends.seen
+        seen |= {key: row["revision"] for key, row in old.items()}
+        return new, many, seen
+
+    async def _new_columns(self) -> tuple[list[tuple[Columns, Mapping[str, int]]], list[Thing]]:
+        """Returns the columns with new rows alone, each with the nodes of its ends; and the others.
+
+        A thing whose row exists is taken for itself, and so is each of them if an end was merged.
+        """
+        things = self.things
+        if not self.columns:
+            return [], things
+        fields_of = [one.named() for one in self.columns]
+        keys = [
+            graph_columns.entity_keys(one.scope, ids)
+            for one, ids in zip(self.columns, fields_of, strict=True)
+        ]
+        own = self._own_entities()
+        ends = set().union(*keys) - own
+        held = await self._kinds(ends.union(*(one.keys for one in self.columns)))
+        if missing := ends.difference(held):
+            _refuse(missing, zip(keys, fields_of, strict=True))
+        is_merged = MERGED in held.values()
+        found = []
+        for one, ids, of in zip(self.columns, fields_of, keys, strict=True):
+            nodes = dict(zip(ids, graph_columns.nodes_of(of).tolist(), strict=True))
+            again = []
+            if is_merged or not held.keys().isdisjoint(one.keys):
+                again = [n for n, key in enumerate(one.keys) if is_merged or key in held]
+            if again:
+                things += one.at(again).things()
+                kept = set(again)
+                found.append((one.at([n for n in range(len(one)) if n not in kept]), nodes))
+            else:
+                found.append((one, nodes))
+        return [pair for pair in found if len(pair[0])], things
+
+    def _own_entities(self) -> set[str]:
+        """Returns the keys of the entities that this batch writes."""
+        own = {key_of(rows.scope_of(one), ENTITY, one.id or "") for one in self.entities}
+        return own.union(*(one.keys for one in self.columns if one.sort is Entity))
 
     async def _held(self, keys: Collection[str]) -> dict[str, Row]:
         """Returns the existing rows of these keys."""
@@ -173,12 +268,12 @@ class Batch:
         if len(keys) <= _MANY_KEYS or await table.count() > _ROWS_PER_KEY * len(keys):
             there = await self._select(keys, [KEY, "kind"])
             return {key: row["kind"] for key, row in there.items()}
-        wanted, found = set(keys), dict[str, str]()
+        wanted, found = pa.array(keys, pa.string()), dict[str, str]()
         columns = [KEY, "kind"]
         everything = table.batches(sql.EVERYTHING, columns=columns, batch_rows=_ROWS_AT_ONCE)
         async for batch in everything:
-            kinds = zip(batch[KEY].to_pylist(), batch["kind"].to_pylist(), strict=True)
-            found |= {key: kind for key, kind in kinds if key in wanted}
+            some = batch.filter(pc.is_in(batch[KEY], value_set=wanted))
+            found |= dict(zip(some[KEY].to_pylist(), some["kind"].to_pylist(), strict=True))
         return found
 
     async def _select(self, keys: Collection[str], columns: Sequence[str]) -> dict[str, Row]:
@@ -199,14 +294,10 @@ class Batch:
                     ends_of.setdefault((scope, id), f"{type(thing).__name__}.{end}")
         # Many lead to the same few: a key is computed once.
         named = {key_of(scope, ENTITY, id): (where, id) for (scope, id), where in ends_of.items()}
-        own = {key_of(rows.scope_of(one), ENTITY, one.id or "") for one in self.entities}
         held = await self._kinds(named)
-        for key, (where, id) in named.items():
-            if key not in own and key not in held:
-                raise NotFoundError(
-                    f"{where}={shown(id)}: no such entity in this scope: add it before, or "
-                    "in the same call"
-                )
+        own = self._own_entities()
+        if missing := named.keys() - own - held.keys():
+            raise _missing(*next(told for key, told in named.items() if key in missing))
         looked_up = await self._held([key for key, kind in held.items() if kind == MERGED])
         merged = {key: row for key, row in looked_up.items() if row["kind"] == MERGED}
         return _Ends(
@@ -235,6 +326,29 @@ class _Ends:
         return row
 
 
+def _refuse(
+    missing: Collection[str], named: Iterable[tuple[Sequence[str], Mapping[str, str]]]
+) -> None:
+    """Raises for the first missing entity; `named` are keys, and the ids with their fields."""
+    for keys, ids in named:
+        for key, (id, where) in zip(keys, ids.items(), strict=True):
+            if key in missing:
+                raise _missing(where, id)
+
+
+def _missing(where: str, id: str) -> NotFoundError:
+    return NotFoundError(
+        f"{where}={shown(id)}: there is no such entity in this scope: add it before, or "
+        "in the same call"
+    )
+
+
+def _joined(many: Sequence[pa.Table], new: Sequence[Row]) -> pa.Table:
+    """Returns all rows as one table."""
+    others = [to_table(new, written_as(GRAPH.schema))] if new else []
+    return pa.concat_tables([*many, *others], promote_options="default")
+
+
 def moved(row: Mapping[str, Any], end: str, into: str, *, by: str) -> Row:
     """Returns the row with an `end` moved to another entity by a merger; the old one is recorded."""
     values = loads(row["content"], "content")
@@ -256,16 +370,17 @@ def with_end(row: Mapping[str, Any], end: str, entity_id: str) -> Row:
     return changed
 
 
-def joined(thing: Thing, old: Mapping[str, Any] | None, *, keeps: bool) -> Thing:
-    """Returns it with the sources of its predecessor, too: a write never loses evidence."""
-    before = (old or {}).get("source_ids")
-    if keeps and old is not None and not isinstance(thing, Mention):
+def joined(
+    thing: Thing, old: Mapping[str, Any] | None, *, keeps: bool
+) -> tuple[Thing, rows.Shares | None]:
+    """Returns it merged with its predecessor, as `rows.merged_with`: no write loses evidence."""
+    if old is None or isinstance(thing, Mention):
+        return thing, None
+    if keeps:
         held = rows.from_row(old)
         assert not isinstance(held, Mention)
         thing = replace(held, source_ids=thing.source_ids)
-    if not before or isinstance(thing, Mention):
-        return thing
-    return replace(thing, source_ids=tuple(dict.fromkeys([*before, *thing.source_ids])))
+    return rows.merged_with(thing, old, keeps=keeps)
 
 
 def succeeding(row: Mapping[str, Any]) -> Row:

@@ -175,7 +175,7 @@ class CommitWrites:
                 return BatchResult(
                     await preconditions.exchange(handle, at, data, expect, batch.tail)
                 )
-            if not expect.keys() >= {*batch.keys}:
+            if not all(map(expect.__contains__, batch.keys)):
                 return await self._claim(handle, batch, data, expect)
             return BatchResult(await preconditions.write(handle, at, data, batch.deletes, expect))
 

@@ -4,6 +4,8 @@ import os
 import re
 import secrets
 
+import numpy as np
+
 from lance_context_core._util.checks import check_name, shown
 from lance_context_core._util.lru import remembered
 from lance_context_core.errors import InvalidRequestError
@@ -86,6 +88,13 @@ SUCCEEDS = f"target.revision / {_BASE} = source.revision % {_BASE}"
 def new_revision() -> int:
     """The revision of a row that replaces none."""
     return int.from_bytes(os.urandom(8)) >> 64 - 2 * _HALF
+
+
+def new_revisions(n: int) -> np.ndarray:
+    """The revisions of `n` rows that replace none: int64."""
+    return (np.frombuffer(os.urandom(8 * n), np.uint64) >> np.uint64(64 - 2 * _HALF)).astype(
+        np.int64
+    )
 
 
 def next_revision(revision: int) -> int:

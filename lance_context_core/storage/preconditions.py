@@ -52,8 +52,10 @@ async def write(
     """
     before = int(await handle.version())
     # The commit itself detects that a new row exists, and a million rows may be new.
-    new = set() if rows is None else {key for key in rows[KEY].to_pylist() if seen[key] is None}
-    looked_at = {key: revision for key, revision in seen.items() if key not in new}
+    looked_at: Seen = _present(seen)
+    if looked_at or rows is None or rows.num_rows < len(seen):
+        new = set() if rows is None else {key for key in rows[KEY].to_pylist() if seen[key] is None}
+        looked_at = {key: revision for key, revision in seen.items() if key not in new}
     if await _revisions(handle, looked_at) != _present(looked_at):
         return False
     n_done, version = await _commit(handle, rows, removed, seen)
@@ -188,13 +190,16 @@ async def _commit(
     handle: Any, rows: pa.Table | None, removed: Collection[str], seen: Seen
 ) -> tuple[int, int]:
     """The number of rows written or deleted, and the version afterwards."""
-    written = set() if rows is None else set(rows[KEY].to_pylist())
-    others = {key: revision for key, revision in seen.items() if key not in written}
+    others, adds = {}, len(_present(seen)) < len(seen)
+    if rows is None or rows.num_rows < len(seen):
+        written = set() if rows is None else set(rows[KEY].to_pylist())
+        others = {key: revision for key, revision in seen.items() if key not in written}
+        adds = any(seen[key] is None for key in written)
     gone = all_of([_guard(others), in_list(KEY, removed) if removed else NOTHING])
     done = await writes.merge(
         handle,
         rows,
-        adds=any(seen[key] is None for key in written),
+        adds=adds,
         over=writes.claiming(None),
         removes=gone if rows is None or others or removed else None,
     )

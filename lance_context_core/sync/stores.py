@@ -142,6 +142,8 @@ class Graph(Blocking[AsyncGraph]):
     delete_entity = blocking(AsyncGraph.delete_entity)
     delete_relation = blocking(AsyncGraph.delete_relation)
     forget = blocking(AsyncGraph.forget)
+    conflicts = blocking(AsyncGraph.conflicts)
+    propose_aliases = blocking(AsyncGraph.propose_aliases)
     merge = blocking(AsyncGraph.merge)
     unmerge = blocking(AsyncGraph.unmerge)
     mergers = blocking(AsyncGraph.mergers)

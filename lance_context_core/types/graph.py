@@ -112,6 +112,29 @@ class Contradiction:
 
 
 @frozen_by_name
+class RelationConflict:
+    """Two relations of a type that cannot both hold; both are kept."""
+
+    entity: Entity
+    """The entity that both share."""
+    earlier: Relation
+    later: Relation
+    """Valid from later, or recorded later if that is the same."""
+
+
+@frozen_by_name
+class AliasProposal:
+    """Two entities that may be one; `merge` makes them one."""
+
+    entity: Entity
+    """Of the two, the one added earlier."""
+    other: Entity
+    score: float
+    """In [0, 1]: how likely it is."""
+    reason: str
+
+
+@frozen_by_name
 class Merger:
     """A merger of two entities that are the same."""
 

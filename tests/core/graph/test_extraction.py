@@ -267,3 +267,36 @@ def test_more_than_can_be_told_apart_is_not_drawn():
     graph = SubGraph(entities=tuple(Entity(name=f"{k}", id=f"{k}") for k in range(301)))
     with pytest.raises(InvalidRequestError, match="301"):
         draw(graph)
+
+
+async def test_a_refused_text_is_counted_and_the_others_are_read(graph):
+    def answer(prompt):
+        if "Oslo" in str(prompt):
+            return "no JSON"
+        return {
+            "entities": [{"name": "Ada", "type": "person", "quote": "Ada"}],
+            "relations": [],
+            "statements": [],
+        }
+
+    texts = [
+        SourceText(id="1", text="Ada said"),
+        SourceText(id="2", text="in Oslo"),
+        SourceText(id="3", text=" \n"),
+        SourceText(id="4", text="so Ada"),
+    ]
+    done = await graph.extract(texts, extractor=ModelEntityExtractor(FunctionModel(answer)))
+    assert (done.sources, done.refused, done.mentions) == (4, 2, 2)
+    assert sum(done.faults.values()) >= 2
+    assert done.faults["empty_text"] == 1
+    (ada,) = await graph.entities()
+    assert ada.source_ids == ("1", "4")
+
+
+async def test_a_text_with_an_unusable_answer_keeps_its_earlier_extraction(graph):
+    text = SourceText(id="1", text="yesterday Ada met Bob")
+    await graph.extract([text])
+    before = await graph.mentions()
+    model = ModelEntityExtractor(FunctionModel(lambda _: "no JSON"))
+    assert (await graph.extract([text], extractor=model)).refused == 1
+    assert await graph.mentions() == before != []
