@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
@@ -30,6 +31,11 @@ from lance_context_core.types import Progress
 T = TypeVar("T")
 
 _PAUSE_SECONDS = 0.05
+_QUIET_SECONDS = 3
+"""How long after a large commit a table is maintained in the background: an index that is built
+between two of them is built again after the second, and both stay as long as the versions."""
+_MOST_QUIET_SECONDS = 30
+"""How long large commits one after the other delay it."""
 _PATIENCE_SECONDS = 60
 """How long manual maintenance waits for others at a table."""
 
@@ -65,6 +71,8 @@ class Upkeep:
         self._merges: dict[str, FragmentMerges] = {}
         self._thinned: dict[str, datetime] = {}
         self._waiting: dict[str, Table] = {}
+        self._quiet_at: dict[str, float] = {}
+        """When the tables with large commits are quiet, on the monotonic clock."""
         self._lock = threading.Lock()
         self._worker: Future[None] | None = None
         self._is_working = False
@@ -83,6 +91,8 @@ class Upkeep:
             return
         if is_within(self.settings.quiet_hours, self._clock.now()):
             return
+        if table.written.rows >= self.settings.indexes.max_unindexed_rows:
+            self._quiet_at[_key(table)] = time.monotonic() + _QUIET_SECONDS
         table.written.clear()
         with self._lock:
             if self._is_closed:
@@ -167,18 +177,28 @@ class Upkeep:
 
     async def _work(self, settings: Maintenance) -> None:
         while table := self._next():
+            await self._settled(_key(table))
             try:
                 await self._alone(table, settings, settings.indexes, only_due=True, patience=0)
                 self._error = None
             except Exception as error:  # noqa: BLE001 - told by stats(), and tried again
                 self._error = str(error) or type(error).__name__
 
+    async def _settled(self, key: str) -> None:
+        """Waits until large commits to a table are over, or the store is being closed."""
+        last = time.monotonic() + _MOST_QUIET_SECONDS
+        while (  # noqa: ASYNC110 - later commits delay it
+            not self._is_closed and time.monotonic() < min(self._quiet_at.get(key, 0), last)
+        ):
+            await asyncio.sleep(_PAUSE_SECONDS)
+        self._quiet_at.pop(key, None)
+
     def _next(self) -> Table | None:
         with self._lock:
             if not self._waiting:
                 self._worker = None
                 return None
-            return self._waiting.pop(next(iter(self._waiting)))
+            return self._waiting.pop(min(self._waiting, key=lambda one: self._quiet_at.get(one, 0)))
 
     async def _alone(
         self,
@@ -273,7 +293,8 @@ class Upkeep:
         skipped: str | None = None
         if self.mend is not None:
             await self.mend(table)
-        if _COMPACT in due:
+        # So many new rows as are in a large fragment have an index built anew.
+        if _COMPACT in due and (table.spec.is_searchable or not await fragments.is_compact(table)):
             metrics = await fragments.compact(table)
             removed, added = metrics["fragments_removed"], metrics["fragments_added"]
         if MERGE in due:

@@ -27,6 +27,12 @@ table, and 19 ms in a million rows when given a range."""
 
 _UNCHANGED = {"revision": "revision"}
 
+_LARGE_ROWS = 32_768
+"""A fragment of so many rows is read at the speed of one of all rows."""
+
+_FEW_DELETED = 0.01
+"""The share of deleted rows that costs a read nothing."""
+
 
 @frozen_by_name
 class FragmentPolicy:
@@ -326,6 +332,20 @@ async def due(table: Table, merges: FragmentMerges, policy: IndexPolicy) -> Sequ
             if n_fragments := await merges.due(handle):
                 found.append(Due(MERGE, f"{n_fragments} fragments are to be merged"))
     return found
+
+
+async def is_compact(table: Table) -> bool:
+    """Whether all fragments are large, and hold almost no deleted rows.
+
+    To write them once more would double the size of the table as long as its versions are kept.
+    """
+    if (handle := await table.access.reader()) is None:
+        return True
+    with translated(f"inspect {table.label}"):
+        stats: Any = await handle.stats()
+    _, n_deleted = counted(stats)
+    least = stats["fragment_stats"]["lengths"]["min"]
+    return bool(least >= _LARGE_ROWS and n_deleted <= _FEW_DELETED * stats["num_rows"])
 
 
 async def compact(table: Table) -> CompactionMetrics:

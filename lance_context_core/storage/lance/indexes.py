@@ -231,7 +231,9 @@ async def _worthwhile(
     handle: Any, spec: TableSpec, policy: IndexPolicy, n_rows: int, *, there: set[str]
 ) -> list[str]:
     """The columns whose indexes pay in a table of that many rows."""
-    columns = list(spec.indexed) if n_rows >= policy.scalar_rows else []
+    columns = []
+    if n_rows >= policy.scalar_rows:
+        columns = [one for one in spec.indexed if await _has_values(handle, spec, one, there)]
     # No index of the engine finds the nearest of many vectors exactly.
     has_vectors = VECTOR in (await handle.schema()).names and not spec.has_many_vectors
     if n_rows >= policy.vector_rows and has_vectors:
@@ -240,6 +242,13 @@ async def _worthwhile(
         if is_there or await handle.count_rows(f"{VECTOR} IS NOT NULL") >= policy.vector_rows:
             columns.append(VECTOR)
     return [*columns, SEARCH_TEXT] if spec.is_searchable else columns
+
+
+async def _has_values(handle: Any, spec: TableSpec, column: str, there: set[str]) -> bool:
+    """Whether the column has an index or a value: without one, no index is faster than the table."""
+    if _name(column) in there or not spec.schema.field(column).nullable:
+        return True
+    return int(await handle.count_rows(f"{column} IS NOT NULL")) > 0
 
 
 def _config(column: str, spec: TableSpec, text_index: TextIndex) -> Any:
