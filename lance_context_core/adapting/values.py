@@ -2,6 +2,7 @@
 
 import base64
 import dataclasses
+import json
 import math
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,7 +15,7 @@ from uuid import UUID
 
 import numpy as np
 
-from lance_context_core._util.checks import shown
+from lance_context_core._util.checks import dumps, shown
 from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core._util.json_tags import TYPE, VALUE, is_stand_in, order_of, stand_in
 from lance_context_core.errors import InvalidRequestError
@@ -24,6 +25,9 @@ T = TypeVar("T")
 
 _AS_THEY_ARE = frozenset((str, bool, type(None)))
 """The types that JSON has, subclasses excluded."""
+
+_TYPE_KEY = f'"{TYPE}"'
+"""The key of stand-ins in a JSON text."""
 
 
 @frozen_by_name
@@ -80,6 +84,20 @@ class JsonCodec:
             raise InvalidRequestError(
                 f"{where} holds itself, or is nested too deep to be stored: flatten it"
             ) from None
+
+    def encode_text(self, value: Any, where: str) -> str:
+        """Encodes `value` as JSON text, whose parsed value `decode` makes equal to it again.
+
+        Most values are JSON as they are, and their text is written in C. Raises as `encode` does.
+        """
+        try:
+            text = dumps(value)
+            # Tuples and keys that are no texts come back as something else.
+            if _TYPE_KEY not in text and json.loads(text) == value:
+                return text
+        except (TypeError, ValueError, RecursionError):
+            pass
+        return dumps(self.encode(value, where))
 
     def encode_object(self, values: Mapping[str, Any], where: str) -> dict[str, Any]:
         """As `encode` for each of the values: for metadata, whose keys stay usable in filters.

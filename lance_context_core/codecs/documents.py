@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
-from lance_context_core._util.checks import check_json_object, check_name, check_text, dumps, loads
+from lance_context_core._util.checks import check_name, check_text, loads, written_json_object
 from lance_context_core.codecs.records import key_of, new_id
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.scope import Scope
@@ -19,22 +19,35 @@ REPLACED = (KEY, "id", "text", "metadata", "created_at", "revision")
 """What is read of a row that another one is about to replace."""
 
 
-def checked(document: Any, where: str) -> Document:
+class CheckedDocument(NamedTuple):
+    """A document in plain types, with an id."""
+
+    id: str
+    text: str | None
+    embedding: Any
+    metadata: dict[str, Any]
+    metadata_json: str
+    """The canonical JSON of `metadata`, which the check has written."""
+
+
+def checked(document: Any, where: str) -> CheckedDocument:
     """`document` in plain types, with an id. Raises InvalidRequestError for what cannot be kept."""
     if not isinstance(document, Document):
         raise InvalidRequestError(f"{where} is a {type(document).__name__}: pass Document(text=…)")
     if document.text is None and document.embedding is None:
         raise InvalidRequestError(f"{where} has neither a text nor an embedding")
-    return Document(
+    metadata, metadata_json = written_json_object(document.metadata, f"{where}.metadata")
+    return CheckedDocument(
         id=new_id() if document.id is None else check_name(document.id, f"{where}.id"),
         text=None if document.text is None else check_text(document.text, f"{where}.text"),
         embedding=document.embedding,  # checked where vectors are made of the texts, too
-        metadata=check_json_object(document.metadata, f"{where}.metadata"),
+        metadata=metadata,
+        metadata_json=metadata_json,
     )
 
 
 def to_row(
-    document: Document,
+    document: CheckedDocument,
     *,
     search_text: str | None,
     scope: Scope,
@@ -43,7 +56,6 @@ def to_row(
     old: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The row of a checked document, which replaces the row `old`, if there is one."""
-    assert document.id is not None
     return {
         KEY: old[KEY] if old else key_of(scope, "document", document.id),
         "id": document.id,
@@ -52,7 +64,7 @@ def to_row(
         "revision": next_revision(old["revision"]) if old else new_revision(),
         "text": document.text,
         "search_text": search_text,
-        "metadata": dumps(document.metadata),
+        "metadata": document.metadata_json,
         "author": author,
         VECTOR: document.embedding,
         **scope.parts(),
@@ -70,10 +82,10 @@ def from_row(row: Mapping[str, Any]) -> Document:
     )
 
 
-def as_record(document: Document, *, created_at: datetime) -> ContextRecord:
+def as_record(document: CheckedDocument, *, created_at: datetime) -> ContextRecord:
     """A document as a `Composer` is shown it: a record of the kind `document`."""
     return ContextRecord(
-        id=document.id or "",
+        id=document.id,
         kind="document",
         content_type="text/plain",
         created_at=created_at,

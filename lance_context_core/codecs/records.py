@@ -115,10 +115,14 @@ def values_of(row: Mapping[str, Any]) -> dict[str, Any]:
             del values[name]
     if (vector := row.get(VECTOR)) is not None:
         values["embedding"] = _floats(vector)
-    text = values.get("text")
-    if text and values.get("parts") == f'[{{"type":"text","text":{dumps(text)}}}]':
+    if (text := values.get("text")) and is_text_alone(text, values.get("parts")):
         values["parts"] = text, None  # As most are: there is nothing else to be read.
     return all_values(values)
+
+
+def is_text_alone(text: str, parts: str | None) -> bool:
+    """Whether the JSON of the parts of a message is that of one text, as of most messages."""
+    return parts == f'[{{"type":"text","text":{dumps(text)}}}]'
 
 
 def from_values(values: Mapping[str, Any]) -> ContextRecord:

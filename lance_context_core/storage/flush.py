@@ -26,6 +26,9 @@ from lance_context_core.storage.wal.table_log import TableLog
 
 _PATIENCE_SECONDS = 10
 
+_LOOK_AT_LOG_EVERY = 8
+"""One of this many writes checks the size of the log on the disk."""
+
 _PRESSURE = 8
 """The multiple of a flush's size at which writers wait for the flush."""
 
@@ -77,6 +80,7 @@ class Flushing:
         self._is_at_it = threading.Lock()
         self._watching = threading.Lock()
         self._written_at = 0.0
+        self._n_written = 0
         self._watch: Future[None] | None = None
         self._beside: Future[None] | None = None
 
@@ -122,8 +126,11 @@ class Flushing:
         return version
 
     def watch(self, policy: JournalPolicy) -> None:
-        """Schedule a flush once writes stop."""
+        """Schedule a flush once writes stop; keep the log small on the disk until then."""
         self._written_at = time.monotonic()
+        self._n_written += 1
+        if self._n_written % _LOOK_AT_LOG_EVERY == 0 and not self._ledger.is_small():
+            self._begin(policy)
         if self._watch is None:
             with self._watching:
                 if self._watch is None:
@@ -179,7 +186,7 @@ class Flushing:
             await self._access.settle()
 
     def _begin(self, policy: JournalPolicy) -> None:
-        """Start a flush in the background unless one is running."""
+        """Flush a full log, and keep it small, in the background, unless that is under way."""
         if self._is_at_it.acquire(blocking=False):
             self._beside = store_loop.spawn_apart(self._fold_beside(policy))
 
@@ -192,6 +199,7 @@ class Flushing:
                     is_full = view is not None and _fullness(view, policy) >= 1
                 if is_full:
                     await self._access.settle()
+                await self._ledger.keep_small()
         finally:
             self._is_at_it.release()
 

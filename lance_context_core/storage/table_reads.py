@@ -263,11 +263,14 @@ class TableReads:
                 return merge_on_read.laid_over(await self.nothing_at(view, columns), mine)
             return merge_on_read.as_rows(mine, columns)
 
+        async def scan(handle: Any) -> pa.Table:
+            return await reads.scan(
+                handle, where, await reads.shown(handle, columns), are_there=True
+            )
+
         if (rows := await self.access.over(where, over)) is not None:
             return rows
-        return await self.access.look(
-            "read {}", lambda handle: reads.scan(handle, where, columns), self.nothing(columns)
-        )
+        return await self.access.look("read {}", scan, self.nothing(columns))
 
     async def get(self, where: Clause, *, columns: Sequence[str]) -> list[Row]:
         """The matching rows of a condition on keys, in no order.

@@ -21,7 +21,7 @@ from lance_context_core._util.checks import (
     shown,
 )
 from lance_context_core._util.retry import Attempts
-from lance_context_core.codecs.records import refuse_duplicates
+from lance_context_core.codecs.records import is_text_alone, refuse_duplicates
 from lance_context_core.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -29,8 +29,9 @@ from lance_context_core.errors import (
     NotFoundError,
 )
 from lance_context_core.filters import RECORD_FIELDS, FilterLike
-from lance_context_core.messages import Message, TextPart, parts_from_json
+from lance_context_core.messages import Message, Part, TextPart, parts_from_json
 from lance_context_core.messages.message import stored_message
+from lance_context_core.messages.parts import text_part
 from lance_context_core.search import query as searching
 from lance_context_core.search.options import SearchArguments
 from lance_context_core.storage import sql
@@ -570,13 +571,16 @@ def _said(one: ContextRecord | Message) -> tuple[object, ...]:
 
 def message_of(row: Mapping[str, Any]) -> Message:
     """Return the message of a row; a record without parts has a text."""
-    parts = parts_from_json(row["parts"]) if row["parts"] else ()
+    text, parts, metadata = row["text"], row["parts"], row["metadata"]
+    made: tuple[Part, ...] = ()
+    if parts and not (text and is_text_alone(text, parts)):
+        made = parts_from_json(parts)
     return stored_message(
         role=row["role"],
-        parts=parts or (() if row["text"] is None else (TextPart(text=row["text"]),)),
+        parts=made or (() if text is None else (text_part(text, "TextPart.text"),)),
         id=row["id"],
         name=row["name"],
         created_at=row["created_at"].replace(tzinfo=UTC),
-        metadata=loads(row["metadata"], "metadata") if row["metadata"] else {},
+        metadata=loads(metadata, "metadata") if metadata and metadata != "{}" else {},
         native=loads(row["native"], "native") if row["native"] else None,
     )

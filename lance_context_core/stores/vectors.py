@@ -16,6 +16,7 @@ from lance_context_core._util.retry import Attempts
 from lance_context_core.codecs.documents import (
     COLUMNS,
     REPLACED,
+    CheckedDocument,
     as_record,
     checked,
     from_row,
@@ -67,7 +68,7 @@ class AsyncVectors:
         """
         return await self._written(documents, self._insert_absent, progress)
 
-    async def _insert_absent(self, given: Sequence[Document], progress: _Telling) -> None:
+    async def _insert_absent(self, given: Sequence[CheckedDocument], progress: _Telling) -> None:
         attempts = Attempts("the same documents kept being written by others")
         while True:
             attempts.begin()
@@ -92,7 +93,7 @@ class AsyncVectors:
         """
         return await self._written(documents, self._upsert, progress)
 
-    async def _upsert(self, given: Sequence[Document], progress: _Telling) -> None:
+    async def _upsert(self, given: Sequence[CheckedDocument], progress: _Telling) -> None:
         attempts = Attempts("the same documents kept being changed by others")
         pending, tried = given, set[tuple[str, int]]()
         while True:
@@ -236,7 +237,7 @@ class AsyncVectors:
     async def _written(
         self,
         documents: Sequence[Document],
-        write: Callable[[Sequence[Document], _Telling], Awaitable[None]],
+        write: Callable[[Sequence[CheckedDocument], _Telling], Awaitable[None]],
         progress: _Telling,
     ) -> builtins.list[str]:
         """Write documents with this function, or append those without ids; returns the ids."""
@@ -245,27 +246,29 @@ class AsyncVectors:
         given, are_new = await self._checked(documents)
         await (self._append if are_new else write)(given, progress)
         await tell_written(progress, len(given))
-        return [str(document.id) for document in given]
+        return [document.id for document in given]
 
-    async def _checked(self, documents: Sequence[Document]) -> tuple[builtins.list[Document], bool]:
+    async def _checked(
+        self, documents: Sequence[Document]
+    ) -> tuple[builtins.list[CheckedDocument], bool]:
         """Return the documents in plain types, and whether all ids were generated here."""
         given = listed(documents, "documents")
         found = await steps.each(
             lambda one: checked(one[1], f"documents[{one[0]}]"), enumerate(given)
         )
-        refuse_duplicates(("id", str(one.id)) for one in found)
+        refuse_duplicates(("id", one.id) for one in found)
         return found, all(one.id is None for one in given)
 
     async def _delete(self, where: sql.Clause) -> int:
         return (await self._table.write(WriteBatch(where=where))).n_removed
 
-    async def _append(self, documents: Sequence[Document], progress: _Telling) -> None:
+    async def _append(self, documents: Sequence[CheckedDocument], progress: _Telling) -> None:
         """Add documents with new ids, without the cost of a merge."""
         if rows := await self._rows(documents, {}, progress):
             await self._table.write(WriteBatch(rows))
 
     def _refuse_other_content(
-        self, documents: Sequence[Document], existing: Mapping[str | None, Mapping[str, Any]]
+        self, documents: Sequence[CheckedDocument], existing: Mapping[str, Mapping[str, Any]]
     ) -> None:
         for document in documents:
             if (row := existing.get(document.id)) is None:
@@ -277,21 +280,21 @@ class AsyncVectors:
                     "document: use upsert to replace it"
                 )
 
-    async def _existing(self, documents: Sequence[Document]) -> dict[str | None, dict[str, Any]]:
+    async def _existing(self, documents: Sequence[CheckedDocument]) -> dict[str, dict[str, Any]]:
         """Return the existing rows of the documents' ids, by id."""
-        where = self._where(sql.in_list("id", [str(document.id) for document in documents]))
+        where = self._where(sql.in_list("id", [document.id for document in documents]))
         rows = (await self._table.select(where, columns=REPLACED)).to_pylist()
         return {row["id"]: row for row in rows}
 
     async def _rows(
         self,
-        documents: Sequence[Document],
-        existing: Mapping[str | None, Mapping[str, Any]],
+        documents: Sequence[CheckedDocument],
+        existing: Mapping[str, Mapping[str, Any]],
         progress: Callable[[Progress], object] | None,
     ) -> builtins.list[dict[str, Any]]:
         composer, now = self._resources.composer, self._resources.clock.now()
 
-        def row(document: Document) -> tuple[dict[str, Any], str | None]:
+        def row(document: CheckedDocument) -> tuple[dict[str, Any], str | None]:
             old = existing.get(document.id)
             shown = as_record(document, created_at=old["created_at"] if old else now)
             words = composer.index_text(shown)

@@ -53,8 +53,8 @@ def of_latin(text: str, *, english: AbstractSet[str]) -> tuple[Language, ...]:
     """
     words = {*_LATIN_WORD.findall(text.lower())}
     n_english = len(words & english)
-    known = words & _FUNCTION_WORDS.keys()
-    accented = [word for word in words if not word.isascii()]
+    known = words & _ALL_FUNCTION_WORDS
+    accented = [] if text.isascii() else [word for word in words if not word.isascii()]
     if n_english and len(known) + len(accented) <= n_english:
         return ()
     found = Counter(name for word in known for name in _FUNCTION_WORDS[word])
@@ -186,6 +186,7 @@ _FUNCTION_WORDS: dict[str, list[str]] = {}
 for _name, _language in _LATIN.items():
     for _word in _language.function_words:
         _FUNCTION_WORDS.setdefault(_word, []).append(_name)
+_ALL_FUNCTION_WORDS = frozenset(_FUNCTION_WORDS)
 
 _SCRIPTS = [
     (re.compile("[\u0400-\u04ff]"), Language(name="russian", same=str.maketrans("ёЁ", "ее"))),
@@ -349,7 +350,8 @@ _EMOJI = re.compile(
     "[\U0001f1e6-\U0001f1ff]{2}"
     "|[\u231a\u231b\u23e9-\u23fa\u2600-\u27bf\u2b50\u2b55\U0001f300-\U0001f3fa\U0001f400-\U0001faff]"
 )
-_HUMP = re.compile("[a-z][A-Z]|[A-Z]{2}[a-z]")
+# It begins with the rarer letter, a capital: the search skips all others.
+_HUMP = re.compile("[A-Z](?:(?<=[a-z].)|[A-Z][a-z])")
 # What is longer is a key or a hash: its humps are chance.
 _IDENTIFIER = re.compile("(?<![A-Za-z0-9])[A-Za-z0-9]{3,64}(?![A-Za-z0-9])")
 _PART = re.compile("[A-Z]+(?=[A-Z][a-z]{2})|[A-Z]?[a-z]+|[A-Z]+")

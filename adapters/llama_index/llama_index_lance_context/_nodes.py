@@ -1,13 +1,19 @@
 """LlamaIndex's nodes to the documents of the store, and back."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from llama_index.core.schema import BaseNode, ImageNode, IndexNode, MetadataMode, Node, TextNode
 
 from lance_context_core import Document, InvalidRequestError
-from llama_index_lance_context._values import decode, decode_object, encode, encode_object
+from llama_index_lance_context._values import (
+    decode,
+    decode_object,
+    encode,
+    encode_object,
+    encode_text,
+)
 
 NATIVE = "_llama_index"
 """The metadata key under which a document keeps what makes it a node again."""
@@ -19,11 +25,32 @@ SOURCE_ID = "ref_doc_id"
 """Below `NATIVE`: the id of the document that the node was made from, or null."""
 
 _CONTENT = "node"
-"""Below `NATIVE`: the JSON text of the node without its text and vector."""
+"""Below `NATIVE`: the JSON text of the node without its text and vector, and what `_shorten` omits."""
 
 _METADATA = "metadata"
 
+_OTHER_METADATA = "other_metadata"
+"""In a related node: its metadata where that differs from the node's own under the same keys."""
+
+_USUAL: Mapping[str, Mapping[str, Any]] = {
+    "TextNode": {
+        "metadata_template": "{key}: {value}",
+        "metadata_separator": "\n",
+        "text": "",
+        "mimetype": "text/plain",
+        "start_char_idx": None,
+        "end_char_idx": None,
+        "text_template": "{metadata_str}\n\n{content}",
+        "class_name": "TextNode",
+    }
+}
+"""Values that are omitted, by class. Stored nodes rely on them: add classes, and change none."""
+
+_EMBEDDED_WITHOUT, _SHOWN_WITHOUT = "excluded_embed_metadata_keys", "excluded_llm_metadata_keys"
+
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
+
+_PLAIN = (str, int, bool, type(None))
 
 _RESOURCES = ("text_resource", "image_resource", "audio_resource", "video_resource")
 
@@ -55,10 +82,11 @@ def to_document(node: BaseNode) -> Document:
     content = node.model_dump(exclude={"embedding", "metadata"})
     _keep_data(content, node)
     _set_text(content, "")
+    _shorten(content, node)
     native = {
         CLASS_NAME: node.class_name(),
         SOURCE_ID: node.ref_doc_id,
-        _CONTENT: _ENCODER.encode({**encode(content, where), _METADATA: _kept(metadata)}),
+        _CONTENT: _written(content, _kept(metadata), where),
     }
     return Document(
         id=node.node_id,
@@ -80,19 +108,63 @@ def to_node(document: Document) -> BaseNode:
             metadata=decode_object(metadata),
             embedding=vector,
         )
-    content = json.loads(native[_CONTENT])
+    content = (
+        _USUAL.get(native[CLASS_NAME], {}) | {"id_": document.id} | json.loads(native[_CONTENT])
+    )
+    content.setdefault(_SHOWN_WITHOUT, content[_EMBEDDED_WITHOUT])
     _set_text(content, document.text or "")
     kept = content.pop(_METADATA)
-    content = decode(content)
     # Another framework may have changed it since.
     if isinstance(kept, list):
         kept = {key: metadata[key] for key in kept if key in metadata}
-    content[_METADATA] = decode_object(kept if kept == metadata else metadata)
+    kept = kept if kept == metadata else metadata
+    for related in _related(content):
+        if (other := related.pop(_OTHER_METADATA, None)) is not None:
+            related[_METADATA] = {**kept, **other}
+    content = decode(content)
+    content[_METADATA] = decode_object(kept)
     node_class = _CLASSES.get(native[CLASS_NAME], TextNode)
     if node_class is TextNode and content.get("text_resource", content) is None:
         # A document without a text, which a TextNode has no word for.
         del content["text_resource"]
     return node_class.from_dict({**content, "embedding": vector})
+
+
+def _written(content: dict[str, Any], kept: dict[str, Any] | list[str], where: str) -> str:
+    if isinstance(kept, list):
+        return encode_text({**content, _METADATA: kept}, where)
+    return _ENCODER.encode({**encode(content, where), _METADATA: kept})
+
+
+def _shorten(content: dict[str, Any], node: BaseNode) -> None:
+    """Omit from the JSON of a node what stands beside it, or is usual, or stands in it already.
+
+    The metadata of related nodes is often that of the node itself.
+    """
+    del content["id_"]
+    for name, value in _USUAL.get(node.class_name(), {}).items():
+        if content.get(name, ...) == value:
+            del content[name]
+    if content[_SHOWN_WITHOUT] == content[_EMBEDDED_WITHOUT]:
+        del content[_SHOWN_WITHOUT]
+    own = node.metadata
+    for related in _related(content):
+        metadata = related[_METADATA]
+        if metadata and list(metadata) == list(own):
+            del related[_METADATA]
+            related[_OTHER_METADATA] = {
+                key: value
+                for key, value in metadata.items()
+                if type(value) not in _PLAIN
+                or type(own[key]) is not type(value)
+                or own[key] != value
+            }
+
+
+def _related(content: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The JSON of each node that the JSON of a node names as related."""
+    for related in content["relationships"].values():
+        yield from related if isinstance(related, list) else [related]
 
 
 def _kept(metadata: dict[str, Any]) -> dict[str, Any] | list[str]:

@@ -59,5 +59,5 @@ _CODEC = JsonCodec(
     ],
     default=_plain,
 )
-encode, decode = _CODEC.encode, _CODEC.decode
+encode, encode_text, decode = _CODEC.encode, _CODEC.encode_text, _CODEC.decode
 encode_object, decode_object = _CODEC.encode_object, _CODEC.decode_object

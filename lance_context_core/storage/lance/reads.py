@@ -234,7 +234,7 @@ async def match(
     handle: Any, text: str, *, where: str | None, limit: int, columns: Sequence[str]
 ) -> pa.Table:
     """The `limit` rows that best match words of `text`, with `_rowid` and BM25 `_score`."""
-    selected = [*await _shown(handle, columns), "_score"]
+    selected = [*await shown(handle, columns), "_score"]
     where = await _asked(handle, where)
 
     def query(where: str | None) -> Any:
@@ -264,7 +264,7 @@ def has_moved_on(handle: Any) -> None:
     _columns[handle] = None
 
 
-async def _shown(handle: Any, columns: Sequence[str]) -> list[str]:
+async def shown(handle: Any, columns: Sequence[str]) -> list[str]:
     """As `present`, for readers: the handle was just checked, so reads the columns once."""
     if (names := _columns.get(handle)) is None:
         names = frozenset((await handle.schema()).names)

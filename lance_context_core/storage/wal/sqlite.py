@@ -164,6 +164,8 @@ def connect(path: Path, *, is_synced: bool, is_read_only: bool = False) -> Way |
             identities.require(path, connection, is_synced=is_synced, may_note=not is_read_only)
             connection.execute(f"PRAGMA synchronous={'FULL' if is_synced else 'NORMAL'}")
             connection.execute("PRAGMA wal_autocheckpoint=0")
+            # After a checkpoint the next commit cuts SQLite's log down to its own pages.
+            connection.execute("PRAGMA journal_size_limit=0")
             # `wipe` does that: otherwise each flush would write the freed pages once more.
             connection.execute("PRAGMA secure_delete=OFF")
         except BaseException:

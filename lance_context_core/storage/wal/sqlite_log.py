@@ -88,7 +88,7 @@ def _make(lock: Path) -> None:
 
 # The log.
 
-_MOST_LOG_BYTES = 4 * 1024 * 1024
+_MOST_LOG_BYTES = 1024 * 1024
 """The size of SQLite's own log that triggers a checkpoint, which takes a millisecond or two."""
 
 

@@ -244,7 +244,15 @@ class TableLog:
                     self.part, last, version, tells_moments=tells_moments
                 )
             )
-            await self._journal.keep_log_small()
+            await self.keep_small()
+
+    def is_small(self) -> bool:
+        """As `WriteAheadLog.is_small`."""
+        return self._journal.log.is_small()
+
+    async def keep_small(self) -> None:
+        """As `WriteAheadLog.keep_small`."""
+        await self._journal.keep_log_small()
 
     async def doubt(self) -> int:
         """As `ExclusiveSection.doubt`; in `committing`."""

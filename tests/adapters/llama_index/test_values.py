@@ -1,5 +1,6 @@
 """Values that JSON has no word for: they read back as they were, and the nodes' hashes stay."""
 
+import json
 import math
 from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta, timezone
@@ -308,6 +309,88 @@ def test_plain_metadata_is_stored_once(store):
     (document,) = store.vectors("c").get(["n"])
     stored = repr(document.metadata)
     assert [stored.count(one) for one in ("in the cupboard", "left one")] == [1, 1]
+
+
+RELATED = {
+    "the same": {"file": "tea.pdf", "page": 1, "is_read": True},
+    "another value": {"file": "tea.pdf", "page": 2, "is_read": True},
+    "an equal value of another type": {"file": "tea.pdf", "page": True, "is_read": 1},
+    "another order": {"page": 1, "file": "tea.pdf", "is_read": True},
+    "fewer keys": {"file": "tea.pdf"},
+    "no keys": {},
+    "values that JSON lacks": {"file": b"tea", "page": (1,), "is_read": {2}},
+}
+
+
+@pytest.mark.parametrize("own", [RELATED["the same"], RELATED["values that JSON lacks"], RICH])
+def test_related_nodes_keep_their_metadata_whatever_that_of_the_node_is(store, own):
+    made = node("a text", id="n", metadata=own)
+    related = [
+        RelatedNodeInfo(node_id=name, metadata=metadata)
+        for name, metadata in ({**RELATED, "its own": own}).items()
+    ]
+    made.relationships = {NodeRelationship.SOURCE: related[0], NodeRelationship.CHILD: related}
+    nodes = LanceContextVectorStore(store)
+    nodes.add([made])
+    (found,) = nodes.get_nodes(["n"])
+    assert repr(found.relationships) == repr(made.relationships)
+
+
+def test_metadata_that_related_nodes_share_is_stored_once(store):
+    metadata = {"where": "in the cupboard", "shelf": "left one"}
+    made = node("a text", id="n", metadata=metadata)
+    made.relationships = {
+        NodeRelationship.SOURCE: RelatedNodeInfo(node_id="d", metadata=metadata),
+        NodeRelationship.NEXT: RelatedNodeInfo(
+            node_id="m", metadata={**metadata, "shelf": "right one"}
+        ),
+    }
+    LanceContextVectorStore(store, collection="c").add([made])
+    (document,) = store.vectors("c").get(["n"])
+    stored = repr(document.metadata)
+    found = [stored.count(one) for one in ("in the cupboard", "left one", "right one")]
+    assert found == [1, 1, 1]
+
+
+def test_a_node_that_an_earlier_release_wrote_whole_reads_as_it_was(store):
+    content = {
+        "id_": "n",
+        "excluded_embed_metadata_keys": ["z"],
+        "excluded_llm_metadata_keys": [],
+        "relationships": {
+            "1": {"node_id": "d", "node_type": "4", "metadata": {"z": 2}, "hash": "h"},
+        },
+        "metadata_template": "{key}={value}",
+        "metadata_separator": ";",
+        "text": "",
+        "mimetype": "text/plain",
+        "start_char_idx": 3,
+        "end_char_idx": None,
+        "text_template": "{content}",
+        "class_name": "TextNode",
+        "metadata": ["z", "a"],
+    }
+    native = {"type": "TextNode", "ref_doc_id": "d", "node": json.dumps(content)}
+    kept = {"z": 1, "a": 2, "_llama_index": native}
+    document = Document(id="n", text="a text", embedding=VECTOR, metadata=kept)
+    store.vectors("default").add([document])
+    (found,) = LanceContextVectorStore(store).get_nodes(["n"])
+    assert found == TextNode(
+        id_="n",
+        text="a text",
+        metadata={"z": 1, "a": 2},
+        embedding=found.embedding,
+        excluded_embed_metadata_keys=["z"],
+        relationships={
+            NodeRelationship.SOURCE: RelatedNodeInfo(
+                node_id="d", node_type=ObjectType.DOCUMENT, metadata={"z": 2}, hash="h"
+            )
+        },
+        metadata_template="{key}={value}",
+        metadata_separator=";",
+        start_char_idx=3,
+        text_template="{content}",
+    )
 
 
 def test_metadata_that_another_framework_changed_is_as_it_is_now(store):

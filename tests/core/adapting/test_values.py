@@ -111,12 +111,23 @@ def test_any_value_comes_back_equal_and_of_its_type(value):
     assert typed(there_and_back(RICH, value)) == typed(value)
 
 
+@settings(max_examples=150)
+@given(values)
+def test_any_value_comes_back_from_its_text_equal_and_of_its_type(value):
+    assert typed(RICH.decode(json.loads(RICH.encode_text(value, "value")))) == typed(value)
+
+
 @settings(max_examples=100)
 @given(st.dictionaries(texts, values, max_size=3))
 def test_an_object_keeps_its_keys_whatever_they_are(metadata):
     encoded = json.loads(json.dumps(RICH.encode_object(metadata, "metadata"), allow_nan=False))
     assert encoded.keys() == metadata.keys()
     assert typed(RICH.decode_object(encoded)) == typed(metadata)
+
+
+def test_the_text_of_what_looks_like_a_stand_in_comes_back_as_it_was():
+    given = {"lance_context:type": "set", "value": [1]}
+    assert typed(BARE.decode(json.loads(BARE.encode_text(given, "it")))) == typed(given)
 
 
 @pytest.mark.parametrize("metadata", [None, [("a", 1)], {1: "a"}, {"a": 1, None: 2}])
@@ -129,8 +140,9 @@ def test_numbers_of_numpy_are_those_of_python():
     given = [np.int64(1), np.float32(0.5), np.float64(1.5), np.bool_(1), np.uint64(2**64 - 1)]
     assert typed(there_and_back(BARE, given)) == typed([1, 0.5, 1.5, True, 2**64 - 1])
     for other in (np.array([1]), np.datetime64("2026-01-02", "ns"), np.longdouble(1)):
-        with pytest.raises(InvalidRequestError, match=r"^it is a \w+, which cannot be stored"):
-            BARE.encode(other, "it")
+        for encode in (BARE.encode, BARE.encode_text):
+            with pytest.raises(InvalidRequestError, match=r"^it is a \w+, which cannot be stored"):
+                encode(other, "it")
 
 
 SORTS = [

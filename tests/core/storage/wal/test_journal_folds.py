@@ -1,12 +1,15 @@
 """What waits in the journal is lost or doubled by no fold, nor by what comes and goes meanwhile."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 from core.storage.journaling import SMALL, in_the_table, read, say
 
 from lance_context_core import Document, InvalidRequestError, Item
 from lance_context_core.settings import Maintenance
+from lance_context_core.storage.wal import sqlite
+from lance_context_core.storage.wal.policy import JournalPolicy
 from lance_context_core.storage.wal.table_log import TableLog
 
 
@@ -259,3 +262,19 @@ async def test_what_waits_on_a_branch_is_not_on_main_nor_the_other_way_round(sto
         assert await read(branch) == ["both", "left"]
         assert await read(store) == ["both", "main"]
         await store.flush()
+
+
+# What the log takes on the disk
+
+
+async def test_the_log_of_sqlite_stays_small_while_nothing_is_flushed(open_store):
+    store = open_store(maintenance=None, journal=JournalPolicy(rows=1_000_000, bytes=2**40))
+    n_bytes, data = 0, b"x" * 32_768
+    while n_bytes < 16 * 1024 * 1024:
+        await store.kv("k").put([Item(namespace=("n",), key="k", data=data)])
+        n_bytes += len(data)
+    await store._resources.database.finish()
+    # After a checkpoint it is cut by the next commit.
+    await store.kv("k").put([Item(namespace=("n",), key="k", data=data)])
+    path = Path(store._resources.database.uri, sqlite.NAME)
+    assert sqlite.log_bytes(path) < 4 * 1024 * 1024
