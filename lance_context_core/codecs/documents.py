@@ -82,10 +82,10 @@ def from_row(row: Mapping[str, Any]) -> Document:
     )
 
 
-def as_record(document: CheckedDocument, *, created_at: datetime) -> ContextRecord:
+def as_record(document: CheckedDocument | Document, *, created_at: datetime) -> ContextRecord:
     """A document as a `Composer` is shown it: a record of the kind `document`."""
     return ContextRecord(
-        id=document.id,
+        id=document.id or "",
         kind="document",
         content_type="text/plain",
         created_at=created_at,

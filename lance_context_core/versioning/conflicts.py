@@ -199,7 +199,10 @@ def _plain(
 ) -> ContextRecord | Session | Document:
     """Returns an item with its values checked, as for a write."""
     if isinstance(item, Document):
-        return documents.checked(item, where)
+        plain = documents.checked(item, where)
+        return Document(
+            id=plain.id, text=plain.text, embedding=plain.embedding, metadata=plain.metadata
+        )
     if isinstance(item, Session):
         values = {name: getattr(item, name) for name in sessions.DESCRIBING}
         return replace(item, **sessions.checked(values, f"{where}: "))
