@@ -51,7 +51,10 @@ def test_what_another_process_writes_is_followed_until_it_is_interrupted(place):
             store.history.append("tutor", Message.user("Elsewhere"), session_id="tuesday")
         seen += [process.stdout.readline() for _ in range(3)]
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
+        try:
+            _, errors = process.communicate(timeout=60)
+        finally:
+            process.kill()
     texts = [json.loads(line)["text"] for line in seen]
     assert texts[-4:] == ["Lunch was great, Ada had soup.", "One", "Two", "Three"]
     assert (process.returncode, errors) == (0, "")
