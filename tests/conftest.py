@@ -9,6 +9,7 @@ import cheaper
 import naming
 import needs
 import pytest
+import postgres
 import slowest
 from core.conformance.backends import Backend, LogInMemory, S3Server, local, memory
 from core.conformance.doubles import ManualClock, WordVectors
@@ -155,6 +156,13 @@ def embedder() -> WordVectors:
 def s3_server() -> Iterator[S3Server]:
     """An object store on this machine, for this run."""
     with S3Server() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[postgres.PostgresServer]:
+    """A PostgreSQL server on this machine, for this run."""
+    with postgres.PostgresServer() as server:
         yield server
 
 

@@ -108,7 +108,7 @@ def _end(session: LogSession) -> None:
         ) from error
 
 
-_mine: ContextVar[frozenset[Path]] = ContextVar("_mine", default=frozenset())
+_mine: ContextVar[frozenset[Path | str]] = ContextVar("_mine", default=frozenset())
 """The paths of the logs whose stores this task, or its parent, has locked exclusively."""
 
 T = TypeVar("T")
@@ -142,7 +142,7 @@ class Journal:
         self._life = life
         self.mirrors = LogReaders(log.path)
         log.on_loss = self.mirrors.clear
-        self.waiting = Waiting(log.path)
+        self.waiting = Waiting(log.path, is_quick=log.is_quick)
         self.transactions = Transactions(place, log, self.mirrors, self.waiting)
 
     def on_break(self, forget: Callable[[Part], None]) -> None:

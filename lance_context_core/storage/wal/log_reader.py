@@ -195,7 +195,7 @@ class ManyError(Exception):
 class LogReaders:
     """The readers of the most recently used tables; requires the lock of the session."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | str) -> None:
         """Starts empty, for the log at `path`."""
         self._path = path
         self.on_break: list[Callable[[Part], None]] = []

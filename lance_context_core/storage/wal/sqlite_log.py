@@ -98,6 +98,8 @@ class SqliteLog:
     Keeps one spare connection besides the shared one.
     """
 
+    is_quick = True
+
     def __init__(
         self,
         root: Path,
@@ -202,6 +204,9 @@ class SqliteLog:
     ) -> AbstractAsyncContextManager[None]:
         """As `WriteAheadLog.held`, by a file lock; the file is created if missing."""
         return _held(self._root, shared=shared, refusal=refusal)
+
+    async def require_held(self) -> None:
+        """As `WriteAheadLog.require_held`: the system keeps the lock while the process lives."""
 
     # Upkeep
 

@@ -29,7 +29,7 @@ _PATIENCE_SECONDS = 60
 class Waiting:
     """Retries work that needs exclusive access until the other writer is done."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | str, *, is_quick: bool = True) -> None:
         """Waits for the log at `path`."""
         self._path = path
 
