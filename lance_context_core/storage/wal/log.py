@@ -11,6 +11,7 @@ No module above this one knows which log a store has; nothing here knows what a 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -267,6 +268,13 @@ class LogSession(Protocol):
 
     def close(self) -> None:
         """Close the session; rolls back an open transaction."""
+
+
+class ServerClock(Protocol):
+    """The clock of the server that has the log: the same for all machines."""
+
+    def now(self) -> datetime:
+        """The time, with a time zone."""
 
 
 class StoreId(Protocol):

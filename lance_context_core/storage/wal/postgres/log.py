@@ -9,14 +9,13 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppres
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
-from weakref import WeakValueDictionary
 
 import psycopg
 
 from lance_context_core._util.crowd import FairLock
 from lance_context_core.errors import InternalError, StorageError
 from lance_context_core.storage.lifecycle import Lifecycle
-from lance_context_core.storage.wal.log import BusyError, LogSession, StoreId
+from lance_context_core.storage.wal.log import BusyError, LogSession, ServerClock, StoreId
 from lance_context_core.storage.wal.postgres import schema
 from lance_context_core.storage.wal.postgres.server import Address, Server, end_quietly, server_of
 from lance_context_core.storage.wal.postgres.session import (
@@ -40,14 +39,8 @@ _LOCKS = 0x4C43 << 48
 _ELSEWHERE = "is in another place, too"
 _NONE_HERE = "has no journal of this store"
 
-_queues: WeakValueDictionary[tuple[Server, int], FairLock] = WeakValueDictionary()
-"""The waiters of this process for the exclusive lock of a store."""
-_queues_lock = threading.Lock()
-
-
-def _queue(server: Server, store: int) -> FairLock:
-    with _queues_lock:
-        return _queues.setdefault((server, store), FairLock())
+Guard = Callable[..., AbstractAsyncContextManager[None]]
+"""As `WriteAheadLog.held`."""
 
 
 class _Row(NamedTuple):
@@ -64,26 +57,32 @@ class PostgresLog:
 
     def __init__(
         self,
-        address: Address,
+        server: Server,
         place: str,
         id: StoreId,
+        guard: Guard,
         *,
-        is_synced: bool,
         life: Lifecycle,
         read_consistency: timedelta | None,
     ) -> None:
-        """The log of the store at `place`, which has `id`; connects with the first call."""
-        self.path: Path | str = f"{address!r}, of {place}"
+        """The log of the store at `place`, which has `id`; connects with the first call.
+
+        `guard` excludes the other committers of this machine: a connection may be lost in a commit,
+        and with it the lock on the server; this lock lasts as long as the process.
+        """
+        self.path: Path | str = f"{server.address!r}, of {place}"
         self.lock = threading.Lock()
         self.session: PostgresSession | None = None
         self.identity: object | None = None
         self.on_loss: Callable[[], None] = lambda: None
-        self._server = server_of(address)
+        self._server = server
         self._place = place
         self._id = id
-        self._is_synced = is_synced
         self._life = life
         self._watch = Watch(self._server, read_consistency)
+        self._guard = guard
+        self._holding: Any = None
+        """The connection that has the exclusive lock."""
         self._making = FairLock()
 
     def is_open(self) -> bool:
@@ -131,7 +130,7 @@ class PostgresLog:
 
     async def take(self) -> PostgresSession:
         """As `WriteAheadLog.take`."""
-        return PostgresSession(self._watch, self.shared().store)
+        return PostgresSession(self._watch, self.shared().store, is_private=True)
 
     def give_back(self, session: LogSession) -> None:
         """As `WriteAheadLog.give_back`."""
@@ -163,8 +162,7 @@ class PostgresLog:
 
     async def require_held(self) -> None:
         """As `WriteAheadLog.require_held`."""
-        epoch = self._watch.epoch
-        if epoch is not None and await asyncio.to_thread(self._epoch) != epoch:
+        if self._watch.epoch is not None and not await asyncio.to_thread(self._is_held):
             raise StorageError(LOST_LOCK.format(self._server.address.host))
 
     # Upkeep
@@ -206,21 +204,6 @@ class PostgresLog:
     def copy_to(self, directory: Path) -> None:
         """Not supported: a copy has the flushed rows."""
         raise InternalError(f"the journal {self.path!r} cannot be copied to {str(directory)!r}")
-
-    # The clock
-
-    def seconds_ahead(self) -> float:
-        """How far the server's clock is ahead of this machine's, in seconds."""
-        with self._server.connection() as connection:
-            best, ahead = float("inf"), 0.0
-            for _ in range(3):
-                began = time.time()
-                asked = "SELECT extract(epoch FROM clock_timestamp())::double precision"
-                now = float(connection.execute(asked).fetchone()[0])
-                took = time.time() - began
-                if took < best:
-                    best, ahead = took, now - (began + took / 2)
-            return ahead
 
     # Helpers
 
@@ -264,22 +247,19 @@ class PostgresLog:
         if await self.opened() is None:
             await self.make()
         store = self.shared().store
-        if shared:
-            async with self._locked_in(_LOCKS + store, shared=True, refusal=refusal):
+        async with (
+            self._guard(shared=shared, refusal=refusal),
+            self._locked_in(_LOCKS + store, shared=shared, refusal=refusal) as connection,
+        ):
+            if shared:
                 yield
-            return
-        try:
-            async with (
-                _queue(self._server, store).held(_PATIENCE_SECONDS),
-                self._locked_in(_LOCKS + store, shared=False, refusal=refusal) as connection,
-            ):
-                self._watch.epoch = await asyncio.to_thread(self._begin_epoch, connection, store)
-                try:
-                    yield
-                finally:
-                    self._watch.epoch = None
-        except TimeoutError:
-            raise refusal(_PATIENCE_SECONDS) from None
+                return
+            self._watch.epoch = await asyncio.to_thread(self._begin_epoch, connection, store)
+            self._holding = connection
+            try:
+                yield
+            finally:
+                self._watch.epoch = self._holding = None
 
     @asynccontextmanager
     async def _locked_in(
@@ -338,11 +318,25 @@ class PostgresLog:
                     self._watch.see(None)
                 return int(found[0])
 
-    def _epoch(self) -> int:
-        with self._server.connection() as connection:
-            asked = "SELECT epoch FROM lance_context.stores WHERE id = %b"
-            found = connection.execute(asked, [self.shared().store]).fetchone()
-            return int(found[0]) if found else 0
+    def _is_held(self) -> bool:
+        """Whether the connection with the lock lives, and no other had the lock since."""
+        asked = "SELECT epoch FROM lance_context.stores WHERE id = %b"
+        try:
+            found = self._holding.execute(asked, [self.shared().store]).fetchone()
+        except psycopg.Error:
+            return False
+        return found is not None and found[0] == self._watch.epoch
+
+
+def postgres_log(
+    address: str, place: str, id: StoreId, guard: Guard, *, is_synced: bool, **options: Any
+) -> tuple[PostgresLog, ServerClock]:
+    """The log of the store at `place` in the database at `address`, and the server's clock.
+
+    Raises InvalidRequestError if that is no address; it does not connect yet.
+    """
+    server = server_of(Address(address), is_synced=is_synced)
+    return PostgresLog(server, place, id, guard, **options), server
 
 
 def _late(seconds: float) -> Exception:

@@ -174,8 +174,12 @@ def make(server: Server) -> None:
 
 def _format_of(connection: Any, server: Server) -> int:
     """The number of the existing format; 0 if none exists."""
-    found = connection.execute("SELECT to_regclass('lance_context.format')").fetchone()
-    if found[0] is None:
+    # Not by `to_regclass`, which may remember from before a lock that there was none.
+    asked = (
+        "SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
+        "WHERE n.nspname = 'lance_context' AND c.relname = 'format'"
+    )
+    if connection.execute(asked).fetchone() is None:
         return 0
     found = connection.execute("SELECT max(number) FROM lance_context.format").fetchone()
     number = int(found[0] or 0)

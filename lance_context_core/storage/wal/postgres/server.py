@@ -3,11 +3,14 @@
 No text of an error, log record or `repr` contains the address: it may hold a password.
 """
 
+import math
 import os
 import select
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -15,7 +18,7 @@ from urllib.parse import unquote, urlsplit
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.types.numeric import Int8BinaryDumper, Int8Dumper
-from psycopg_pool import ConnectionPool, PoolTimeout
+from psycopg_pool import ConnectionPool
 
 from lance_context_core.errors import InvalidRequestError, StorageError
 from lance_context_core.storage.wal.log import BusyError
@@ -29,7 +32,7 @@ SCHEMES = ("postgresql://", "postgres://")
 _PATIENCE_SECONDS = 10
 """How long a call waits for a connection, unless the address has a `connect_timeout`."""
 
-_LOCK_MILLISECONDS = 250
+_LOCK_MILLISECONDS = 100
 """How long a transaction waits in the server's queue before it retries from the start."""
 
 _MOST_CONNECTIONS = 8
@@ -90,13 +93,15 @@ class Address:
 class Server:
     """The connections of this process to one database; stores share them."""
 
-    def __init__(self, address: Address) -> None:
-        """Connects with the first call."""
+    def __init__(self, address: Address, *, is_synced: bool = False) -> None:
+        """Connects with the first call; commits wait for the server's disk if `is_synced`."""
         self.address = address
+        self._is_synced = is_synced
         self._pool: ConnectionPool[Any] | None = None
         self._lock = threading.Lock()
         self._spare: list[Any] = []
         """Connections for locks."""
+        self._seconds_ahead = 0.0
 
     @contextmanager
     def connection(self) -> Iterator[Any]:
@@ -113,10 +118,8 @@ class Server:
         pool = self._pool or self._made()
         try:
             return pool.getconn()
-        except PoolTimeout as error:
-            raise self._unreachable(error) from None
         except psycopg.Error as error:
-            raise self.meaning(error) from error
+            raise self._unreachable(error) from None
 
     def give_back(self, connection: Any) -> None:
         """Return a connection; an open transaction is rolled back, a broken one is dropped."""
@@ -146,12 +149,27 @@ class Server:
             return StorageError(f"{name} {_GONE}")
         return StorageError(f"{name} cannot be used ({type(error).__name__}, {error.sqlstate})")
 
+    def now(self) -> datetime:
+        """The time by the server's clock; by this machine's until the first connection."""
+        return datetime.now(UTC) + timedelta(seconds=self._seconds_ahead)
+
+    def _compare_clocks(self, connection: Any) -> None:
+        """Measure how far the server's clock is ahead of this machine's."""
+        asked = "SELECT extract(epoch FROM clock_timestamp())::double precision"
+        best = math.inf
+        for _ in range(3):
+            began = time.time()
+            now = float(connection.execute(asked).fetchone()[0])
+            if (took := time.time() - began) < best:
+                best, self._seconds_ahead = took, now - (began + took / 2)
+
     def require(self) -> None:
         """Raise StorageError if the server cannot be reached, or its version is not supported."""
         seconds = max(2, int(self.address.patience_seconds))
         try:
             with psycopg.connect(self.address.reveal(), connect_timeout=seconds) as one:
                 version = one.info.server_version // 10_000
+                self._compare_clocks(one)
         except psycopg.Error as error:
             raise self._refused(error) from None
         if not OLDEST <= version <= NEWEST:
@@ -179,8 +197,8 @@ class Server:
                 connection = psycopg.connect(self.address.reveal(), autocommit=True)
             except psycopg.Error as error:
                 raise self._refused(error) from None
-            _configure(connection)
             with self.translated():
+                _configure(connection)
                 connection.execute(f"SET lock_timeout = {int(queue_seconds * 1000)}")
         return connection
 
@@ -223,11 +241,18 @@ class Server:
                     reconnect_timeout=self.address.patience_seconds,
                     num_workers=1,
                     name=_APPLICATION,
-                    configure=_configure,
+                    configure=self._configure,
                     check=_check,
                     open=True,
                 )
             return self._pool
+
+    def _configure(self, connection: Any) -> None:
+        """Prepare a new connection; each also compares the clocks."""
+        _configure(connection)
+        if self._is_synced:
+            connection.execute("SELECT set_config('synchronous_commit', 'on', false)")
+        self._compare_clocks(connection)
 
     def _unreachable(self, error: Exception) -> Exception:
         try:
@@ -315,20 +340,19 @@ def _configure(connection: Any) -> None:
 def _check(connection: Any) -> None:
     """Raise if the server has closed the connection, as far as is known here, without a call."""
     if select.select([connection.fileno()], [], [], 0)[0]:
-        connection.pgconn.consume_input()
-        if connection.pgconn.status != psycopg.pq.ConnStatus.OK:
-            raise psycopg.OperationalError("closed by the server")
+        # A notice, or the last words of the server before the end.
+        ConnectionPool.check_connection(connection)
 
 
 @lru_cache(maxsize=64)
-def _server_of(address: Address, pid: int) -> Server:
+def _server_of(address: Address, pid: int, *, is_synced: bool) -> Server:
     del pid  # a forked child connects anew
-    return Server(address)
+    return Server(address, is_synced=is_synced)
 
 
-def server_of(address: Address) -> Server:
-    """The server at that address, shared by all stores of this process."""
-    return _server_of(address, os.getpid())
+def server_of(address: Address, *, is_synced: bool = False) -> Server:
+    """The server at that address, shared by all stores of this process of one durability."""
+    return _server_of(address, os.getpid(), is_synced=is_synced)
 
 
 def end_quietly(connection: Any) -> None:

@@ -32,6 +32,8 @@ from lance_context_core.storage.wal.postgres import tasks
 from lance_context_core.storage.wal.postgres.server import Server, end_quietly
 from lance_context_core.storage.wal.postgres.tasks import PostgresTasks
 
+_BUSY_SECONDS = 0.02
+
 _QUIET = 3
 """The number of transactions without another writer after which one no longer locks first."""
 
@@ -114,8 +116,9 @@ _NONE, _READING, _HOPING, _LOCKED = range(4)
 class PostgresSession:
     """Access to the log of one store; satisfies `LogSession`. Borrows connections."""
 
-    def __init__(self, watch: Watch, store: int) -> None:
-        """The log of the store with that number."""
+    def __init__(self, watch: Watch, store: int, *, is_private: bool = False) -> None:
+        """The log of the store with that number; one that `is_private` always locks first."""
+        self._is_private = is_private
         self._watch, self._server, self.store = watch, watch.server, store
         self._mode = _NONE
         self._connection: Any = None
@@ -128,6 +131,8 @@ class PostgresSession:
         self._hopes = False
         """Whether a transaction may begin without the lock."""
         self._n_quiet = 0
+        self._busy_until = 0.0
+        """How long another is taken to have the lock still."""
         self._hint: Part | None = None
         """The table of the last write."""
         self._states: dict[Part, TableState | None] = {}
@@ -589,6 +594,8 @@ class PostgresSession:
 
     def _lock(self) -> None:
         """Begin a transaction with the lock. Raises BusyError while another has it."""
+        if not self._is_private and time.monotonic() < self._busy_until:
+            raise BusyError
         before, hint = self._counts, self._hint
         self._reset(_LOCKED)
         self._connection = one = self._server.borrow()
@@ -600,16 +607,18 @@ class PostgresSession:
             self._counts = self._first = Counts(*found)
             if hint is not None:
                 self._states[hint] = self._look(one, hint)
-        except BaseException:
-            self._counts = before
+        except BaseException as error:
             self._break()
+            if isinstance(error, BusyError):
+                # Whoever waits behind this caller would find the same.
+                self._busy_until = time.monotonic() + _BUSY_SECONDS
             raise
         known = self._known.get(hint, (None, 0.0))[0] if hint is not None else None
         is_quiet = before is not None and before.last == self._counts.last
         if hint is not None and known != self._states[hint]:
             is_quiet = False
         self._n_quiet = self._n_quiet + 1 if is_quiet else 0
-        self._hopes = self._n_quiet >= _QUIET
+        self._hopes = self._n_quiet >= _QUIET and not self._is_private
 
     def _require_epoch(self) -> None:
         """Raise StorageError if this process had the exclusive lock, and another has it now."""

@@ -5,6 +5,7 @@ import random
 import time
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 
 import pytest
 from core.storage.wal.log_in_memory import Kept, MemorySession
@@ -14,9 +15,9 @@ from lance_context_core.storage.locks.requests import LockRequest
 from lance_context_core.storage.wal.identity import FileId
 from lance_context_core.storage.wal.log import BusyError, KeptItem, Part
 from lance_context_core.storage.wal.postgres.log import PostgresLog
-from lance_context_core.storage.wal.postgres.server import Address
+from lance_context_core.storage.wal.postgres.server import Address, server_of
 from lance_context_core.storage.wal.postgres.session import PostgresSession, Watch
-from lance_context_core.storage.wal.sqlite_log import SqliteLog
+from lance_context_core.storage.wal.sqlite_log import SqliteLog, held_here
 from lance_context_core.storage.wal.transactions import Transaction
 
 PARTS = [Part("records", ""), Part("records", "try"), Part("kv", "")]
@@ -34,7 +35,7 @@ def open_session(request, tmp_path):
     if request.param == "postgres":
         log = request.getfixturevalue("postgres_log")
         watch = Watch(log._server, timedelta(0))
-        yield lambda: PostgresSession(watch, log.shared().store)
+        yield lambda: PostgresSession(watch, log.shared().store, is_private=True)
         return
     log = SqliteLog(tmp_path, is_synced=False, life=Lifecycle(str(tmp_path), is_read_only=False))
     taken = asyncio.run(made(log, 3))
@@ -50,7 +51,7 @@ def postgres_log(postgres_server, tmp_path):
     """The log of a store of its own in PostgreSQL."""
     life = Lifecycle(str(tmp_path), is_read_only=False)
     log = PostgresLog(
-        Address(postgres_server.address()), str(tmp_path), FileId(tmp_path), is_synced=False,
+        server_of(Address(postgres_server.address())), str(tmp_path), FileId(tmp_path), partial(held_here, tmp_path),
         life=life, read_consistency=timedelta(0),
     )  # fmt: skip
     asyncio.run(log.make())
