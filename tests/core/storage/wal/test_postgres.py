@@ -5,7 +5,6 @@ import gc
 import logging
 import shutil
 import threading
-import time
 import traceback
 from contextlib import nullcontext, suppress
 from datetime import timedelta
@@ -101,22 +100,41 @@ async def test_a_transaction_of_two_tables_is_written_whole_or_not_at_all(databa
     assert await read(other) == ["one"]
 
 
-async def test_a_call_of_the_server_does_not_block_the_event_loop(database, open_there):
+async def test_a_writer_that_was_outrun_by_a_write_to_another_table_shows_its_row_once(
+    database, open_there
+):
     store, other = open_there(database), open_there(database)
-    await say(store, "a")
-    session = await store._resources.database.connection.journal.log.take()
-    session.begin()  # The writers wait for it.
-    writing = asyncio.create_task(say(other, "b"))
-    longest = last = 0.0
-    for _ in range(100):
-        await asyncio.sleep(0.005)
-        now = time.monotonic()
-        longest, last = max(longest, now - last if last else 0.0), now
-    assert not writing.done()
-    session.undo()
-    await writing
-    assert longest < 0.2  # The server lets a writer wait longer than that.
-    assert await read(store) == ["a", "b"]
+    await other.kv().put([ITEM])
+    said = [str(n) for n in range(8)]
+    for text in said:
+        await say(store, text)
+    assert store._resources.database.connection.journal.log.session._hopes
+    await other.kv().put([ITEM])
+    await say(store, "mine")
+    await say(other, "of another")
+    assert await read(store) == await read(other) == [*said, "mine", "of another"]
+
+
+async def test_no_call_of_the_server_is_made_in_the_thread_of_an_event_loop(
+    database, open_there, monkeypatch
+):
+    threads, borrow = set(), servers.Server.borrow
+
+    def noted(self):
+        threads.add(threading.get_ident())
+        return borrow(self)
+
+    monkeypatch.setattr(servers.Server, "borrow", noted)
+    store, other = open_there(database), open_there(database)
+    await say(store, "a", "b")
+    await other.kv().put([ITEM])
+    assert (await store.kv().get([KEY]))[0].value == {"n": 1}
+    await asyncio.gather(*(say(one, "c") for one in (store, other) * 4))
+    await store.flush()
+    await other.erase(filter={"session_id": "s"})
+    assert await read(store) == []
+    assert threads
+    assert threading.get_ident() not in threads
 
 
 async def test_no_text_shows_the_password(database, open_there, tmp_path, caplog):
