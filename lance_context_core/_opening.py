@@ -29,7 +29,7 @@ from lance_context_core.storage.lance.durability import Durability
 from lance_context_core.storage.lance.indexes import TextIndex
 from lance_context_core.storage.lance.retention import VersionRetention
 from lance_context_core.storage.table import Table
-from lance_context_core.storage.wal.policy import DEFAULT_JOURNAL, JournalPolicy
+from lance_context_core.storage.wal.policy import DEFAULT_JOURNAL, JournalPolicy, policy_of
 from lance_context_core.text.composer import DEFAULT_COMPOSER, Composer
 from lance_context_core.versioning.prune import thin_if_due
 
@@ -57,7 +57,10 @@ class OpenOptions(TypedDict, total=False):
     - `retention`: how long versions are kept; by default all of an hour, one an hour of a day,
       one a day of a month, and versions named by tags and branches.
     - `journal`: the policy of the write-ahead log of a store in a directory: which small writes it
-      acknowledges, and when they are flushed into the tables; None: each write is a commit.
+      acknowledges, and when they are flushed into the tables; None: each write is a commit. A text is the address
+      of a PostgreSQL database that has the log, for a directory that machines share:
+      `"postgresql://user:password@host:5432/database"`, which needs the extra `postgres`. No
+      text of ours shows it.
     - `search_cache`: holds scopes in memory, so that a search of one does not use the engine; by
       default all stores of a process share one. None: the engine searches.
     - `maintenance`: when the store maintains itself in the background; None leaves that to
@@ -77,7 +80,7 @@ class OpenOptions(TypedDict, total=False):
     read_consistency: timedelta | None
     durability: Durability
     retention: VersionRetention | None
-    journal: JournalPolicy | None
+    journal: JournalPolicy | str | None
     search_cache: SearchCache | None
     maintenance: Maintenance | None
     read_only: bool
@@ -106,7 +109,7 @@ _TYPES: dict[str, tuple[type, str]] = {
     "text_index": (TextIndex, "a TextIndex"),
     "read_consistency": (timedelta, "a timedelta, or None"),
     "retention": (VersionRetention, "a VersionRetention"),
-    "journal": (JournalPolicy, "a JournalPolicy, or None"),
+    "journal": (JournalPolicy, "a JournalPolicy, the address of a database, or None"),
     "search_cache": (SearchCache, "a SearchCache, or None"),
     "maintenance": (Maintenance, "a Maintenance, or None"),
 }
@@ -126,13 +129,13 @@ def opened(uri: str | Path, given: OpenOptions) -> Resources:
         read_consistency=options["read_consistency"],
         text_index=options["text_index"],
         durability=options["durability"],
-        journal=options["journal"],
+        journal=policy_of(options["journal"]),
         is_read_only=options["read_only"],
     )
     if options["read_only"]:
         connection.require_store()
     database = Database(connection)
-    clock = options["clock"] or SystemClock()
+    clock = options["clock"] or connection.clock or SystemClock()
     settings = None if options["read_only"] else options["maintenance"]
     upkeep = Upkeep(database, clock, settings=settings)
     connection.on_commit = upkeep.committed
@@ -181,6 +184,8 @@ def _checked(given: OpenOptions) -> OpenOptions:
     check_options(given, DEFAULTS, "a store")
     options: OpenOptions = {**DEFAULTS, **given}
     for name, (kind, words) in _TYPES.items():
+        if name == "journal" and isinstance(options["journal"], str):
+            continue  # and is not shown: it may hold a password
         value = options[name]  # type: ignore[literal-required]  # of those that `_TYPES` names
         if not isinstance(value, kind | None):
             raise InvalidRequestError(f"{name}={shown(value)}: give {words}")

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 import cheaper
 import naming
 import needs
+import postgres
 import pytest
 import slowest
-from core.conformance.backends import Backend, LogInMemory, S3Server, local, memory
+from core.conformance.backends import Backend, LogInMemory, LogInPostgres, S3Server, local, memory
 from core.conformance.doubles import ManualClock, WordVectors
 from hypothesis import is_hypothesis_test, settings
 
@@ -158,6 +159,13 @@ def s3_server() -> Iterator[S3Server]:
         yield server
 
 
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[postgres.PostgresServer]:
+    """A PostgreSQL server on this machine, for this run."""
+    with postgres.PostgresServer() as server:
+        yield server
+
+
 @pytest.fixture
 def each_write_commits(monkeypatch):
     """Whatever store is opened has no journal, unless it is told to: a write is a version."""
@@ -174,6 +182,12 @@ def local_backend(tmp_path) -> Backend:
 def log_backend(tmp_path) -> Backend:
     """A place in a directory for one store, whose log is not in a file."""
     return LogInMemory(uri=str(tmp_path / "store"))
+
+
+@pytest.fixture(name="directory+postgres_backend")
+def postgres_backend(postgres_server, tmp_path) -> Backend:
+    """A directory that does not exist yet, whose log is in PostgreSQL."""
+    return LogInPostgres(uri=str(tmp_path / "store"), address=postgres_server.address())
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 TESTS = str(Path(__file__).parent)
-SERVERS = {"s3", "azure"}
+SERVERS = {"s3", "azure", "postgres", "directory+postgres"}
 """Places that are servers, by the values that tests are given."""
 STARTERS = (subprocess, multiprocessing)
 
@@ -24,7 +24,7 @@ def needs_server(item: Any) -> bool:
         for one in (value if isinstance(value, tuple) else [value])
         if isinstance(one, str)
     }
-    return bool(SERVERS & given) or "s3_server" in item.fixturenames
+    return bool(SERVERS & given) or bool({"s3_server", "postgres_server"} & {*item.fixturenames})
 
 
 def starts_processes(item: Any) -> bool:

@@ -60,6 +60,11 @@ class Loaded(Generic[T]):
                 self._values.append(self._load())
             return self._values[0]
 
+    def forget(self) -> None:
+        """Load it anew at the next use: after a fork, another thread may have had the lock."""
+        self._lock = threading.Lock()
+        self._values = []
+
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._load,)
 

@@ -73,12 +73,12 @@ async def _with_journal(
 ) -> None:
     """Blocks commits to tables for as long as `held` is, and copies the write-ahead log.
 
-    To an object store, which has none, once it is empty.
+    Where it cannot be copied, as to an object store or from a server, once it is empty.
     """
     await whole.resources.settle()
     if journal is None or not await journal.exists():
         return
-    if isinstance(goal, Directory):
+    if isinstance(goal, Directory) and journal.log.is_quick:
         await held.enter_async_context(journal.alone())
         # Entries of the log belong to the tables' versions.
         await journal.copy_to(Path(goal.root))

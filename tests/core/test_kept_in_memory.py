@@ -27,6 +27,9 @@ WITHOUT_TEXTS = {
         "_namespace": "one number",
         "_seen": "numbers of processes that are alive",
     },
+    "lance_context_core/storage/wal/postgres/server.py": {
+        "_server_of": "the servers that this process has connections to"
+    },
     "lance_context_core/storage/sql/predicates.py": {
         "quote_identifier": "the names of columns",
         "_ANY": "nothing, for ever",

@@ -12,6 +12,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import lancedb
 
 from lance_context_core._loop import end_at_exit
 from lance_context_core._util.crowd import SharedCall
+from lance_context_core._util.extras import require
 from lance_context_core.errors import (
     ContextStoreError,
     InvalidRequestError,
@@ -35,10 +37,13 @@ from lance_context_core.storage.lance.locations import normalised
 from lance_context_core.storage.lifecycle import Lifecycle
 from lance_context_core.storage.names import shown_name
 from lance_context_core.storage.repair import Lacking, Repair
+from lance_context_core.storage.wal.identity import NAME as ID
+from lance_context_core.storage.wal.identity import FileId
 from lance_context_core.storage.wal.journal import Journal
+from lance_context_core.storage.wal.log import ServerClock, WriteAheadLog
 from lance_context_core.storage.wal.policy import JournalPolicy
 from lance_context_core.storage.wal.sqlite import NAME as JOURNAL
-from lance_context_core.storage.wal.sqlite_log import SqliteLog
+from lance_context_core.storage.wal.sqlite_log import SqliteLog, held_here
 
 atexit.register(contention.rest_at_exit)  # between the end of the loop and that of the engine
 end_at_exit()  # once the engine is imported: before its own end
@@ -87,9 +92,16 @@ class Connection:
         """Makes commits durable; None if it has nothing to do."""
         self.journal: Journal | None = None
         """Accepts small writes; None if it cannot."""
+        self.clock: ServerClock | None = None
+        """That of the server that has the log; None where it is in a file."""
         if (place := Path(self.uri)).is_absolute():
-            log = SqliteLog(place, is_synced=durability == "fsync", life=self.life)
+            log = self._log_of(journal, is_synced=durability == "fsync")
             self.journal = Journal(log, journal, place=str(place), life=self.life)
+        elif journal is not None and journal.address is not None:
+            raise InvalidRequestError(
+                f"journal=…: the journal of a store at {self.uri!r} cannot be in PostgreSQL yet, only "
+                "that of a store in a directory: open it without an address. Nothing was written"
+            )
         self._mending: Repair | None = None
         if self.journal is not None:
             self._mending = Repair(
@@ -115,6 +127,26 @@ class Connection:
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         self._displaced = ""
         """Why branches and tags name another path; empty if they do not."""
+
+    def _log_of(self, policy: JournalPolicy | None, *, is_synced: bool) -> WriteAheadLog:
+        """The log of a store in a directory: in a file, or where the policy says."""
+        root = Path(self.uri)
+        if policy is None or policy.address is None:
+            return SqliteLog(root, is_synced=is_synced, life=self.life)
+        require("psycopg", extra="postgres", by="a journal in PostgreSQL")
+        require("psycopg_pool", extra="postgres", by="a journal in PostgreSQL")
+        from lance_context_core.storage.wal.postgres.log import postgres_log
+
+        log, self.clock = postgres_log(
+            policy.address,
+            self.uri,
+            FileId(root, is_synced=is_synced),
+            partial(held_here, root),
+            is_synced=is_synced,
+            life=self.life,
+            read_consistency=self.read_consistency,
+        )
+        return log
 
     @property
     def place(self) -> object:
@@ -276,7 +308,7 @@ class Connection:
             raise self._absent()
         root = Path(self.uri)
         if self.journal is not None and not (
-            any(root.glob("*.lance")) or (root / JOURNAL).exists()
+            any(root.glob("*.lance")) or (root / JOURNAL).exists() or (root / ID).exists()
         ):
             raise self._absent()
 

@@ -4,6 +4,7 @@ Detects that the log was removed, emptied, or replaced by another store's: then 
 missing. A copy of the store has the same id.
 """
 
+import asyncio
 import os
 import sqlite3
 import zlib
@@ -19,6 +20,9 @@ NAME = "journal.id"
 NOT_OURS = "is not the one of this store"
 """The error message for a log that belongs to another store, or that was created again."""
 
+_ELSEWHERE = "postgres-"
+"""The beginning of the id of a store whose log is in PostgreSQL."""
+
 _WAY_OUT = "restore it from a copy, or call accept_loss() to continue without the rows that were not flushed"
 
 
@@ -31,6 +35,12 @@ def require_none(journal: Path) -> None:
     """Raise StorageError if the store has had a log that is now absent or empty."""
     # A log is created before its id is noted: so check for the log last.
     if os.path.exists(_file(journal)) and not _has_bytes(journal):  # noqa: PTH110 - False, too, where one may not look
+        if (_noted(_file(journal)) or "").startswith(_ELSEWHERE):
+            raise StorageError(
+                f"the store in {str(journal.parent)!r} has its journal in PostgreSQL: open it with "
+                'journal="postgresql://…", or call accept_loss(), and it goes on without what was not '
+                "flushed"
+            )
         raise StorageError(
             f"the write-ahead log {str(journal)!r} is missing or empty, but the store had one: {_WAY_OUT}"
         )
@@ -95,3 +105,55 @@ def _note(file: Path, id: str, *, is_synced: bool) -> None:
 
 def _line(id: str) -> str:
     return f"{id} {zlib.crc32(id.encode()):08x}\n"
+
+
+class FileId:
+    """The id of a store in a directory, for a log that is elsewhere; satisfies `StoreId`."""
+
+    def __init__(self, root: Path, *, is_synced: bool = False) -> None:
+        """The store in that directory, which need not exist."""
+        self._journal = root / _SQLITE
+        self._is_synced = is_synced
+
+    async def read(self) -> str | None:
+        """As `StoreId.read`."""
+        if _has_bytes(self._journal):
+            raise StorageError(
+                f"the store in {str(self._journal.parent)!r} has a journal there, {_SQLITE}: open it "
+                "without an address; or export it, and import that into a new store with one"
+            )
+        noted = _noted(_file(self._journal))
+        if noted is None or not noted.startswith(_ELSEWHERE):
+            return None
+        return noted.removeprefix(_ELSEWHERE)
+
+    async def write(self, id: str) -> None:
+        """As `StoreId.write`."""
+        await asyncio.to_thread(self._write, id)
+
+    def _write(self, id: str) -> None:
+        try:
+            self._journal.parent.mkdir(parents=True, exist_ok=True)
+            _note(_file(self._journal), _ELSEWHERE + id, is_synced=self._is_synced)
+        except OSError as error:
+            raise StorageError(
+                f"cannot write to {str(self._journal.parent)!r}: {error.strerror}: check who may"
+            ) from error
+        if _noted(_file(self._journal)) != _ELSEWHERE + id:
+            raise StorageError(
+                f"cannot write {NAME} in {str(self._journal.parent)!r}: check who may"
+            )
+
+    def forget(self) -> None:
+        """As `StoreId.forget`."""
+        forget(self._journal)
+
+    def is_also_at(self, place: str, id: str) -> bool:
+        """As `StoreId.is_also_at`."""
+        there = Path(place)
+        if not there.is_dir() or there.samefile(self._journal.parent):
+            return False
+        return _noted(there / NAME) == _ELSEWHERE + id
+
+
+_SQLITE = "journal.sqlite"

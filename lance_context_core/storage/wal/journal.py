@@ -29,8 +29,11 @@ from lance_context_core.storage.wal.waiting import Waiting, retry_busy
 class ExclusiveSection:
     """The log while no other writer writes into it."""
 
-    def __init__(self, session: LogSession, begin: Callable[[], Awaitable[None]]) -> None:
+    def __init__(
+        self, session: LogSession, waiting: Waiting, begin: Callable[[], Awaitable[None]]
+    ) -> None:
         self._session = session
+        self._waiting = waiting
         self._begin = begin
 
     def note(self, part: Part, version: int) -> None:
@@ -48,7 +51,7 @@ class ExclusiveSection:
         commit to the table must not meet entries that are flushed already. Returns the version,
         which the log keeps as the previous one; 0 if it was not known.
         """
-        found = self._session.state(part)
+        found = await self._waiting.insist(self._session.state, part)
         self._session.doubt(part)
         await self._secure()
         return 0 if found is None else max(found.version, 0)
@@ -59,7 +62,7 @@ class ExclusiveSection:
         await self._secure()
 
     async def _secure(self) -> None:
-        self._session.commit()
+        await self._waiting.insist(self._session.commit)
         await self._begin()
 
 
@@ -80,7 +83,7 @@ async def exclusive_section(
     try:
         await begin()
         try:
-            yield ExclusiveSection(session, begin)
+            yield ExclusiveSection(session, waiting, begin)
         finally:
             await waiting.insist(_end, session)
     finally:
@@ -108,7 +111,7 @@ def _end(session: LogSession) -> None:
         ) from error
 
 
-_mine: ContextVar[frozenset[Path]] = ContextVar("_mine", default=frozenset())
+_mine: ContextVar[frozenset[Path | str]] = ContextVar("_mine", default=frozenset())
 """The paths of the logs whose stores this task, or its parent, has locked exclusively."""
 
 T = TypeVar("T")
@@ -142,7 +145,7 @@ class Journal:
         self._life = life
         self.mirrors = LogReaders(log.path)
         log.on_loss = self.mirrors.clear
-        self.waiting = Waiting(log.path)
+        self.waiting = Waiting(log.path, is_quick=log.is_quick)
         self.transactions = Transactions(place, log, self.mirrors, self.waiting)
 
     def on_break(self, forget: Callable[[Part], None]) -> None:
@@ -214,8 +217,12 @@ class Journal:
         Live entries stay. Returns False if readers prevented it: then some may be left in the file
         until the next wipe.
         """
-        with self.log.lock:
-            self.mirrors.reduce_past()
+
+        def reduce() -> None:
+            with self.log.lock:
+                self.mirrors.reduce_past()
+
+        await self.waiting.insist(reduce)
         if await self.log.opened() is None:
             return True
         async with self.alone():
@@ -274,11 +281,17 @@ class Journal:
         """As `transact`, in any thread, without a wait; WOULD_BLOCK if it would have to wait."""
         self._life.require_writable()
         try:
-            if not self.log.is_open():
+            if not self.may_call_here():
                 return WOULD_BLOCK
             return self.transactions.commit_now(self.transactions.transact(work))
         except BusyError:
             return WOULD_BLOCK
+
+    def may_call_here(self) -> bool:
+        """Whether this thread may call the log now: if it is open, and blocks no event loop."""
+        if not self.log.is_open():
+            return False
+        return self.log.is_quick or asyncio._get_running_loop() is None  # noqa: SLF001 - the public one raises where none runs
 
     async def ask(self, work: Callable[[LogSession], T]) -> T:
         """Run `work`, which reads with one statement; the log must exist."""

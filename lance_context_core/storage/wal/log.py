@@ -11,6 +11,7 @@ No module above this one knows which log a store has; nothing here knows what a 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -21,6 +22,10 @@ from lance_context_core.storage.locks.requests import LockRequest
 
 class BusyError(Exception):
     """Another writer is using the log; nothing was done: try again."""
+
+
+class OutrunError(BusyError):
+    """A transaction without the lock saw what others have changed since; the next one has it."""
 
 
 class Part(NamedTuple):
@@ -145,6 +150,9 @@ class LogSession(Protocol):
     def commit(self) -> None:
         """Commit the transaction."""
 
+    def is_current(self) -> bool:
+        """Whether what the transaction has read is still so; with the lock it always is."""
+
     def undo(self) -> None:
         """Roll back the transaction; raises nothing."""
 
@@ -262,17 +270,45 @@ class LogSession(Protocol):
         """Close the session; rolls back an open transaction."""
 
 
+class ServerClock(Protocol):
+    """The clock of the server that has the log: the same for all machines."""
+
+    def now(self) -> datetime:
+        """The time, with a time zone."""
+
+
+class StoreId(Protocol):
+    """The id that a store has, next to its tables, for a log that is elsewhere."""
+
+    async def read(self) -> str | None:
+        """The id; None if there is none. Raises StorageError if another log has its entries."""
+
+    async def write(self, id: str) -> None:
+        """Give the store that id, durably."""
+
+    def forget(self) -> None:
+        """Remove the id. Not on an event loop."""
+
+    def is_also_at(self, place: str, id: str) -> bool:
+        """Whether another store, at that place, has the id too. Not on an event loop."""
+
+
 class WriteAheadLog(Protocol):
     """One log and access to it; creates nothing before the first write.
 
     `session` belongs to the holder of `lock`.
     """
 
-    path: Path
-    """Its name in errors."""
+    is_quick: bool
+    """Whether its calls take microseconds, so that an event loop may make them; else they go over a
+    network, and a thread makes them."""
     lock: threading.Lock
     on_loss: Callable[[], None]
     """Called when everything that was read through its sessions becomes invalid."""
+
+    @property
+    def path(self) -> Path | str:
+        """Its name in errors."""
 
     @property
     def session(self) -> LogSession | None:
@@ -321,6 +357,9 @@ class WriteAheadLog(Protocol):
 
         Raises `refusal(seconds)` if another holder keeps it for that long.
         """
+
+    async def require_held(self) -> None:
+        """Raise StorageError if this process has lost the exclusive lock that it holds."""
 
     # Upkeep
 

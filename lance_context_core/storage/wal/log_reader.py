@@ -182,6 +182,27 @@ class LogReader:
             _, version, folded, folding, token, stamp = self.state
             self.move(version, folded, folding, token + 1, stamp + 1, entries)
 
+    def take_back(self, former: "Former") -> None:
+        """Take back entries that were added, and not committed."""
+        self.state, self.last, self.last_at, self.n_bytes, n = former
+        self._log = Log(self.entries[:n])
+        self._view = None
+
+    @property
+    def now(self) -> "Former":
+        """Its state, for `take_back`."""
+        return Former(self.state, self.last, self.last_at, self.n_bytes, len(self.entries))
+
+
+class Former(NamedTuple):
+    """The state of a reader before entries were added."""
+
+    state: tuple[int, ...]
+    last: int
+    last_at: int
+    n_bytes: int
+    n_entries: int
+
 
 class ManyError(Exception):
     """A table has too many new entries: read them stepwise with `LogReaders.prepare`."""
@@ -195,7 +216,7 @@ class ManyError(Exception):
 class LogReaders:
     """The readers of the most recently used tables; requires the lock of the session."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | str) -> None:
         """Starts empty, for the log at `path`."""
         self._path = path
         self.on_break: list[Callable[[Part], None]] = []
@@ -203,6 +224,8 @@ class LogReaders:
         unknown."""
         self._mirrors: OrderedDict[Part, LogReader] = OrderedDict()
         self._past = RecentEntries()
+        self._added: list[tuple[LogReader, Former]] = []
+        """In a transaction: the readers with new entries, each as it was before."""
 
     def now(self, session: LogSession | None, part: Part) -> LogReader | None:
         """The entries of a table; None if the log does not know it. Raises ManyError.
@@ -235,6 +258,21 @@ class LogReaders:
         new = _unread(session, mirror, MOST_AT_ONCE)
         mirror.ahead += self._decoded(new)
         return len(new) == MOST_AT_ONCE
+
+    def forget_added(self) -> None:
+        """Begin a transaction, or end one that has committed: nothing is taken back."""
+        self._added = []
+
+    def add(self, reader: LogReader, entries: Sequence[Entry]) -> None:
+        """Add the entries of a transaction to a reader."""
+        self._added.append((reader, reader.now))
+        reader.add(entries)
+
+    def take_back(self) -> None:
+        """Take back what was added in the transaction, which has not been committed."""
+        for reader, former in reversed(self._added):
+            reader.take_back(former)
+        self._added = []
 
     def drop(self, part: Part) -> None:
         """Forget the entries of a table."""

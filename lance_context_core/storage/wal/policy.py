@@ -1,5 +1,6 @@
 """The policy of the log: which writes go into it, and when it is flushed."""
 
+from dataclasses import field
 from datetime import timedelta
 
 from lance_context_core._util.frozen import frozen_by_name
@@ -26,8 +27,16 @@ class JournalPolicy:
     idle: timedelta = timedelta(minutes=5)
     """The idle time after which a process that wrote, and still runs, flushes."""
 
+    address: str | None = field(default=None, repr=False)
+    """The address of the PostgreSQL database that has the log; None: a file in the directory.
+
+    It may hold a password, so that it is in no `repr`, error or log.
+    """
+
     def __post_init__(self) -> None:
         """Raise InvalidRequestError for invalid settings."""
+        if self.address is not None and not isinstance(self.address, str):
+            raise InvalidRequestError(f"address of {type(self.address)}: give a text, or None")
         for name in ("rows", "bytes", "batch_rows", "batch_bytes"):
             value = getattr(self, name)
             if type(value) is not int or value < 1:
@@ -37,3 +46,8 @@ class JournalPolicy:
 
 
 DEFAULT_JOURNAL = JournalPolicy()
+
+
+def policy_of(journal: JournalPolicy | str | None) -> JournalPolicy | None:
+    """The policy that `journal` names; a text is the address of a database."""
+    return JournalPolicy(address=journal) if isinstance(journal, str) else journal

@@ -28,7 +28,7 @@ _PATIENCE_SECONDS = 600
 
 
 @asynccontextmanager
-async def _held(
+async def held_here(
     root: Path, *, shared: bool, refusal: Callable[[float], Exception]
 ) -> AsyncIterator[None]:
     """Hold the store lock of that directory, which is created if missing.
@@ -97,6 +97,8 @@ class SqliteLog:
 
     Keeps one spare connection besides the shared one.
     """
+
+    is_quick = True
 
     def __init__(
         self,
@@ -201,7 +203,10 @@ class SqliteLog:
         self, *, shared: bool, refusal: Callable[[float], Exception]
     ) -> AbstractAsyncContextManager[None]:
         """As `WriteAheadLog.held`, by a file lock; the file is created if missing."""
-        return _held(self._root, shared=shared, refusal=refusal)
+        return held_here(self._root, shared=shared, refusal=refusal)
+
+    async def require_held(self) -> None:
+        """As `WriteAheadLog.require_held`: the system keeps the lock while the process lives."""
 
     # Upkeep
 

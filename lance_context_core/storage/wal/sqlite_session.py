@@ -135,6 +135,10 @@ class SqliteSession:
         except sqlite3.Error as error:
             raise sqlite.meaning(self._path, error) from error
 
+    def is_current(self) -> bool:
+        """As `LogSession.is_current`: each transaction has the lock, or a snapshot."""
+        return True
+
     def undo(self) -> None:
         """As `LogSession.undo`."""
         with suppress(sqlite3.Error):

@@ -89,7 +89,7 @@ class TableLog:
     def news_now(self, token: int, last: int) -> News | None:
         """As `news`, in any thread, without a wait; also None instead of waiting."""
         try:
-            if not self._log.is_open():
+            if not self._journal.may_call_here():
                 return None
             return self._transactions.news(self.part, token, last)
         except (BusyError, ManyError):
@@ -124,8 +124,12 @@ class TableLog:
     async def recall(self, seqs: Sequence[int]) -> Recalled:
         """The known data of the entries at these positions, flushed or not."""
         await self.view()
-        with self._log.lock:
-            return self._journal.mirrors.recall(self.part, seqs)
+
+        def recall() -> Recalled:
+            with self._log.lock:
+                return self._journal.mirrors.recall(self.part, seqs)
+
+        return await self._waiting.insist(recall)
 
     async def names(self) -> dict[int, int]:
         """Maps each version reported to a writer to the version that contains its row.
@@ -181,7 +185,7 @@ class TableLog:
     def write_now(self, decide: Callable[[View], Sequence[New] | None]) -> View | None:
         """As `write`, in any thread, without a wait; also None instead of waiting."""
         try:
-            if not self._log.is_open():
+            if not self._journal.may_call_here():
                 return None
             return self._transactions.commit_now(self._transactions.write(self.part, decide))
         except (BusyError, ManyError):
@@ -200,7 +204,7 @@ class TableLog:
         """As `amend`, in any thread, with a short wait; WOULD_BLOCK if that takes long."""
         work = self._transactions.amend(self.part, decide)
         try:
-            if not self._log.is_open():
+            if not self._journal.may_call_here():
                 return WOULD_BLOCK
             return retry_busy(lambda: self._transactions.commit_now(work), _SHORT_PATIENCE_SECONDS)
         except BusyError:
@@ -233,6 +237,10 @@ class TableLog:
             last = found.folding if found else None
         view = await self.view()
         return view if view is None or last is None else view.until(last)
+
+    async def require_held(self) -> None:
+        """As `WriteAheadLog.require_held`, before a commit; in `committing` or `folding`."""
+        await self._log.require_held()
 
     async def forget(self, last: int, version: int, *, tells_moments: bool = False) -> None:
         """Delete the entries up to `last`, now in that version; in `committing` or `folding`."""

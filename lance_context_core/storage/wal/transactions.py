@@ -12,7 +12,14 @@ from typing import Any, Generic, NamedTuple, TypeVar, cast
 from lance_context_core._util import cooperative as steps
 from lance_context_core.storage.locks import fencing
 from lance_context_core.storage.wal.entries import Entry, New, News, View, checksum
-from lance_context_core.storage.wal.log import BusyError, LogSession, Part, Unplaced, WriteAheadLog
+from lance_context_core.storage.wal.log import (
+    BusyError,
+    LogSession,
+    OutrunError,
+    Part,
+    Unplaced,
+    WriteAheadLog,
+)
 from lance_context_core.storage.wal.log_reader import LogReader, LogReaders, ManyError
 from lance_context_core.storage.wal.waiting import Waiting
 
@@ -66,7 +73,10 @@ class Transaction:
                 self._session.undo()
                 raise
             return
+        is_current = self._session.is_current()
         self._session.undo()
+        if not is_current:  # the error is about what others have changed since
+            raise OutrunError from error
 
 
 class _Brought(Generic[T]):
@@ -234,7 +244,8 @@ class Transactions:
             if (new := decide(view)) is None:
                 return None
             # Nothing fails from here on. Later writes in the same transaction see it.
-            mirror.add(_inserted(session, mirror, new, keeps_states=keeps_states))
+            entries = _inserted(session, mirror, new, keeps_states=keeps_states)
+            self._mirrors.add(mirror, entries)
             return mirror.view
 
         return work
@@ -269,7 +280,7 @@ class Transactions:
                 _amended(session, part, change)
             # As by `write`.
             for mirror, entries in zip(mirrors, written, strict=True):
-                mirror.add(entries)
+                self._mirrors.add(mirror, entries)
             return [mirror.view for mirror in mirrors]
 
         return work
@@ -305,7 +316,10 @@ class Transactions:
         """Run `work` at once, in any thread, with the writes already waiting."""
         if not self._brought and self._log.lock.acquire(blocking=False):
             try:
-                outcome = self._commit_alone(work)
+                try:
+                    outcome = self._commit_alone(work)
+                except OutrunError:
+                    outcome = self._commit_alone(work)
                 if then is not None:
                     then(outcome)
                 return outcome
@@ -322,14 +336,19 @@ class Transactions:
         if (session := self._log.session) is None:
             return work(None)
         is_done = False
+        self._mirrors.forget_added()
         try:
             with Transaction(session):
                 outcome = work(session)
                 is_done = True
+        except OutrunError:
+            self._mirrors.take_back()
+            raise
         except BaseException:
             if is_done:
                 self._mirrors.clear()  # they contain rolled-back entries
             raise
+        self._mirrors.forget_added()
         return outcome
 
     async def commit(self, work: Work[T], then: Then[T] | None = None) -> T:
@@ -337,6 +356,8 @@ class Transactions:
 
         A cancelled task has written nothing, or all of it.
         """
+        if not self._log.is_quick:
+            return await self._waiting.insist(self.commit_now, work, then)
         now = self._round()
         task = id(asyncio.current_task())
         if now.is_quiet(task):
@@ -405,10 +426,13 @@ class Transactions:
         Returns their number. Raises BusyError; then all but `mine` keep waiting.
         """
         begun: list[_Brought[Any]] = []
+        self._mirrors.forget_added()
         try:
             self._do_brought(begun)
         except BaseException as error:
-            if begun:
+            if isinstance(error, OutrunError):
+                self._mirrors.take_back()
+            elif begun:
                 # Later writes have seen the rolled-back ones.
                 self._mirrors.clear()
             if isinstance(error, Exception) and not isinstance(error, BusyError):
@@ -421,6 +445,7 @@ class Transactions:
             for one in begun:
                 one.have_flushed(self._flush)
             raise
+        self._mirrors.forget_added()
         for one in begun:
             one.end()
         return len(begun)

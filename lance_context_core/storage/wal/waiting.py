@@ -1,12 +1,18 @@
 """Waits for other writers of a log, on an event loop and in a thread."""
 
 import asyncio
+import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from contextvars import copy_context
+from functools import partial
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from lance_context_core._util import cooperative as steps
+from lance_context_core._util.extras import Loaded
+from lance_context_core._util.workers import Workers
 from lance_context_core.errors import StorageError
 from lance_context_core.storage.wal.log import BusyError
 
@@ -29,9 +35,10 @@ _PATIENCE_SECONDS = 60
 class Waiting:
     """Retries work that needs exclusive access until the other writer is done."""
 
-    def __init__(self, path: Path) -> None:
-        """Waits for the log at `path`."""
+    def __init__(self, path: Path | str, *, is_quick: bool = True) -> None:
+        """Waits for the log at `path`, on the event loop itself only if it `is_quick`."""
         self._path = path
+        self._is_quick = is_quick
 
     async def insist(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run `work` once no other writer is active, without blocking the loop."""
@@ -40,6 +47,8 @@ class Waiting:
         until, pause = time.monotonic() + _PATIENCE_SECONDS, 0.0
         while True:
             try:
+                if not self._is_quick:
+                    return await _in_a_thread(partial(work, *args, **kwargs))
                 return (
                     self.at_first(lambda: work(*args, **kwargs))
                     if not pause
@@ -83,6 +92,29 @@ class Waiting:
             "seconds: nothing was written. A process that is stopped keeps its lock: end it, or let "
             "it go on"
         )
+
+
+async def _in_a_thread(work: Callable[[], T]) -> T:
+    """The result of `work`, by a thread that only calls of logs wait for.
+
+    A holder of the log's lock needs such threads too, so that nothing waits long in one. A cancelled
+    caller waits until its call has ended: then the session is free again.
+    """
+    run = partial(copy_context().run, work)
+    calling = asyncio.get_running_loop().run_in_executor(_workers.get(), run)
+    try:
+        return await asyncio.shield(calling)
+    except asyncio.CancelledError:
+        while not calling.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([calling])
+        raise
+
+
+_MOST_WORKERS = 32
+_workers = Loaded(lambda: Workers(_MOST_WORKERS, "lance-context-log"))
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_workers.forget)
 
 
 def retry_busy(work: Callable[[], T], seconds: float) -> T:

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -13,6 +13,7 @@ from unittest.mock import patch
 from core.storage.wal.log_in_memory import MemoryLog
 
 from lance_context_core.storage.lance import connection
+from lance_context_core.storage.wal.policy import JournalPolicy
 from lance_context_core.store.store import AsyncContextStore
 from lance_context_core.sync import ContextStore
 
@@ -35,6 +36,18 @@ class LogInMemory(Backend):
     def open(self, **options: Any) -> AsyncContextStore:
         with patch.object(connection, "SqliteLog", MemoryLog):
             return super().open(**options)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogInPostgres(Backend):
+    """A directory whose log is in PostgreSQL."""
+
+    address: str
+
+    def open(self, **options: Any) -> AsyncContextStore:
+        journal = options.pop("journal", JournalPolicy())
+        policy = None if journal is None else replace(journal, address=self.address)
+        return Backend.open(self, journal=policy, **options)
 
 
 def local(directory: Path) -> Backend:

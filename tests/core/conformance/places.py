@@ -21,6 +21,8 @@ much, and is run by those that say `anywhere`."""
 S3 = ("s3", "async")
 LOG = ("log", "async")
 """A directory with a log that is not SQLite's: nothing above the log may know which one it has."""
+POSTGRES = ("directory+postgres", "async")
+"""A directory whose log is in PostgreSQL: `make test` has what runs at the same time, proofs the rest."""
 FEWER_PLACES = {
     "anywhere": [("local", "async"), ("memory", "sync")],
     "local": [("local", "async")],
@@ -57,10 +59,10 @@ def places_of(test, effort):
     usual = PLACES_IN_CHECK if effort == "check" else PLACES
     places = FEWER_PLACES.get(next(marks, ""), usual)
     if effort == "proofs":
-        places = [*places, LOG]
+        places = [*places, LOG, POSTGRES]
     if test.originalname not in SHIPPED_ON_S3:
         return places
-    return [*dict.fromkeys([*places, LOG, S3])] if effort != "check" else [*places, S3]
+    return [*dict.fromkeys([*places, LOG, POSTGRES, S3])] if effort != "check" else [*places, S3]
 
 
 class InEachPlace:

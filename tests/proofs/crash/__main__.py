@@ -8,11 +8,13 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from random import Random
 
+from postgres import PostgresServer
 from proofs.crash.check import differences, explain, found
 from proofs.crash.model import VERBS, Model, Step
 from proofs.crash.worker import do, work
@@ -31,6 +33,8 @@ _ROUNDS_A_STORE = 40
 """How many processes die in one store before the next one is begun."""
 _MOST_STEPS = 20
 """How many steps a process may live to see; it is killed on the way to the next, or to those behind it."""
+_STOPS = 0.1
+"""How many of the deaths take the server with them."""
 _PATIENCE_SECONDS = 300
 """How long a process may take for a step, on however busy a machine."""
 
@@ -41,6 +45,8 @@ class Lives:
 
     often: Sequence[str]
     journals: Sequence[JournalPolicy | None]
+    server: PostgresServer | None = None
+    """That has the journals; None where they are in files."""
 
 
 @dataclass(slots=True)
@@ -49,6 +55,8 @@ class Tally:
 
     n_rounds: int = 0
     n_acknowledged: int = 0
+    n_stops: int = 0
+    """How often the server was stopped at once, as by a crash."""
     lived_seconds: float = 0.0
     killed_in: Counter[str] = field(default_factory=Counter)
     done_though_killed: Counter[str] = field(default_factory=Counter)
@@ -68,9 +76,27 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--journal", choices=list(_JOURNALS), default="on", help="what small writes go through"
     )
+    parser.add_argument(
+        "--place",
+        choices=["directory", "directory+postgres"],
+        default="directory",
+        help="its store",
+    )
     parser.add_argument("--output", type=Path, help="where to write the summary as Markdown")
     options = parser.parse_args(arguments)
-    lives = Lives(options.often, _JOURNALS[options.journal])
+    with ExitStack() as stack:
+        lives = Lives(options.often, _JOURNALS[options.journal])
+        if options.place == "directory+postgres":
+            server = stack.enter_context(PostgresServer())
+            journals = [
+                replace(one, address=server.address()) for one in lives.journals if one is not None
+            ]
+            lives = Lives(options.often, journals, server)
+        return _run(options, lives)
+
+
+def _run(options: argparse.Namespace, lives: Lives) -> int:
+    """Run all rounds; returns 1 at the first broken promise."""
     tally = Tally()
     began = time.monotonic()
     for first in range(0, options.rounds, _ROUNDS_A_STORE):
@@ -84,6 +110,7 @@ def main(arguments: Sequence[str]) -> int:
         print(f"{tally.n_rounds} of {options.rounds} rounds", file=sys.stderr)
     asked = f"--rounds {tally.n_rounds} --seed {options.seed}"
     asked += f" --journal {options.journal}"
+    asked += f" --place {options.place}" if lives.server else ""
     asked += f" --often {' '.join(options.often)}" if options.often else ""
     text = summary(tally, asked=asked, seconds=time.monotonic() - began)
     print(text)
@@ -104,6 +131,11 @@ def summary(tally: Tally, *, asked: str, seconds: float) -> str:
             (
                 f"`PYTHONPATH=tests python -m proofs.crash {asked}`: "
                 f"{tally.n_rounds} processes killed with SIGKILL in {seconds / 60:.0f} minutes, {tally.n_acknowledged} acknowledged steps."
+                + (
+                    f" The server was stopped at once {tally.n_stops} times."
+                    if tally.n_stops
+                    else ""
+                )
             ),
             "",
             (
@@ -178,8 +210,14 @@ def _live_and_die(
     except EOFError:
         process.join()
         raise RuntimeError(f"the process ended by itself in {step}") from None
+    is_stopped = lives.server is not None and random.random() < _STOPS
+    if is_stopped and lives.server is not None:
+        lives.server.stop()
+        tally.n_stops += 1
     process.kill()
     process.join()
+    if is_stopped and lives.server is not None:
+        lives.server.start()
     try:
         while heard.poll():
             model, step = _hear(heard, model, step, tally)

@@ -1,17 +1,23 @@
-"""What every log does, by the same calls on the one in SQLite and on one written apart, in memory."""
+"""What every log does, by the same calls on those in SQLite and PostgreSQL and on one written apart, in memory."""
 
 import asyncio
 import random
 import time
 from contextlib import suppress
+from datetime import timedelta
+from functools import partial
 
 import pytest
 from core.storage.wal.log_in_memory import Kept, MemorySession
 
 from lance_context_core.storage.lifecycle import Lifecycle
 from lance_context_core.storage.locks.requests import LockRequest
+from lance_context_core.storage.wal.identity import FileId
 from lance_context_core.storage.wal.log import BusyError, KeptItem, Part
-from lance_context_core.storage.wal.sqlite_log import SqliteLog
+from lance_context_core.storage.wal.postgres.log import PostgresLog
+from lance_context_core.storage.wal.postgres.server import Address, server_of
+from lance_context_core.storage.wal.postgres.session import PostgresSession, Watch
+from lance_context_core.storage.wal.sqlite_log import SqliteLog, held_here
 from lance_context_core.storage.wal.transactions import Transaction
 
 PARTS = [Part("records", ""), Part("records", "try"), Part("kv", "")]
@@ -19,12 +25,17 @@ NO_END = 2**63 - 1
 N_CALLS = 150
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 def open_session(request, tmp_path):
     """Another session with one log, each time."""
     if request.param == "memory":
         kept = Kept()
         yield lambda: MemorySession(kept)
+        return
+    if request.param == "postgres":
+        log = request.getfixturevalue("postgres_log")
+        watch = Watch(log._server, timedelta(0))
+        yield lambda: PostgresSession(watch, log.shared().store, is_private=True)
         return
     log = SqliteLog(tmp_path, is_synced=False, life=Lifecycle(str(tmp_path), is_read_only=False))
     taken = asyncio.run(made(log, 3))
@@ -32,6 +43,19 @@ def open_session(request, tmp_path):
     yield spare.pop
     for one in taken:
         one.close()
+    log.close()
+
+
+@pytest.fixture
+def postgres_log(postgres_server, tmp_path):
+    """The log of a store of its own in PostgreSQL."""
+    life = Lifecycle(str(tmp_path), is_read_only=False)
+    log = PostgresLog(
+        server_of(Address(postgres_server.address())), str(tmp_path), FileId(tmp_path), partial(held_here, tmp_path),
+        life=life, read_consistency=timedelta(0),
+    )  # fmt: skip
+    asyncio.run(log.make())
+    yield log
     log.close()
 
 
@@ -110,8 +134,8 @@ async def test_a_place_is_given_once_though_its_entry_is_gone(open_session):
 class Pair:
     """Both logs, which are asked the same."""
 
-    def __init__(self, sqlite):
-        self.sessions = (sqlite, MemorySession(Kept()))
+    def __init__(self, real):
+        self.sessions = (real, MemorySession(Kept()))
 
     def __call__(self, verb, *arguments, **options):
         found, wanted = (getattr(one, verb)(*arguments, **options) for one in self.sessions)
@@ -256,7 +280,17 @@ async def test_the_same_calls_in_any_order_have_the_same_outcome(seed, tmp_path,
     life = Lifecycle(str(tmp_path), is_read_only=False)
     log = SqliteLog(tmp_path, is_synced=False, life=life)
     await log.make()
-    pair, rng, clock = Pair(log.shared()), random.Random(seed), 1_800_000_000_000_000
+    call_in_any_order(log.shared(), seed, monkeypatch)
+    log.close()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_log_in_postgres_has_the_outcome_of_the_one_in_memory(seed, postgres_log, monkeypatch):
+    call_in_any_order(postgres_log.shared(), seed, monkeypatch)
+
+
+def call_in_any_order(session, seed, monkeypatch):
+    pair, rng, clock = Pair(session), random.Random(seed), 1_800_000_000_000_000
     monkeypatch.setattr(time, "time_ns", lambda: clock * 1000)
     for _ in range(N_CALLS):
         clock += rng.choice([0, 1, 10**6, 10**12])
@@ -269,4 +303,3 @@ async def test_the_same_calls_in_any_order_have_the_same_outcome(seed, tmp_path,
             pair("release")
         pair("undo" if rng.random() < 0.2 else "commit")
         look(pair, clock)
-    log.close()

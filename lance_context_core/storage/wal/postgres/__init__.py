@@ -1,0 +1,1 @@
+"""The write-ahead log in a PostgreSQL database: for many machines, or object stores."""
