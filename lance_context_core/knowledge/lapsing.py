@@ -28,13 +28,17 @@ _BEHIND_OTHERS = sql.all_of(
 )
 
 
+_READ = ("source_ids", "retired_reason")
+"""What a search reads of facts, beside the columns of any search."""
+
+
 async def settle(spoken: Records, made: Records) -> Records:
     """Fold the facts again that expired ones had replaced or contradicted.
 
     Returns `made` for the reads of the same call. If nothing has expired, as nearly always, that is known from memory. A read-only store is not
     changed: it shows neither the expired facts nor those before them.
     """
-    looked = await made.at_once()
+    looked = await made.at_once(_READ)
     try:
         made.resources.writable()
     except ReadOnlyError:
@@ -46,8 +50,8 @@ async def settle(spoken: Records, made: Records) -> Records:
         facts = await around_all(spoken, made, [one.record for one in held])
         facts.fold()
         if await commits.write(made, *facts.changes()):
-            return await made.at_once()
-        looked = await made.at_once()
+            return await made.at_once(_READ)
+        looked = await made.at_once(_READ)
     return looked
 
 

@@ -14,7 +14,7 @@ from lance_context_core.memory_index.cache import Held, Kept, NotKept, SearchCac
 from lance_context_core.memory_index.cache import Table as CachedTable
 from lance_context_core.memory_index.columns import Condition
 from lance_context_core.memory_index.segment import LARGE, OutdatedError, Segment
-from lance_context_core.memory_index.segment_search import HotTable
+from lance_context_core.memory_index.segment_search import HotTable, needed_columns
 from lance_context_core.storage import changes, sql
 from lance_context_core.storage.changes import NEVER, Changes, Part, Position
 from lance_context_core.storage.lance.schema import SEARCH_TEXT, VECTOR
@@ -106,12 +106,8 @@ class HotScopes:
         """
         if where.rest.holds is None or shown.rest.holds is None or scope.holds is None:
             return None
-        seldom = table.spec.seldom
-        if not is_whole:
-            later = (column for column, _ in where.moments)
-            # All `shown` rows are part of the query.
-            seldom = named(seldom, where.rest) | seldom.intersection((*columns, *later))
-        asked = (table.spec.usual | seldom).difference(LARGE)
+        # All `shown` rows are part of the query.
+        asked = needed_columns(table.spec, where, table.spec.columns if is_whole else columns)
         block, was_known = await self._block(table, scope, asked, self._place(table, scope))
         return None if block is None else HotTable(table, block, where, shown, was_known=was_known)
 
@@ -126,7 +122,7 @@ class HotScopes:
     ) -> HotTable | None:
         """Return the searcher of a cached scope that is as fresh as `state`, without a look."""
         block = self._blocks.get(*self._place(table, scope))
-        asked = (table.spec.usual | table.spec.seldom.intersection(columns)).difference(LARGE)
+        asked = needed_columns(table.spec, where, columns)
         if not isinstance(block, Segment) or not asked <= block.columns:
             return None
         with block.lock:

@@ -1,7 +1,7 @@
 """Searches a hot scope with the interface of its table."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
@@ -14,7 +14,8 @@ from lance_context_core.memory_index.segment import LARGE, Joined, Segment, Unsu
 from lance_context_core.storage import sql
 from lance_context_core.storage.lance.arrow import Row, column_of
 from lance_context_core.storage.lance.reads import Found
-from lance_context_core.storage.lance.schema import KEY, LINK, VECTOR
+from lance_context_core.storage.lance.schema import KEY, LINK, VECTOR, TableSpec
+from lance_context_core.storage.sql.predicates import named
 from lance_context_core.storage.table import Table
 
 R = TypeVar("R")
@@ -95,6 +96,13 @@ def joined(found: Sequence[Found]) -> Joined | None:
         return block.joined([one.numbers for one in picked])
 
 
+def needed_columns(spec: TableSpec, where: Condition, columns: Iterable[str]) -> frozenset[str]:
+    """The columns that must be in memory: the usual ones, those of `where`, and `columns`."""
+    later = (column for column, _ in where.moments)
+    seldom = named(spec.seldom, where.rest) | spec.seldom.intersection((*columns, *later))
+    return (spec.usual | seldom).difference(LARGE)
+
+
 class HotTable:
     """The rows of one scope, as of the first query of the search, or later."""
 
@@ -117,8 +125,16 @@ class HotTable:
         self._found: dict[int, Row] = {}
         """The found rows, by the ids that were returned."""
 
-    def where(self, asked: Condition, shown: Condition) -> "HotTable":
-        """Return the same rows by other conditions, without another look at the table."""
+    def where(
+        self, asked: Condition, shown: Condition, *, columns: Iterable[str]
+    ) -> "HotTable | None":
+        """Return the same rows by other conditions, without another look at the table.
+
+        None if a column that the conditions name, or that is read of the hits, is not in memory.
+        """
+        needed = needed_columns(self.spec, asked, columns)
+        if not needed <= self._block.columns:
+            return None
         return HotTable(self._table, self._block, asked, shown, was_known=True)
 
     @property

@@ -294,9 +294,10 @@ async def _answered(
     hot, scope = searched.resources.hot, searched.scope
     if hot is not None and scope is not None and limit:
         shown = Condition.of(searched.where, moments)
-        if searched.looked is not None and filter is None:
-            table: HotTable | None = searched.looked.where(shown, shown)
-        else:
+        table: HotTable | None = None
+        if searched.looked is not None and filter is None and options.reranker is None:
+            table = searched.looked.where(shown, shown, columns=searched.columns)
+        if table is None:
             table = await hot.of(
                 *(searched.table, scope),
                 *(shown if where is searched.where else Condition.of(where, moments), shown),

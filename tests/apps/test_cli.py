@@ -332,7 +332,7 @@ def test_help_is_told_without_the_engine(place):
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
     )
-    assert "Look at an agent's memory" in done.stdout
+    assert "Inspect, search, version and erase an agent's memory" in done.stdout
     assert done.stdout.endswith("0 []\n")
 
 

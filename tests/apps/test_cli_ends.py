@@ -24,7 +24,7 @@ LANCE_CTX = (sys.executable, "-m", "lance_context_cli")
         (["tasks", "no-such"], 3, "lance-ctx tasks --boards"),
         (["sql", "SELECT 1", "--timeout", "0"], 2, "--timeout"),
         (["sql", "SELECT 1", "--timeout", "nan"], 2, "timeout_seconds=nan"),
-        (["ls", "--json"], 2, "stands before: lance-ctx --json"),
+        (["ls", "--json"], 2, "comes before the command: lance-ctx --json"),
         (["ls", "--no-such"], 2, "--no-such"),
     ],
     ids=lambda one: " ".join(one) if isinstance(one, list) else "",

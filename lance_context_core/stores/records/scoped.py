@@ -181,13 +181,15 @@ class Records:
         rows = await self.table.get(where, columns=[KEY, *WITHOUT_BLOB])
         return {row[KEY]: from_row(row) for row in rows}
 
-    async def at_once(self) -> "Records":
+    async def at_once(self, columns: Sequence[str] = ()) -> "Records":
         """Return the same records for several reads of one moment, with one look at the table.
 
-        It is for reading alone, within one call: what is written meanwhile may be missing.
+        It is for reading alone, within one call: what is written meanwhile may be missing. Reads of
+        other columns than those of a search and `columns` look again.
         """
         asked = Condition.of(_mine(self.scope, self.context))
-        return replace(self, looked=await self._in_memory(asked, WITHOUT_BLOB))
+        looked = await self._in_memory(asked, [*WITHOUT_BLOB, *columns])
+        return replace(self, looked=looked)
 
     def as_of(self, other: "Records") -> "Records":
         """Return the same records for reads of the moment of the other ones `at_once`."""
@@ -200,7 +202,9 @@ class Records:
 
     async def _in_memory(self, asked: Condition, columns: Sequence[str]) -> HotTable | None:
         if self.looked is not None:
-            return self.looked.where(asked, asked)
+            known = self.looked.where(asked, asked, columns=columns)
+            if known is not None:
+                return known
         if (hot := self.resources.hot) is None:
             return None
         mine = _mine(self.scope, self.context)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from core.knowledge.living import BERGEN, OSLO, day, facts, said
 
-from lance_context_core import InvalidRequestError, Message, NotFoundError
+from lance_context_core import ContextStore, InvalidRequestError, Message, NotFoundError
 from lance_context_core.knowledge import FactCandidate, NoteExtractor, search
 from lance_context_core.messages import ToolCallPart
 from lance_context_core.models import FunctionModel
@@ -211,6 +211,20 @@ def test_a_search_of_the_knowledge_scans_no_table(store, memory, monkeypatch):
         monkeypatch.setattr(Table, name, noted)
     assert len(ask()) == 2
     assert scans == []
+
+
+@pytest.mark.parametrize("search_type", ["chain", "facts"])
+def test_the_first_search_of_a_handle_tells_what_holds_instead(tmp_path, search_type):
+    with ContextStore.open(tmp_path / "memory") as store:
+        oslo = said("I live in Oslo. I like rye bread.", day(2024))
+        store.knowledge.add([oslo], session_id="s1", user_id="ada")
+        bergen = said("I moved to Bergen.", day(2025))
+        store.knowledge.add([bergen], session_id="s2", user_id="ada")
+    with ContextStore.open(tmp_path / "memory") as store:
+        ask = partial(store.knowledge.search, "Oslo", user_id="ada", search_type=search_type)
+        first, then = ([hit.record.text for hit in ask()] for _ in range(2))
+    assert "I moved to Bergen." in first
+    assert first == then
 
 
 @pytest.mark.parametrize("search_type", ["chain", "facts"])
