@@ -18,12 +18,12 @@ from lance_context_core.storage.lifecycle import Lifecycle
 from lance_context_core.storage.wal.log import BusyError, LogSession, ServerClock, StoreId
 from lance_context_core.storage.wal.postgres import schema
 from lance_context_core.storage.wal.postgres.server import Address, Server, end_quietly, server_of
-from lance_context_core.storage.wal.postgres.session import (
+from lance_context_core.storage.wal.postgres.session import PostgresSession
+from lance_context_core.storage.wal.postgres.watch import (
     LOST_LOCK,
     UNKNOWN,
     WAY_OUT,
     WENT_BACK,
-    PostgresSession,
     Watch,
 )
 

@@ -4,6 +4,8 @@ import asyncio
 import gc
 import logging
 import shutil
+import subprocess
+import sys
 import threading
 import traceback
 from contextlib import nullcontext, suppress
@@ -386,3 +388,33 @@ async def test_an_erasure_takes_the_entries_out_of_the_database(
     assert postgres_server.run(held, name) == ["1"]
     await mine.erase()
     assert postgres_server.run(held, name) == ["0"]
+
+
+WRITER = """
+import sys
+from lance_context_core import ContextStore, Message
+
+place, address, name = sys.argv[1:]
+with ContextStore.open(place, journal=address) as store:
+    for n in range(60):
+        store.history.append("agent", Message.user(f"{name}-{n}"), session_id=name)
+        store.history.append("agent", Message.user(f"{name}-{n}"), session_id="shared")
+"""
+
+
+@pytest.mark.process
+def test_processes_that_write_at_once_lose_and_reorder_nothing(database, tmp_path):
+    names = ["ann", "ben", "cid"]
+    place = str(tmp_path / "store")
+    writers = [
+        subprocess.Popen([sys.executable, "-c", WRITER, place, database, name]) for name in names
+    ]
+    assert [writer.wait(120) for writer in writers] == [0, 0, 0]
+    with ContextStore.open(place, journal=database) as store:
+        shared = [one.text for one in store.history.get_messages("agent", session_id="shared")]
+        for name in names:
+            wanted = [f"{name}-{n}" for n in range(60)]
+            own = store.history.get_messages("agent", session_id=name)
+            assert [one.text for one in own] == wanted
+            assert [one for one in shared if one.startswith(name)] == wanted
+    assert len(shared) == 180
