@@ -466,11 +466,11 @@ REFUSED = {
     "target_id": lambda s: s.context().related(""),
     "title": lambda s: s.sessions.create("new", title="\ud800"),
     "status": lambda s: s.sessions.update("s", status=""),
-    "'e' stands twice": lambda s: s.context().add_many(
+    "'e' occurs twice": lambda s: s.context().add_many(
         [{"role": "user", "content": c, "external_id": "e"} for c in "ab"]
     ),
-    "'d' stands twice": lambda s: s.vectors("c").upsert([Document(id="d", text=c) for c in "ab"]),
-    "'m' stands twice": lambda s: s.history.append_many(
+    "'d' occurs twice": lambda s: s.vectors("c").upsert([Document(id="d", text=c) for c in "ab"]),
+    "'m' occurs twice": lambda s: s.history.append_many(
         "a", [Message.user("x", id="m")] * 2, session_id="s"
     ),
     "ids or filter": lambda s: s.vectors("c").delete(),

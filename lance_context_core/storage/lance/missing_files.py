@@ -26,8 +26,8 @@ async def explain(
     if is_pinned:
         what = "it" if at.ref is None else branches.named(at.ref)
         raise NotFoundError(
-            f"version {at.version} of {shown_name(name)} is not kept any more: others have thinned "
-            f"{what}, erased from it or deleted it since: check out one of versions()"
+            f"version {at.version} of {shown_name(name)} was pruned, or others have erased "
+            f"from {what} or deleted it since: check out one of versions()"
         ) from error
     raise ConflictError(
         f"others have removed version {at.version} of {shown_name(name)}, which is needed for this, "

@@ -165,7 +165,7 @@ class AtNumber:
         if self._moment is None:
             known = await versions(self._records, limit=1, before=self._number + 1)
             if not known or known[-1].number != self._number:
-                raise NotFoundError(f"version {self._number} is not kept any more")
+                raise NotFoundError(f"version {self._number} was pruned")
             self._moment = known[-1].created_at
         return await AtMoment(ref, self._moment, {}).locate(name, handle)
 

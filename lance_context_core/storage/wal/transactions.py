@@ -193,6 +193,9 @@ class Transactions:
         self._brought: deque[_Brought[Any]] = deque()
         """In the order of arrival."""
         self._here = _Here()
+        # What is outrun is taken back: where no write can be, nothing is noted for that.
+        self._is_outrun_possible = not log.is_quick
+        self._add = LogReader.add if log.is_quick else mirrors.add
 
     # Reading
 
@@ -245,7 +248,7 @@ class Transactions:
                 return None
             # Nothing fails from here on. Later writes in the same transaction see it.
             entries = _inserted(session, mirror, new, keeps_states=keeps_states)
-            self._mirrors.add(mirror, entries)
+            self._add(mirror, entries)
             return mirror.view
 
         return work
@@ -280,7 +283,7 @@ class Transactions:
                 _amended(session, part, change)
             # As by `write`.
             for mirror, entries in zip(mirrors, written, strict=True):
-                self._mirrors.add(mirror, entries)
+                self._add(mirror, entries)
             return [mirror.view for mirror in mirrors]
 
         return work
@@ -336,7 +339,8 @@ class Transactions:
         if (session := self._log.session) is None:
             return work(None)
         is_done = False
-        self._mirrors.forget_added()
+        if self._is_outrun_possible:
+            self._mirrors.forget_added()
         try:
             with Transaction(session):
                 outcome = work(session)
@@ -348,7 +352,8 @@ class Transactions:
             if is_done:
                 self._mirrors.clear()  # they contain rolled-back entries
             raise
-        self._mirrors.forget_added()
+        if self._is_outrun_possible:
+            self._mirrors.forget_added()
         return outcome
 
     async def commit(self, work: Work[T], then: Then[T] | None = None) -> T:
@@ -426,7 +431,8 @@ class Transactions:
         Returns their number. Raises BusyError; then all but `mine` keep waiting.
         """
         begun: list[_Brought[Any]] = []
-        self._mirrors.forget_added()
+        if self._is_outrun_possible:
+            self._mirrors.forget_added()
         try:
             self._do_brought(begun)
         except BaseException as error:
@@ -445,7 +451,8 @@ class Transactions:
             for one in begun:
                 one.have_flushed(self._flush)
             raise
-        self._mirrors.forget_added()
+        if self._is_outrun_possible:
+            self._mirrors.forget_added()
         for one in begun:
             one.end()
         return len(begun)

@@ -27,7 +27,7 @@ async def test_folds_and_maintenance_are_told_and_what_was_remembered_is_not(tmp
         await store.memory.add([SECRET])
         await store.kv("k").put([])
         await store.flush()
-        assert "1 rows folded" in told()
+        assert "1 rows flushed" in told()
         await store.maintain()
     assert "records: maintained: " in told()
     assert "1234" not in told()
@@ -45,7 +45,7 @@ async def test_a_claim_of_somebody_who_died_is_told_with_its_holder(tmp_path, to
         assert await other.take("records") is not None
         assert "taken over" not in told()
         assert await ours.take("records") is not None
-    assert f"maintenance is taken over from {other.holder}" in told()
+    assert f"takes over maintenance from {other.holder}" in told()
 
 
 async def test_an_attempt_of_a_job_that_failed_is_told_and_what_was_said_is_not(tmp_path, told):

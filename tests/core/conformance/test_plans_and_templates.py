@@ -74,7 +74,7 @@ async def test_a_branch_of_a_plan_is_merged_into_it_once_and_never_over_other_ch
     assert [one.text for one in await plans.versions("p")] == ["fast, then slow", "fast", "cheap"]
     dropped = await plans.branch("p", "dropped")
     await plans.set_status(dropped.id, "abandoned")
-    for id, why in ((dropped.id, "abandoned"), ("p", "no branch")):
+    for id, why in ((dropped.id, "abandoned"), ("p", "not a branch")):
         with pytest.raises(InvalidRequestError, match=why):
             await plans.merge(id)
 

@@ -89,7 +89,9 @@ def locked(files):
     ("content", "said"),
     [
         pytest.param(zipped({}), "no file in it", id="nothing"),
-        pytest.param(zipped({"a.class": b"\xca\xfe\xba\xbe" + bytes(60)}), "no text", id="no text"),
+        pytest.param(
+            zipped({"a.class": b"\xca\xfe\xba\xbe" + bytes(60)}), "is not text", id="no text"
+        ),
         pytest.param(zipped({"a.txt": b"tea"})[:-30], "broken", id="cut short"),
         pytest.param(locked({"a.txt": b"tea"}), "encrypted", id="encrypted"),
     ],

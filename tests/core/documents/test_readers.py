@@ -45,7 +45,7 @@ def test_an_encoding_that_cannot_be_told_is_taken_from_the_caller():
     assert TextReader(encoding="shift_jis").read(content, name="a.txt").text == "雨です。"
     with pytest.raises(UnreadableDocumentError, match="is not in ascii"):
         TextReader(encoding="ascii").read(content, name="a.txt")
-    with pytest.raises(InvalidRequestError, match="none that Python knows"):
+    with pytest.raises(InvalidRequestError, match="unknown to Python"):
         TextReader(encoding="utf-9")
 
 

@@ -299,7 +299,7 @@ def test_an_answer_that_breaks_off_is_asked_for_again(service, embedder, pauses)
 @pytest.mark.parametrize(
     ("answer", "problem"),
     [
-        pytest.param((200, {}, b"<html>hi</html>"), "no JSON: <html>", id="no JSON"),
+        pytest.param((200, {}, b"<html>hi</html>"), "not JSON: <html>", id="no JSON"),
         pytest.param([], "where data was expected", id="no object"),
         pytest.param({"error": "x"}, "where data was expected", id="no data"),
         pytest.param({"data": ["x"]}, "where data was expected", id="no objects in it"),

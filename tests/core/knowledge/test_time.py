@@ -157,5 +157,5 @@ def test_the_history_of_a_fact_says_what_became_of_it_by_whom_and_what_it_said(
 
 
 def test_what_is_no_fact_has_no_history(memory):
-    with pytest.raises(NotFoundError, match="no fact"):
+    with pytest.raises(NotFoundError, match="not a fact"):
         memory.history("nothing")

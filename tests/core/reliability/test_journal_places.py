@@ -220,7 +220,7 @@ async def test_a_log_that_may_not_be_read_is_an_error_and_not_overlooked(public)
     with rights(place, folders=0o555, files=0o444):
         (place / "journal.sqlite-wal").chmod(0o000)
         seen, *_ = await asyncio.to_thread(run, READ_AS_SOMEBODY, place)
-    assert seen.startswith("StorageError: the journal ")
+    assert seen.startswith("StorageError: the write-ahead log ")
     assert str(place / "journal.sqlite") in seen
     assert "check the permissions" in seen
     async with opened(place) as store:

@@ -259,7 +259,7 @@ def test_a_place_without_a_store_is_not_found_and_not_made(tmp_path):
     (tmp_path / "empty").mkdir()
     for uri in (tmp_path / "absent", tmp_path / "empty", "memory://"):
         for opened in (ContextStore.open, AsyncContextStore.open, Context.create):
-            with pytest.raises(NotFoundError, match="no store at"):
+            with pytest.raises(NotFoundError, match="no store exists at"):
                 opened(uri, read_only=True)
     assert sorted(one.name for one in tmp_path.iterdir()) == ["empty"]
 

@@ -89,7 +89,7 @@ def test_a_search_is_ordered_by_the_service(service, reranker):
     [
         pytest.param(failing(500, "busy"), r"500: busy \(tried 2 times\)", 2, id="busy"),
         pytest.param(failing(401, "key"), "401: key", 1, id="a wrong key"),
-        pytest.param((200, {}, b"<html>"), "no JSON", 1, id="no JSON"),
+        pytest.param((200, {}, b"<html>"), "not JSON", 1, id="no JSON"),
         pytest.param({"error": 1}, "results were expected", 1, id="no results"),
         pytest.param({"results": ["x"]}, "results were expected", 1, id="no objects"),
         pytest.param({"results": [{"index": 3, "score": 1}]}, "text 3 of 3", 1, id="a fourth"),

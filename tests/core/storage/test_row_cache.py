@@ -35,9 +35,9 @@ def reads(monkeypatch):
     seen = []
     scan = reading.scan
 
-    async def counted(*arguments):
+    async def counted(*arguments, **options):
         seen.append(arguments)
-        return await scan(*arguments)
+        return await scan(*arguments, **options)
 
     monkeypatch.setattr(reading, "scan", counted)
     return seen

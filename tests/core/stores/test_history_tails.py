@@ -77,7 +77,7 @@ async def test_the_last_message_is_taken_and_returned(history):
 
 async def test_nothing_is_taken_if_another_message_is_the_last(history):
     await said(history)
-    with pytest.raises(ConflictError, match=r"'b'.*'c'.*nothing was done"):
+    with pytest.raises(ConflictError, match=r"'b'.*'c'.*nothing was written"):
         await history.pop("me", session_id="s", expected_id="b")
     with pytest.raises(ConflictError, match="None"):
         await history.pop("me", session_id="unheard of", expected_id="b")

@@ -161,7 +161,7 @@ def test_an_export_that_was_changed_is_refused_with_the_way_to_import_it(tmp_pat
 def test_lines_behind_the_end_of_an_export_are_refused(tmp_path):
     path = exported(tmp_path)
     path.write_bytes(path.read_bytes() * 2)
-    refused(tmp_path, path, match="out:8 stands behind the end")
+    refused(tmp_path, path, match="out:8 follows the end")
 
 
 def test_a_folder_of_which_a_file_is_missing_or_another_is_refused(tmp_path):

@@ -183,7 +183,7 @@ def test_below_the_newest_turn_the_minimum_is_named_and_is_enough(store, dialect
     with pytest.raises(BudgetError) as caught:
         store.assemble(budget=Budget(total=40, margin=0), dialect=dialect, **arguments)
     least = caught.value.minimum
-    assert f"takes {least} " in str(caught.value)
+    assert f"need {least} " in str(caught.value)
     with pytest.raises(BudgetError):
         store.assemble(budget=Budget(total=least - 1, margin=0), dialect=dialect, **arguments)
     window = store.assemble(budget=Budget(total=least, margin=0), dialect=dialect, **arguments)

@@ -87,5 +87,5 @@ def test_what_cannot_become_so_short_is_one_clear_error(store):
     sections = [SystemSection(text="You pour tea. " * 30), HistorySection()]
     window = store.assemble(session_id="s", budget=900, sections=sections)
     smaller = window.smaller_budget(RefusedError("prompt is too long: 9000 tokens > 90 maximum"))
-    with pytest.raises(BudgetError, match=re.escape("what must be in it takes")):
+    with pytest.raises(BudgetError, match=re.escape("the required sections need")):
         store.assemble(session_id="s", budget=smaller, sections=sections)

@@ -100,7 +100,9 @@ async def test_a_bucket_that_does_not_exist_is_a_storage_error(s3_server):
     options = {"aws_endpoint": s3_server.endpoint, **S3_KEYS, **IMPATIENT}
     stores = [AsyncContextStore.open("s3://none/x", storage_options=options) for _ in range(2)]
     for error in await asyncio.gather(failure(read(stores[0])), failure(write(stores[1]))):
-        assert_is(error, StorageError, "'s3://none/x'", "no such bucket: create it first")
+        assert_is(
+            error, StorageError, "'s3://none/x'", "the bucket does not exist: create it first"
+        )
 
 
 async def test_keys_that_the_object_store_does_not_know_are_a_storage_error(s3_server):
@@ -327,7 +329,9 @@ def test_a_long_text_is_read_whole_and_shown_by_its_beginning_and_its_end():
     source = "/root/.cargo/registry/src/index-1949/lance-13.0.0/src/dataset.rs:775:26"
     text = f"lance error: first {'x' * 5_000} NoSuchBucket {'y' * 5_000} last, {source}"
     error = meaning(RuntimeError(text), "open 'x'")
-    assert_is(error, StorageError, "no such bucket", "lance error: first xxx", "yyy last)")
+    assert_is(
+        error, StorageError, "the bucket does not exist", "lance error: first xxx", "yyy last)"
+    )
     assert ".rs" not in str(error)
 
 
