@@ -148,7 +148,7 @@ def test_what_cannot_be_asked_is_named(filled, case):
         ({"mmr_prefetch_k": -1}, "mmr_prefetch_k=-1"),
         ({"mmr_prefetch_factor": -1}, "mmr_prefetch_factor=-1"),
         ({"mmr_threshold": -1}, "mmr_threshold=-1"),
-        ({"nprobes": 3}, "nprobes: beside its VectorStoreQuery"),
+        ({"nprobes": 3}, "nprobes: in addition to its VectorStoreQuery"),
     ],
 )
 def test_a_keyword_that_makes_no_sense_is_named(filled, keyword, said):
