@@ -46,7 +46,7 @@ class Environment:
     unconstrained: tuple[str, ...] = ()
     """Packages of which it needs another release than the one that all others have."""
     is_heavy: bool = False
-    """Whether it is made and run only if it is named, as `make proofs` does: it has gigabytes."""
+    """Whether it is made and run only if it is named, as `make proofs` does: it has gigabytes, or takes minutes."""
     is_oldest: bool = False
     """Whether another one has a newer release: `make proofs` alone runs it, but for what is `one_release`."""
 
@@ -174,6 +174,7 @@ ENVIRONMENTS = {
             *("pypdf[crypto]>=5", "pypdfium2>=5", "python-docx>=1.1"),
         ),
         tests=("tests/reembed",),
+        is_heavy=True,
     ),
     # Second readers of the files that packages ship, and the build systems of those packages.
     "corpus": Environment(

@@ -311,7 +311,9 @@ async def test_a_table_that_was_being_made_is_made_anew(tmp_path, tear):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("files", "tear"), [("*.manifest", empty), ("data/*.lance", missing)])
+@pytest.mark.parametrize(
+    ("files", "tear"), [("*.manifest", empty), *in_proofs(("data/*.lance", missing))]
+)
 async def test_a_claim_to_maintain_is_nobodys_loss(tmp_path, files, tear):
     place = tmp_path / "store"
     async with opened(place) as store:
