@@ -82,7 +82,7 @@ def test_no_user_finds_or_touches_a_memory_of_another(store):
         ({"action": "update", "content": "x"}, "needs the id"),
         ({"action": "delete"}, "needs the id"),
         ({"action": "create", "content": " "}, "content is empty"),
-        ({"action": "update", "id": "nothing", "content": "x"}, "no fact"),
+        ({"action": "update", "id": "nothing", "content": "x"}, "not a fact"),
     ],
 )
 def test_a_model_is_told_what_was_wrong_with_its_call(store, given, problem):
