@@ -190,6 +190,7 @@ async def test_a_server_of_an_older_or_newer_version_is_refused(database, open_t
         await say(open_there(database), "a")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("version", [15, 16])
 async def test_an_older_server_that_is_supported_serves_a_store(version, open_there):
     if postgres.programs(version) is None:
@@ -278,6 +279,7 @@ def test_a_place_that_is_no_directory_is_refused(place):
         ContextStore.open(place, journal="postgresql://u@127.0.0.1/db")
 
 
+@pytest.mark.process
 async def test_while_the_server_is_gone_writes_fail_reads_may_be_old_and_it_comes_back(open_there):
     with postgres.PostgresServer() as server:
         address = server.address(connect_timeout=PATIENCE)
@@ -319,6 +321,7 @@ async def test_a_write_that_is_cut_off_says_what_is_in_doubt_and_may_be_repeated
     )
 
 
+@pytest.mark.process
 async def test_fsync_asks_for_commits_that_wait_for_the_disk(open_there):
     with postgres.PostgresServer(settings=["synchronous_commit=off"]) as server:
         for durability, setting in (("process", "off"), ("fsync", "on")):
