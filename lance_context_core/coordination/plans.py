@@ -198,6 +198,10 @@ class AsyncPlans:
         try:
             await self._item(id, None)
         except NotFoundError:
+            if given.head.get("branch") is not None:
+                raise InvalidRequestError(
+                    f"plan {id!r} is a branch, and does not exist: make it with branch(), then load it"
+                ) from None
             about = {name: given.head.get(name) for name in ("parent_id", "session_id")}
             return await self.add(
                 text, id=id, title=title, status=status or PlanStatus.DRAFT, **about

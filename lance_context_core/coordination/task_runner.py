@@ -91,11 +91,9 @@ class Runner:
             await _ended(running)
 
     async def _handled(self, task: Task) -> Any:
-        handler: Any = self.handler
-        called = getattr(handler, "__call__", None)  # noqa: B004 - it may be an object
-        if inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(called):
-            return await handler(task)
-        result = await asyncio.to_thread(handler, task)
+        if inspect.iscoroutinefunction(self.handler):
+            return await self.handler(task)
+        result = await asyncio.to_thread(self.handler, task)
         return await result if inspect.isawaitable(result) else result
 
     async def _watched(self, task: Task, running: "asyncio.Future[Any]") -> str | None:

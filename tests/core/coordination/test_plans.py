@@ -198,6 +198,7 @@ async def test_a_file_without_a_head_is_a_new_plan(plans):
         pytest.param('---\nid: ["a"\n---\nx', InvalidRequestError, "give id as JSON", id="no JSON"),
         pytest.param('---\nstatus: "late"\n---\nx', InvalidRequestError, "'late'", id="status"),
         pytest.param("---\nid: 7\n---\nx", InvalidRequestError, "id must be a str", id="number"),
+        pytest.param('---\nbranch: "b"\n---\nx', InvalidRequestError, "with branch()", id="branch"),
         pytest.param(
             "## Tasks\n\n- [ ] one", InvalidRequestError, "text is blank", id="tasks alone"
         ),

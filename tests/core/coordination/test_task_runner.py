@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-import time
 from datetime import timedelta
 
 import pytest
@@ -191,7 +190,6 @@ def test_blocking_code_runs_functions_in_threads(tmp_path):
         threads = set()
 
         def handler(task):
-            time.sleep(0.01)
             threads.add(threading.current_thread())
             return {"by": task.assigned_to}
 
