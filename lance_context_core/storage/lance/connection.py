@@ -133,8 +133,8 @@ class Connection:
         root = Path(self.uri)
         if policy is None or policy.address is None:
             return SqliteLog(root, is_synced=is_synced, life=self.life)
-        require("psycopg", extra="postgres", by="a journal in PostgreSQL")
-        require("psycopg_pool", extra="postgres", by="a journal in PostgreSQL")
+        require("psycopg", extra="postgres", by="a write-ahead log in PostgreSQL")
+        require("psycopg_pool", extra="postgres", by="a write-ahead log in PostgreSQL")
         from lance_context_core.storage.wal.postgres.log import postgres_log
 
         log, self.clock = postgres_log(

@@ -37,7 +37,7 @@ def require_none(journal: Path) -> None:
     if os.path.exists(_file(journal)) and not _has_bytes(journal):  # noqa: PTH110 - False, too, where one may not look
         if (_noted(_file(journal)) or "").startswith(_ELSEWHERE):
             raise StorageError(
-                f"the store in {str(journal.parent)!r} has its journal in PostgreSQL: open it with "
+                f"the store in {str(journal.parent)!r} has its write-ahead log in PostgreSQL: open it with "
                 'journal="postgresql://…", or call accept_loss(), and it goes on without what was not '
                 "flushed"
             )
@@ -119,7 +119,7 @@ class FileId:
         """As `StoreId.read`."""
         if _has_bytes(self._journal):
             raise StorageError(
-                f"the store in {str(self._journal.parent)!r} has a journal there, {_SQLITE}: open it "
+                f"the store in {str(self._journal.parent)!r} has a write-ahead log there, {_SQLITE}: open it "
                 "without an address; or export it, and import that into a new store with one"
             )
         noted = _noted(_file(self._journal))

@@ -17,15 +17,18 @@ from lance_context_core.errors import InternalError, StorageError
 from lance_context_core.storage.lifecycle import Lifecycle
 from lance_context_core.storage.wal.log import BusyError, LogSession, ServerClock, StoreId
 from lance_context_core.storage.wal.postgres import schema
-from lance_context_core.storage.wal.postgres.server import Address, Server, end_quietly, server_of
-from lance_context_core.storage.wal.postgres.session import PostgresSession
-from lance_context_core.storage.wal.postgres.watch import (
+from lance_context_core.storage.wal.postgres.server import (
     LOST_LOCK,
     UNKNOWN,
     WAY_OUT,
     WENT_BACK,
+    Address,
+    Server,
     Watch,
+    end_quietly,
+    server_of,
 )
+from lance_context_core.storage.wal.postgres.session import PostgresSession
 
 _PATIENCE_SECONDS = 600
 """As in a directory: how long a commit to a table waits for another one."""
@@ -37,7 +40,7 @@ _LOCKS = 0x4C43 << 48
 """The first of the advisory locks, one for each store."""
 
 _ELSEWHERE = "is in another place, too"
-_NONE_HERE = "has no journal of this store"
+_NONE_HERE = "has no write-ahead log of this store"
 
 Guard = Callable[..., AbstractAsyncContextManager[None]]
 """As `WriteAheadLog.held`."""
@@ -124,7 +127,7 @@ class PostgresLog:
         """As `WriteAheadLog.shared`."""
         if self.session is None:
             raise StorageError(
-                f"the journal {self.path!r} was closed: nothing was written, try again"
+                f"the write-ahead log {self.path!r} was closed: nothing was written, try again"
             )
         return self.session
 
@@ -203,7 +206,9 @@ class PostgresLog:
 
     def copy_to(self, directory: Path) -> None:
         """Not supported: a copy has the flushed rows."""
-        raise InternalError(f"the journal {self.path!r} cannot be copied to {str(directory)!r}")
+        raise InternalError(
+            f"the write-ahead log {self.path!r} cannot be copied to {str(directory)!r}"
+        )
 
     # Helpers
 
@@ -333,7 +338,7 @@ def postgres_log(
 ) -> tuple[PostgresLog, ServerClock]:
     """The log of the store at `place` in the database at `address`, and the server's clock.
 
-    Raises InvalidRequestError if that is no address; it does not connect yet.
+    Raises InvalidRequestError if that is not an address; it does not connect yet.
     """
     server = server_of(Address(address), is_synced=is_synced)
     return PostgresLog(server, place, id, guard, **options), server

@@ -185,7 +185,7 @@ def _format_of(connection: Any, server: Server) -> int:
     number = int(found[0] or 0)
     if number > FORMAT:
         raise StoreFormatError(
-            f"the journal in PostgreSQL at {server.address.host!r} has format {number}, this release "
+            f"the write-ahead log in PostgreSQL at {server.address.host!r} has format {number}, this release "
             f"reads up to {FORMAT}: upgrade lance-context-core"
         )
     return number

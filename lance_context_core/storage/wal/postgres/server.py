@@ -56,7 +56,7 @@ class Address:
     def __init__(self, text: str) -> None:
         """Raises InvalidRequestError, without the address, if it is none."""
         refusal = (
-            "journal=…: this is no address of a PostgreSQL database (it is not shown, because it may "
+            "journal=…: this is not an address of a PostgreSQL database (it is not shown, because it may "
             'hold a password): give "postgresql://user:password@host:5432/database", with %40 for @ '
             "and %2F for / in the password"
         )
@@ -140,7 +140,7 @@ class Server:
         """The store's error for one of the driver's; BusyError if another transaction was first."""
         if isinstance(error, _BUSY):
             return BusyError()
-        name = f"the journal in PostgreSQL at {self.address.host!r}"
+        name = f"the write-ahead log in PostgreSQL at {self.address.host!r}"
         for kind, words in _MEANINGS:
             if isinstance(error, kind):
                 about = {"user": self.address.user, "database": self.address.database}
@@ -174,7 +174,7 @@ class Server:
             raise self._refused(error) from None
         if not OLDEST <= version <= NEWEST:
             raise StorageError(
-                f"the journal in PostgreSQL at {self.address.host!r} is on version {version}, which is "
+                f"the write-ahead log in PostgreSQL at {self.address.host!r} is on version {version}, which is "
                 f"not supported: use a server of version {OLDEST} to {NEWEST}"
             )
 
@@ -260,14 +260,14 @@ class Server:
         except StorageError as why:
             return why
         return StorageError(
-            f"the journal in PostgreSQL at {self.address.host!r} gave no connection within "
+            f"the write-ahead log in PostgreSQL at {self.address.host!r} gave no connection within "
             f"{self.address.patience_seconds:g} seconds, nothing was written: its own limit, or the "
             f"{_MOST_CONNECTIONS} connections of this process, are in use ({type(error).__name__})"
         )
 
     def _refused(self, error: psycopg.Error) -> StorageError:
         """The error of a failed connection, which has no SQLSTATE before a login."""
-        name = f"the journal in PostgreSQL at {self.address.host!r}"
+        name = f"the write-ahead log in PostgreSQL at {self.address.host!r}"
         text = str(error)
         if "does not exist" in text and "database" in text:
             return StorageError(
@@ -359,3 +359,54 @@ def end_quietly(connection: Any) -> None:
     """Close a connection whose state is unknown."""
     with suppress(psycopg.Error):
         connection.close()
+
+
+# What the sessions of one log share.
+
+
+class Watch:
+    """What the sessions of one log share: the position that was seen, and the lock of a flush."""
+
+    def __init__(self, server: Server, read_consistency: timedelta | None) -> None:
+        """Has seen nothing."""
+        self.server = server
+        self.age_seconds = (
+            math.inf if read_consistency is None else read_consistency.total_seconds()
+        )
+        """How old a read may be."""
+        self.last = 0
+        """The last position that was seen."""
+        self.epoch: int | None = None
+        """The number of the exclusive lock that this process has; None if it has none."""
+        self.lost = ""
+        """Why the log is refused; empty if it is not."""
+
+    def see(self, last: int | None) -> None:
+        """Note the last position. Raises StorageError if there is none, or it went back."""
+        if last is None:
+            self.lost = (
+                f"the write-ahead log in PostgreSQL at {self.server.address.host!r} {UNKNOWN}"
+            )
+        elif last < self.last:
+            self.lost = (
+                f"the write-ahead log in PostgreSQL at {self.server.address.host!r} {WENT_BACK} from position "
+                f"{self.last} to {last}, as after a failover or a restore that lost transactions"
+            )
+        else:
+            self.last = last
+            return
+        self.require()
+
+    def require(self) -> None:
+        """Raise StorageError if the log is refused."""
+        if self.lost:
+            raise StorageError(f"{self.lost}: nothing is read or written. {WAY_OUT}")
+
+
+UNKNOWN = "does not know this store any more"
+WENT_BACK = "went back"
+WAY_OUT = "Restore the database, or call accept_loss(), and the store goes on without what was not flushed"
+LOST_LOCK = (
+    "the write-ahead log in PostgreSQL at {!r}: this process lost its lock of the store to another one, as after "
+    "an end of its connection, and committed nothing more. Repeat the call"
+)

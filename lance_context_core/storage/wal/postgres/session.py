@@ -11,7 +11,7 @@ from lance_context_core.storage.wal.postgres import statements as sql
 from lance_context_core.storage.wal.postgres import tasks
 from lance_context_core.storage.wal.postgres.tasks import PostgresTasks
 from lance_context_core.storage.wal.postgres.transaction import (
-    Transacting,
+    TransactionalSession,
     bytes_of,
     names_of,
     stored_of,
@@ -19,7 +19,7 @@ from lance_context_core.storage.wal.postgres.transaction import (
 )
 
 
-class PostgresSession(Transacting):
+class PostgresSession(TransactionalSession):
     """Access to the log of one store; satisfies `LogSession`. Borrows connections."""
 
     # Noted tables

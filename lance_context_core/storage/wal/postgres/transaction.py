@@ -24,8 +24,7 @@ from lance_context_core.storage.wal.log import (
     Unplaced,
 )
 from lance_context_core.storage.wal.postgres import statements as sql
-from lance_context_core.storage.wal.postgres.server import end_quietly
-from lance_context_core.storage.wal.postgres.watch import LOST_LOCK, Watch
+from lance_context_core.storage.wal.postgres.server import LOST_LOCK, Watch, end_quietly
 
 _BUSY_SECONDS = 0.02
 
@@ -66,7 +65,7 @@ _NONE, _READING, _HOPING, _LOCKED = range(4)
 """The kinds of transactions: none; a snapshot; on what was read last; with the lock."""
 
 
-class Transacting:
+class TransactionalSession:
     """The transactions of a session, and the statements in them. Borrows connections."""
 
     def __init__(self, watch: Watch, store: int, *, is_private: bool = False) -> None:
@@ -530,7 +529,7 @@ class _Writing:
 
     __slots__ = ("_is_alone", "_session")
 
-    def __init__(self, session: Transacting) -> None:
+    def __init__(self, session: TransactionalSession) -> None:
         self._session = session
 
     def __enter__(self) -> None:

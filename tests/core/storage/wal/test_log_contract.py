@@ -15,9 +15,8 @@ from lance_context_core.storage.locks.requests import LockRequest
 from lance_context_core.storage.wal.identity import FileId
 from lance_context_core.storage.wal.log import BusyError, KeptItem, Part
 from lance_context_core.storage.wal.postgres.log import PostgresLog
-from lance_context_core.storage.wal.postgres.server import Address, server_of
+from lance_context_core.storage.wal.postgres.server import Address, Watch, server_of
 from lance_context_core.storage.wal.postgres.session import PostgresSession
-from lance_context_core.storage.wal.postgres.watch import Watch
 from lance_context_core.storage.wal.sqlite_log import SqliteLog, held_here
 from lance_context_core.storage.wal.transactions import Transaction
 

@@ -260,16 +260,16 @@ async def test_a_database_that_does_not_know_the_store_is_refused(
 ):
     await say(open_there(database), "a")
     other = postgres_server.database(f"o{abs(hash(database))}")
-    with pytest.raises(StorageError, match="has no journal of this store"):
+    with pytest.raises(StorageError, match="has no write-ahead log of this store"):
         await read(open_there(other))
 
 
 async def test_a_store_is_opened_with_the_kind_of_log_that_it_has(database, open_there):
     await say(open_there(database), "a")
-    with pytest.raises(StorageError, match="has its journal in PostgreSQL"):
+    with pytest.raises(StorageError, match="has its write-ahead log in PostgreSQL"):
         await read(open_there(JournalPolicy()))
     await say(open_there(JournalPolicy(), "in a file"), "a")
-    with pytest.raises(StorageError, match=r"has a journal there, journal\.sqlite"):
+    with pytest.raises(StorageError, match=r"has a write-ahead log there, journal\.sqlite"):
         await say(open_there(database, "in a file"), "b")
 
 
