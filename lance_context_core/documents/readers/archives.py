@@ -3,6 +3,7 @@
 import io
 import zipfile
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import IO, NamedTuple
@@ -26,7 +27,7 @@ _MOST_NAMED = 100
 """Of the files that were not read."""
 
 
-class Inner(NamedTuple):
+class InnerFile(NamedTuple):
     """A file in a file."""
 
     name: str
@@ -56,7 +57,7 @@ class TooMuchError(UnreadableDocumentError):
 
 
 @frozen_by_name
-class Containing:
+class ContainerReader(ABC):
     """A reader of files that hold files, each of which is read by the reader of its type."""
 
     max_unpacked_bytes: int = 500_000_000
@@ -72,13 +73,13 @@ class Containing:
         """Yields what the file says, and then the files in it; of a PDF, each page."""
         yield from self._parts(file, name, Allowance(self.max_unpacked_bytes, self.max_depth))
 
+    @abstractmethod
     def _parts(self, file: IO[bytes], name: str, left: Allowance) -> Iterator[ReadDocument]:
         """As `read_parts`, within an allowance."""
-        raise NotImplementedError
 
 
 @frozen_by_name
-class ZipReader(Containing):
+class ZipReader(ContainerReader):
     """Reads each file in a ZIP archive by the reader of its type; its path begins the section.
 
     Files without a reader, broken ones and encrypted ones are left out, and told in the property
@@ -100,7 +101,7 @@ class ZipReader(Containing):
                 f"{name!r} cannot be read as ZIP, it is broken or not all there: {error}"
             ) from error
 
-    def _files(self, archive: zipfile.ZipFile, name: str, left: Allowance) -> Iterator[Inner]:
+    def _files(self, archive: zipfile.ZipFile, name: str, left: Allowance) -> Iterator[InnerFile]:
         listed = [one for one in archive.infolist() if not one.is_dir()]
         if len(listed) > self.max_files:
             raise TooMuchError(
@@ -112,7 +113,7 @@ class ZipReader(Containing):
             if not any(part.startswith(".") or part == "__MACOSX" for part in path):
                 content = _unpacked(archive, one, left.n_bytes)
                 left.take(len(content) if isinstance(content, bytes) else 0, name)
-                yield Inner("/".join(path), content)
+                yield InnerFile("/".join(path), content)
 
 
 def _unpacked(archive: zipfile.ZipFile, one: zipfile.ZipInfo, most: int) -> bytes | str:
@@ -129,7 +130,7 @@ def _unpacked(archive: zipfile.ZipFile, one: zipfile.ZipInfo, most: int) -> byte
 
 
 def inner_parts(
-    files: Iterable[Inner], left: Allowance, *, within: ReadDocument | None
+    files: Iterable[InnerFile], left: Allowance, *, within: ReadDocument | None
 ) -> Iterator[ReadDocument]:
     """Yields what a file itself says, if anything, and the text of the files in it.
 
@@ -155,7 +156,7 @@ def inner_parts(
         yield ReadDocument(text="", properties={"unread": unread[:_MOST_NAMED]})
 
 
-def _parts_of(one: Inner, left: Allowance) -> Iterator[ReadDocument]:
+def _parts_of(one: InnerFile, left: Allowance) -> Iterator[ReadDocument]:
     from lance_context_core.documents.readers.choosing import reader_of, type_of  # which names us
 
     if isinstance(one.content, str):
@@ -165,7 +166,7 @@ def _parts_of(one: Inner, left: Allowance) -> Iterator[ReadDocument]:
     file = io.BytesIO(one.content)
     reader: Reader = reader_of(type_of(file, one.name))
     file.seek(0)
-    if isinstance(reader, Containing):
+    if isinstance(reader, ContainerReader):
         if left.depth <= 1:
             raise UnreadableDocumentError("it is within too many other files: see max_depth")
         left.depth -= 1

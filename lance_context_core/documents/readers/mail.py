@@ -1,6 +1,7 @@
 """Mails: as they are sent (EML), and as Outlook keeps them (MSG)."""
 
 import re
+from abc import abstractmethod
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from email import message_from_binary_file, policy
@@ -9,7 +10,12 @@ from typing import IO, Any
 
 from lance_context_core._util.extras import importing
 from lance_context_core._util.frozen import frozen_by_name
-from lance_context_core.documents.readers.archives import Allowance, Containing, Inner, inner_parts
+from lance_context_core.documents.readers.archives import (
+    Allowance,
+    ContainerReader,
+    InnerFile,
+    inner_parts,
+)
 from lance_context_core.documents.readers.encodings import decoded
 from lance_context_core.documents.readers.html import HtmlReader
 from lance_context_core.documents.readers.rtf import RtfReader
@@ -18,7 +24,7 @@ from lance_context_core.errors import InvalidRequestError, UnreadableDocumentErr
 
 
 @frozen_by_name
-class _MailReader(Containing):
+class _MailReader(ContainerReader):
     """Reads mails of one kind."""
 
     attachments: bool = True
@@ -34,8 +40,9 @@ class _MailReader(Containing):
         except Exception as error:  # of headers and parts that are none, anything
             raise UnreadableDocumentError(f"{name!r} cannot be read as a mail: {error}") from error
 
-    def _opened(self, file: IO[bytes], name: str) -> tuple[ReadDocument, Iterator[Inner]]:
-        raise NotImplementedError
+    @abstractmethod
+    def _opened(self, file: IO[bytes], name: str) -> tuple[ReadDocument, Iterator[InnerFile]]:
+        """The mail, and the files in it."""
 
 
 def _mail(said: dict[str, str], text: str, attached: list[str]) -> ReadDocument:
@@ -57,7 +64,7 @@ class EmailReader(_MailReader):
     What is attached and cannot be read is told in the property `unread`, with the reason.
     """
 
-    def _opened(self, file: IO[bytes], name: str) -> tuple[ReadDocument, Iterator[Inner]]:
+    def _opened(self, file: IO[bytes], name: str) -> tuple[ReadDocument, Iterator[InnerFile]]:
         mail: Any = message_from_binary_file(file, _class=EmailMessage, policy=policy.default)
         said = {
             one: str(mail[one]).strip()
@@ -73,7 +80,7 @@ class EmailReader(_MailReader):
                 # A mark goes before what the page says: it is in this encoding now.
                 text = HtmlReader().read(text.encode("utf-8-sig", "replace"), name=name).text
         attached = [(_called(one), one) for one in mail.iter_attachments()]
-        files = (Inner(called, _content(one)) for called, one in attached)
+        files = (InnerFile(called, _content(one)) for called, one in attached)
         return _mail(said, text, [called for called, _ in attached]), files
 
 
@@ -119,7 +126,7 @@ class OutlookReader(_MailReader):
     What is attached and cannot be read is told in the property `unread`, with the reason.
     """
 
-    def _opened(self, file: IO[bytes], name: str) -> tuple[ReadDocument, Iterator[Inner]]:
+    def _opened(self, file: IO[bytes], name: str) -> tuple[ReadDocument, Iterator[InnerFile]]:
         with importing("olefile", extra="documents", by="reading mails of Outlook"):
             import olefile
         mail = _Outlook(olefile.OleFileIO(file), [], head=32)
@@ -167,7 +174,7 @@ class _Outlook:
             return RtfReader().read(unpacked_rtf(packed), name=name).text
         return ""
 
-    def files(self) -> Iterator[Inner]:
+    def files(self) -> Iterator[InnerFile]:
         """What is attached; a mail within this one as its text, and then what is attached to that."""
         depth = len(self._path)
         folders = {
@@ -181,12 +188,16 @@ class _Outlook:
                 mail = _Outlook(self._ole, [*one._path, _MAIL], head=24)
                 said = mail.said()
                 text = _mail(said, mail.body("a mail"), []).text
-                yield Inner(f"{said.get('Subject', 'mail')}.txt", text.encode("utf-8", "replace"))
+                yield InnerFile(
+                    f"{said.get('Subject', 'mail')}.txt", text.encode("utf-8", "replace")
+                )
                 yield from mail.files()
             else:
                 called = one.text(_LONG_FILE_NAME) or one.text(_FILE_NAME) or one.text(_SHOWN_NAME)
                 content = one.stream(f"{_DATA}0102")
-                yield Inner(called or "untitled", "it has no bytes" if content is None else content)
+                yield InnerFile(
+                    called or "untitled", "it has no bytes" if content is None else content
+                )
 
     def time(self, number: int) -> datetime | None:
         n_ticks = self._fixed.get(number, 0)
