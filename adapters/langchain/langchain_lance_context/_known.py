@@ -333,7 +333,7 @@ class OwnVersions:
     def __init__(self) -> None:
         """Know of none."""
         self._n_missing: dict[int, int] = {}
-        """Returns the number of new items by version, oldest version first."""
+        """By version, oldest first: the number of its items that were not noted yet."""
         self._since = self._until = 0
         """After which version, and until which, all were found to be one's own."""
 
