@@ -108,9 +108,11 @@ def to_node(document: Document) -> BaseNode:
             metadata=decode_object(metadata),
             embedding=vector,
         )
-    content = (
-        _USUAL.get(native[CLASS_NAME], {}) | {"id_": document.id} | json.loads(native[_CONTENT])
-    )
+    content = {
+        **_USUAL.get(native[CLASS_NAME], {}),
+        "id_": document.id,
+        **json.loads(native[_CONTENT]),
+    }
     content.setdefault(_SHOWN_WITHOUT, content[_EMBEDDED_WITHOUT])
     _set_text(content, document.text or "")
     kept = content.pop(_METADATA)
