@@ -185,6 +185,9 @@ ENVIRONMENTS = {
         ),
         tests=("tests/corpus",),
     ),
+    "frames": Environment(
+        requirements=("pandas==3.1.1", "polars==2.1.0", "duckdb>=2"), tests=("tests/frames",)
+    ),
     "models": Environment(
         requirements=("fastembed==0.9.1", "model2vec==0.10.0", "onnx==1.23.2"),
         tests=("tests/models",),
