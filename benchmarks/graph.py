@@ -1,4 +1,4 @@
-"""What a graph costs: laying it, and two steps from an entity, beside networkx, a table of SQLite, Kuzu and LlamaIndex.
+"""Cost of writing a graph and of walking two steps, vs. networkx, SQLite, Kuzu and LlamaIndex.
 
     python -m benchmarks.graph [--relations 1000000] [--entities 10000] [--batch 50000] [--repeats 20]
 
@@ -173,7 +173,7 @@ def of_kuzu(
     try:
         kuzu = import_module("kuzu")
     except ImportError:
-        print("kuzu is not installed: it is not measured")
+        print("kuzu is not installed: skipped")
         return {}
     nodes, edges = folder / "nodes.csv", folder / "edges.csv"
     nodes.write_text("".join(f"{one}\n" for one in {one for pair in ends for one in pair}))
@@ -210,7 +210,7 @@ def of_llama_index(
         from llama_index.core.graph_stores import SimplePropertyGraphStore
         from llama_index.core.graph_stores.types import EntityNode, Relation
     except ImportError:
-        print("llama-index-core is not installed: it is not measured")
+        print("llama-index-core is not installed: skipped")
         return {}
 
     def near(graph: Any, one: int) -> None:
@@ -249,10 +249,12 @@ async def main(arguments: Sequence[str]) -> None:
     """Print the table that `arguments` ask for."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.graph", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--relations", type=int, default=50_000, help="how many")
-    parser.add_argument("--entities", type=int, default=10_000, help="between how many")
-    parser.add_argument("--batch", type=int, default=50_000, help="how many a call writes")
-    parser.add_argument("--repeats", type=int, default=20, help="how often is asked, 2 or more")
+    parser.add_argument("--relations", type=int, default=50_000, help="number of relations")
+    parser.add_argument("--entities", type=int, default=10_000, help="number of entities")
+    parser.add_argument("--batch", type=int, default=50_000, help="relations in one call")
+    parser.add_argument(
+        "--repeats", type=int, default=20, help="repetitions of each query, at least 2"
+    )
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="graph-") as folder:
         print("| what | s of CPU |\n|---|---:|")

@@ -40,7 +40,7 @@ USER = "ada"
 TURNS = 14
 """Of the user in a night."""
 MISSED, INVENTED, UNSLOTTED, JUNK_KEPT, ECHOED = 0.1, 0.06, 0.15, 0.15, 0.5
-"""How often the model misses a fact, makes one up beside one, forgets the slot, keeps small talk, and takes
+"""How often the model misses a fact, makes one up, forgets the slot, keeps small talk, and takes
 what was recalled for news."""
 DECIDED_WRONG = 0.15
 """How often it decides wrongly what becomes of a memory."""
@@ -441,7 +441,7 @@ def main(arguments: Sequence[str]) -> None:
     )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--nights", type=int, default=30)
-    parser.add_argument("--output", type=Path, help="a page whose marked part is written anew")
+    parser.add_argument("--output", type=Path, help="a page whose marked part is rewritten")
     options = parser.parse_args(arguments)
     text = page(options.seed, options.nights)
     print(text)
