@@ -49,13 +49,13 @@ def main(arguments: Sequence[str]) -> None:
     if output:
         output.write_text(text, encoding="utf-8")
     else:
-        print("not kept: it is not a whole run (see --output)", file=sys.stderr)
+        print("not written: this is not a whole run, pass --output", file=sys.stderr)
 
 
 def _parser(names: list[str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--only", nargs="+", choices=names, help="run these figures alone")
-    parser.add_argument("--rows", type=int, default=_ROWS, help="records a store holds")
+    parser.add_argument("--only", nargs="+", choices=names, help="run only these figures")
+    parser.add_argument("--rows", type=int, default=_ROWS, help="records in each store")
     parser.add_argument(
         "--repeats",
         type=int,
@@ -71,10 +71,9 @@ def _parser(names: list[str]) -> argparse.ArgumentParser:
     parser.add_argument(
         "--cpu",
         action="store_true",
-        help="measure what each side's process works, all threads, and not how long it takes: on a "
-        "machine that has other work",
+        help="measure CPU time of each side's process, all threads, instead of wall time: for a busy machine",
     )
-    parser.add_argument("--output", type=Path, help="where to keep the page")
+    parser.add_argument("--output", type=Path, help="the file to write the page to")
     return parser
 
 

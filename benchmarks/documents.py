@@ -152,7 +152,7 @@ def _chunkers() -> dict[str, Callable[[str], Any]]:
         import langchain_text_splitters
         import semchunk
     except ImportError:
-        print("langchain-text-splitters and semchunk are not installed: nothing stands beside it")
+        print("langchain-text-splitters and semchunk are not installed: skipping the comparison")
         return ways
     for where in (True, False):
         splitter = langchain_text_splitters.RecursiveCharacterTextSplitter(
@@ -227,7 +227,7 @@ def of_search(n_passages: int, repeats: int) -> None:
 
 
 def of_update(n_pages: int) -> None:
-    """What it costs to index a document again of which one page changed."""
+    """Cost of indexing a document again after one page changed."""
     embedder = Hashed()
     with (
         tempfile.TemporaryDirectory() as place,
@@ -237,7 +237,9 @@ def of_update(n_pages: int) -> None:
         added = store.documents.add(content, name="a.pdf", keep="hash")
         n_whole, embedder.n_texts = embedder.n_texts, 0
         store.documents.update(added.id, other, keep="hash")
-    print(f"of {n_pages} pages one changed: {embedder.n_texts} of {n_whole} passages embedded anew")
+    print(
+        f"of {n_pages} pages one changed: {embedder.n_texts} of {n_whole} passages embedded again"
+    )
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""What it takes to erase one message, by the clock, beside what LanceDB is asked for by hand.
+"""Wall time of erasing one message, vs. LanceDB's calls by hand.
 
     python -m benchmarks.erasing [--messages 2000] [--rounds 20]
 

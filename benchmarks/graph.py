@@ -1,4 +1,4 @@
-"""What a graph costs: laying it, and two steps from an entity, beside networkx, a table of SQLite, Kuzu and LlamaIndex.
+"""Cost of writing a graph and of walking two steps, vs. networkx, SQLite, Kuzu and LlamaIndex.
 
     python -m benchmarks.graph [--relations 1000000] [--entities 10000] [--batch 50000] [--repeats 20]
 
@@ -87,7 +87,7 @@ async def measured(folder: Path, options: argparse.Namespace) -> dict[str, float
     asked = random.Random(1).sample([source for source, _ in ends], options.repeats)
     found: dict[str, float] = {}
     async with AsyncContextStore.open(place, maintenance=None) as store:
-        found["laid, all of it"], _ = await timed(
+        found["write the graph"], _ = await timed(
             lambda: lay(store, ends, options.batch, options.entities)
         )
         found["indexed, once"], _ = await timed(store.maintain)
@@ -146,7 +146,7 @@ def of_sqlite(
         table.execute("CREATE INDEX by_source ON relations (source)")
         table.execute("CREATE INDEX by_target ON relations (target)")
         table.commit()
-        found["SQLite: laid"] = time.process_time() - start
+        found["SQLite: write"] = time.process_time() - start
         found["SQLite: on disk, MB"] = file.stat().st_size / 1e6
         either = (
             "SELECT target FROM relations WHERE source = ?1 "
@@ -173,7 +173,7 @@ def of_kuzu(
     try:
         kuzu = import_module("kuzu")
     except ImportError:
-        print("kuzu is not installed: it is not measured")
+        print("kuzu is not installed: skipped")
         return {}
     nodes, edges = folder / "nodes.csv", folder / "edges.csv"
     nodes.write_text("".join(f"{one}\n" for one in {one for pair in ends for one in pair}))
@@ -184,7 +184,7 @@ def of_kuzu(
     asks.execute("CREATE REL TABLE R(FROM E TO E)")
     asks.execute(f"COPY E FROM '{nodes}'")
     asks.execute(f"COPY R FROM '{edges}'")
-    found["Kuzu: laid"] = time.process_time() - start
+    found["Kuzu: write"] = time.process_time() - start
     query = f"MATCH (a:E {{id: $n}})-[:R*1..{_DEPTH}]-(b:E) RETURN DISTINCT b.id"
     costs = []
     for one, right in zip(asked, expected, strict=True):
@@ -210,7 +210,7 @@ def of_llama_index(
         from llama_index.core.graph_stores import SimplePropertyGraphStore
         from llama_index.core.graph_stores.types import EntityNode, Relation
     except ImportError:
-        print("llama-index-core is not installed: it is not measured")
+        print("llama-index-core is not installed: skipped")
         return {}
 
     def near(graph: Any, one: int) -> None:
@@ -228,7 +228,7 @@ def of_llama_index(
         ]
     )
     simple.persist(str(file))
-    found["LlamaIndex: laid and written to a file"] = time.process_time() - start
+    found["LlamaIndex: build and write to a file"] = time.process_time() - start
     before, start = peak(), time.process_time()
     simple = SimplePropertyGraphStore.from_persist_path(str(file))
     near(simple, asked[0])
@@ -249,10 +249,12 @@ async def main(arguments: Sequence[str]) -> None:
     """Print the table that `arguments` ask for."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.graph", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--relations", type=int, default=50_000, help="how many")
-    parser.add_argument("--entities", type=int, default=10_000, help="between how many")
-    parser.add_argument("--batch", type=int, default=50_000, help="how many a call writes")
-    parser.add_argument("--repeats", type=int, default=20, help="how often is asked, 2 or more")
+    parser.add_argument("--relations", type=int, default=50_000, help="number of relations")
+    parser.add_argument("--entities", type=int, default=10_000, help="number of entities")
+    parser.add_argument("--batch", type=int, default=50_000, help="relations in one call")
+    parser.add_argument(
+        "--repeats", type=int, default=20, help="repetitions of each query, at least 2"
+    )
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="graph-") as folder:
         print("| what | s of CPU |\n|---|---:|")

@@ -3,7 +3,7 @@
     python -m benchmarks.inspector [--records 1000000] [--repeats 9] [--store DIR]
 
 Milliseconds, medians, by the clock and of CPU of all threads, from a request to the last byte of the
-answer, in the process of the server; beside the search page the search that it shows. With `--store`
+answer, in the process of the server; and of the search alone that the search page shows. With `--store`
 a store that was made before is used again.
 """
 
@@ -126,7 +126,7 @@ def main() -> None:
         if not place.exists():
             asyncio.run(fill(str(place), options.records))
         asked = asyncio.run(measured(str(place), options.repeats))
-    print(f"| page, {options.records:,} records | ms by the clock | ms of CPU |\n|---|---:|---:|")
+    print(f"| page, {options.records:,} records | ms of wall time | ms of CPU |\n|---|---:|---:|")
     for name, took in asked.took.items():
         wall, cpu = (median(one) for one in zip(*took, strict=True))
         print(f"| {name} | {wall:.0f} | {cpu:.0f} |")

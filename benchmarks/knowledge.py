@@ -4,7 +4,7 @@
 
 CPU of all threads of the process, through the public API, in a fresh directory.
 
-- `add(infer="later")` beside `add(infer="never")` and `history.append`: milliseconds a turn, the median
+- `add(infer="later")` vs. `add(infer="never")` and `history.append`: milliseconds a turn, the median
   and the mean of turns that are told one way and then another, some at a time, in an order that is drawn
   anew. The mean has the folds in it, each of which falls to whoever comes by.
 - `undo` of a job of 100 turns after so many later turns, each of which became knowledge: seconds.

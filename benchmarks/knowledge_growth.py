@@ -1,4 +1,4 @@
-"""What knowledge costs as it grows: an `add` late in a session, and a search beside `store.search`.
+"""Cost of growing knowledge: an `add` late in a session, and a search vs. `store.search`.
 
     python -m benchmarks.knowledge_growth [--turns 2500] [--rounds 200]
 
@@ -6,7 +6,7 @@ CPU of all threads of the process, medians, through the public API, in a fresh d
 
 - `add` of one turn to a session of no turns, of a fifth of them, and of all: the ratio to the first. The
   first adds after many turns are left out: they read into memory what the others have there.
-- `knowledge.search`, chain, facts, and the chain with its evidence, beside `store.search` of the same scope
+- `knowledge.search`, chain, facts, and the chain with its evidence, vs. `store.search` of the same scope
   and limit: in five users' sessions of as many turns together, each with questions of its own, in an order
   that is drawn anew.
 """
@@ -106,7 +106,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--turns", type=int, default=2_500)
     parser.add_argument(
-        "--rounds", type=int, default=200, help="of the searches; a fifth of the adds"
+        "--rounds", type=int, default=200, help="rounds of searches; a fifth as many of adds"
     )
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:

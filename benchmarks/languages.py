@@ -110,7 +110,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--only", nargs="+", choices=LANGUAGES, default=LANGUAGES)
     parser.add_argument("--embedder", default="local", help="as in `ContextStore.open`, or none")
-    parser.add_argument("--by-engine", action="store_true", help="without what is kept in memory")
+    parser.add_argument("--by-engine", action="store_true", help="bypass the caches in memory")
     return parser
 
 

@@ -39,7 +39,7 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as directory:
         costs = asyncio.run(_measured(Path(directory), options.repeats))
-    print("| acquire and release | ms of CPU | ms by the clock |\n|---|---:|---:|")
+    print("| acquire and release | ms of CPU | ms of wall time |\n|---|---:|---:|")
     for name, (cpu, wall) in costs.items():
         print(f"| {name} | {median(cpu):.3f} | {median(wall):.3f} |")
     return 0

@@ -260,7 +260,7 @@ def _page(took: list[Took], n_rows: int, load: tuple[float, float]) -> str:
         f"A store of {n_rows:,} messages in 10,000 sessions, by `python -m benchmarks.looking`. Medians of {_REPEATS} runs, of an export and a check one; rates are rows a second of CPU.",
         f"Load {load[0]:.1f} when it began and {load[1]:.1f} when it ended, on {os.cpu_count()} processors: so targets are judged by CPU.",
         "",
-        "| what | s by the clock | s of CPU | rows/s | MiB | target | met |",
+        "| call | s of wall time | s of CPU | rows/s | MiB | target | met |",
         "|---|---:|---:|---:|---:|---|---|",
     ]
     for one in took:

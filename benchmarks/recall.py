@@ -294,11 +294,13 @@ def _parser() -> argparse.ArgumentParser:
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--store", type=Path, help="a store whose history is searched")
     what.add_argument("--conversations", type=Path, help="a folder of conversations in JSON")
-    parser.add_argument("--questions", type=Path, help="what the store is asked, in JSON lines")
+    parser.add_argument("--questions", type=Path, help="the questions, in JSON lines")
     parser.add_argument(
         "--draw", type=int, metavar="N", help="ask for N turns of the store instead"
     )
-    parser.add_argument("--list", action="store_true", help="print what the store holds, with ids")
+    parser.add_argument(
+        "--list", action="store_true", help="print the contents of the store, with ids"
+    )
     parser.add_argument("--memories", action="store_true", help="its memories, not its turns")
     parser.add_argument("--together", action="store_true", help="one store for all conversations")
     parser.add_argument(
@@ -310,7 +312,7 @@ def _parser() -> argparse.ArgumentParser:
         nargs="+",
         choices=list(PARTS),
         metavar="PART",
-        help="these rows of the table alone",
+        help="only these rows of the table",
     )
     return parser
 

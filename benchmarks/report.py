@@ -11,15 +11,13 @@ from benchmarks.environments import PINS
 from benchmarks.registry import Figure, Row
 
 _HOW = (
-    "Each side runs in a process of its own and times the call alone; the sides are asked in turn, "
-    "so that all meet the same load. Times are medians. `judged` is what the target bounds: the "
-    "ratio to LanceDB where times are compared, unless the row says otherwise. Trust the ratios of "
-    "one run, not times across machines. Records are made up, the same for every side and run."
+    "This page measures the cost of each call and compares it with LanceDB and other stores. Each side "
+    "runs in its own process and times the call alone; the sides take turns, so that all meet the same "
+    "load. Times are medians. `judged` is the figure that the target bounds: the ratio to LanceDB for "
+    "times, or as the row says. Trust the ratios of one run, not times across machines. Records are "
+    "synthetic, the same for every side and run."
 )
-_CPU = (
-    "The machine had other work: what is called time here is what the side's process has worked for "
-    "it, by the clock of its CPU, all threads together."
-)
+_CPU = "The machine was busy: times are CPU times of the side's process, all threads together."
 
 
 def page(
@@ -30,7 +28,7 @@ def page(
         "# Benchmarks",
         _HOW,
         *([_CPU] if is_cpu else []),
-        "Run it again from the root of the repository:",
+        "Run the benchmarks from the root of the repository:",
         f"```bash\n{command}\n```",
         _machine(load),
         *[_section(figure, rows) for figure, rows in results.values()],

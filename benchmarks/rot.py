@@ -40,7 +40,7 @@ USER = "ada"
 TURNS = 14
 """Of the user in a night."""
 MISSED, INVENTED, UNSLOTTED, JUNK_KEPT, ECHOED = 0.1, 0.06, 0.15, 0.15, 0.5
-"""How often the model misses a fact, makes one up beside one, forgets the slot, keeps small talk, and takes
+"""How often the model misses a fact, makes one up, forgets the slot, keeps small talk, and takes
 what was recalled for news."""
 DECIDED_WRONG = 0.15
 """How often it decides wrongly what becomes of a memory."""
@@ -392,16 +392,16 @@ KINDS: Sequence[FindingKind] = ("duplicate", "contradiction", "unproven", "loop"
 def page(seed: int, nights: int) -> str:
     """The part of the page that has the figures."""
     lines = [
-        f"What {nights} nights of distillation leave behind, with a scripted model that errs, for one made-up user. The",
+        f"Memories after {nights} nights of distillation with a scripted model that errs, for one synthetic user. The",
         "figures depend on the seed alone:",
         "",
         f"    python -m benchmarks.rot --seed {seed} --nights {nights}",
         "",
-        f"In each of {100 * MISSED:.0f}, {100 * INVENTED:.0f} and {100 * UNSLOTTED:.0f} of 100 facts the model misses it, makes another one up, or forgets what it is the value of; it keeps {100 * JUNK_KEPT:.0f} of 100",
-        f"pieces of small talk, and takes {100 * ECHOED:.0f} of 100 memories that the assistant repeats for news. Append all keeps what it finds. The last memory is a loop as mem0",
-        f"publishes it, written for this page: the model decides about the {Loop.NEAR} nearest memories, and is wrong in {100 * DECIDED_WRONG:.0f} of 100 cases, as it is with the consolidator. mem0 itself was not run.",
+        f"Of 100 facts the model misses {100 * MISSED:.0f}, invents one for {100 * INVENTED:.0f}, and loses the slot of {100 * UNSLOTTED:.0f}; it keeps {100 * JUNK_KEPT:.0f} of 100",
+        f'pieces of small talk, and treats {100 * ECHOED:.0f} of 100 repeated memories as new. "Append all" stores everything. The last memory is a loop as mem0',
+        f"publishes it, written for this page: the model decides about the {Loop.NEAR} nearest memories and errs in {100 * DECIDED_WRONG:.0f} of 100 cases, as with the consolidator. mem0 itself was not run.",
         "",
-        "By an oracle that knows the script:",
+        "Judged by an oracle that knows the script:",
         "",
         f"| memory | {' | '.join(COUNTED)} |",
         f"|---|{'---:|' * len(COUNTED)}",
@@ -413,7 +413,7 @@ def page(seed: int, nights: int) -> str:
     ]
     lines += [
         "",
-        "`missing` are truths that no memory states, the others are memories. By the rules of [`review`](../knowledge.md#review), which know no script:",
+        "`missing` counts truths without a memory, the other columns count memories. Judged by the rules of [`review`](../knowledge.md#review), which do not know the script:",
         "",
         f"| memory | memories | {' | '.join(KINDS)} |",
         f"|---|---:|{'---:|' * len(KINDS)}",
@@ -424,9 +424,9 @@ def page(seed: int, nights: int) -> str:
         lines.append(f"| {name} | {n} | {' | '.join(str(kinds[one]) for one in KINDS)} |")
     lines += [
         "",
-        "Where no consolidator is given, no model decides what becomes of a new fact: a former value that the model says without its slot stays (stale), and other words for one thing are a second memory (duplicate). Then this memory is behind the loop in both.",
+        "Without a consolidator no model compares a new fact with known ones: a former value without its slot stays (stale), and a paraphrase is a second memory (duplicate). In both this memory is behind the loop.",
         "",
-        "A rule sees the form of a text, not whether it is true: what is made up in good words, and a former value that is said without its slot, no rule finds.",
+        "Rules check the form of a text, not its truth: they find neither well-formed inventions nor former values without a slot.",
         "",
     ]
     return "\n".join(lines)
@@ -441,7 +441,7 @@ def main(arguments: Sequence[str]) -> None:
     )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--nights", type=int, default=30)
-    parser.add_argument("--output", type=Path, help="a page whose marked part is written anew")
+    parser.add_argument("--output", type=Path, help="a page whose marked part is rewritten")
     options = parser.parse_args(arguments)
     text = page(options.seed, options.nights)
     print(text)

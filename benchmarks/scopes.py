@@ -127,7 +127,7 @@ async def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--users", type=int, default=100, help="users of the store")
     parser.add_argument("--records", type=int, default=100, help="memories of each, and turns")
     parser.add_argument("--large", type=int, default=20_000, help="memories of one more, or 0")
-    parser.add_argument("--repeats", type=int, default=100, help="how often each is asked")
+    parser.add_argument("--repeats", type=int, default=100, help="repetitions of each query")
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="scopes-") as place:
         print("| search | ms | ms of CPU |\n|---|---:|---:|")

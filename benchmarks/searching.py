@@ -3,10 +3,10 @@
     python -m benchmarks.searching [--records 10000 100000] [--scopes 100000] [--users 10000]
                                    [--repeats 20] [--only unscoped filters process scopes blocks statistics]
 
-Milliseconds of CPU of all threads, medians. `unscoped`: a collection without a filter, beside LanceDB's
+Milliseconds of CPU of all threads, medians. `unscoped`: a collection without a filter, vs. LanceDB's
 own queries of the same table, asked in turn. `filters`: `$in` with 50,000 values and `$or` of 1,000
-conditions, beside the same search without. `process`: a search right after another process has written
-to the scope, beside the same search again. `scopes`: what the process has in memory while so many scopes
+conditions, vs. the same search without. `process`: a search right after another process has written
+to the scope, vs. the same search again. `scopes`: what the process has in memory while so many scopes
 come and go, each searched once, of one table; `blocks` the same of ten times as many scopes, each made, searched,
 kept and let go of as there, of rows that are made here instead of read from a table. `statistics`: the share of questions for whose turns the
 first ten hold the one that is asked for, in one store of all users and in stores of their own.
@@ -122,7 +122,7 @@ async def _filled(store: AsyncContextStore, drawn: Drawn, n: int) -> Any:
 
 
 async def unscoped(place: str, options: argparse.Namespace) -> None:
-    """One collection, all of it, beside the engine's queries."""
+    """One collection, all of it, vs. the engine's queries."""
     print("| records | search | ours | LanceDB's | ratio |\n|---:|---|---:|---:|---:|")
     for n in options.records:
         drawn, there = Drawn(), f"{place}/{n}"
@@ -329,9 +329,9 @@ async def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.searching", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--records", type=int, nargs="+", default=[10_000, 100_000])
-    parser.add_argument("--scopes", type=int, default=100_000, help="that come and go")
-    parser.add_argument("--users", type=int, default=10_000, help="of one store")
-    parser.add_argument("--repeats", type=int, default=20, help="how often each is asked")
+    parser.add_argument("--scopes", type=int, default=100_000, help="number of scopes")
+    parser.add_argument("--users", type=int, default=10_000, help="users of one store")
+    parser.add_argument("--repeats", type=int, default=20, help="repetitions of each query")
     parser.add_argument("--only", nargs="+", choices=list(_PARTS), default=list(_PARTS))
     options = parser.parse_args(arguments)
     for name in options.only:

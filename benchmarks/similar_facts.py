@@ -47,7 +47,9 @@ async def main(arguments: Sequence[str]) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--conversations", type=Path, required=True, help="a folder of JSON files")
-    parser.add_argument("--least", type=float, default=0.85, help="list pairs that are so near")
+    parser.add_argument(
+        "--least", type=float, default=0.85, help="list pairs with at least this cosine"
+    )
     options = parser.parse_args(arguments)
     options.together, options.embedder, options.over_time = False, "local", False
     pairs: list[tuple[float, str, str]] = []

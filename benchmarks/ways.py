@@ -29,7 +29,7 @@ _LAYERS = dict.fromkeys(("storage",), 0) | dict.fromkeys(
     ("codecs", "erasure", "maintenance", "search", "stores", "versioning"), 1
 )
 _LAYERS |= dict.fromkeys(("store", "sync"), 2)
-"""From the ground up. What stands beside them is used by all: no call to it or from it is a climb."""
+"""From the bottom up. Packages outside of this list are used by all: no call to or from them counts as upward."""
 
 Call = Callable[[], Awaitable[object]]
 Place = Callable[[str], AbstractAsyncContextManager[Call]]
@@ -38,7 +38,7 @@ Place = Callable[[str], AbstractAsyncContextManager[Call]]
 def main(arguments: Sequence[str]) -> None:
     """Print a line for each call, or for those that are named."""
     parser = argparse.ArgumentParser(prog="benchmarks.ways")
-    parser.add_argument("--output", type=Path, help="a page whose table is written anew")
+    parser.add_argument("--output", type=Path, help="a page whose table is rewritten")
     parser.add_argument("calls", nargs="*", metavar="CALL")
     asked = parser.parse_args(arguments)
     if unknown := set(asked.calls) - set(CALLS):
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str]) -> None:
         try:
             way = asyncio.run(_way(CALLS[name]))
         except ImportError as error:
-            print(f"not here: {name}: {error}")
+            print(f"not installed: {name}: {error}")
             continue
         lines[name] = _line(name, way)
         print(lines[name], flush=True)

@@ -54,9 +54,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--quick",
         action="store_true",
-        help="a few messages, and no environments: peers that are not installed here fail",
+        help="a few messages, without environments: peers that are not installed fail",
     )
-    parser.add_argument("--output", type=Path, help="a page to put the table into")
+    parser.add_argument("--output", type=Path, help="the page to write the table to")
     return parser
 
 

@@ -1,1 +1,1 @@
-"""The figures, one file per subject; a file added here is found by itself."""
+"""The figures, one file per subject; a file added here is found automatically."""

@@ -1,4 +1,4 @@
-"""AgentScope's ContextManager over the adapter's services, beside AgentScope's own."""
+"""AgentScope's ContextManager over the adapter's services, vs. AgentScope's own."""
 
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -100,7 +100,7 @@ def _turns(bench: Bench, *, users: int, whose: str) -> list[Row]:
     stored = f"{_LARGE:,} messages {whose}"
     return [
         Row(
-            what=f"a whole turn, {stored}, beside Redis",
+            what=f"a whole turn, {stored}, vs. Redis",
             unit="ms",
             values=times,
             judged=ratio(times, of=AGENTSCOPE_SERVICES, to=REDIS_SERVICES),
@@ -108,7 +108,7 @@ def _turns(bench: Bench, *, users: int, whose: str) -> list[Row]:
             notes=(*_NOTES, *notes, *turns.notes),
         ),
         Row(
-            what=f"the same, beside {_SMALL:,} messages",
+            what=f"the same, vs. {_SMALL:,} messages",
             unit="ms",
             values=own,
             judged=ratio({**own, _SMALLER: smaller[0]}, of=AGENTSCOPE_SERVICES, to=_SMALLER),
@@ -123,7 +123,7 @@ def _turns(bench: Bench, *, users: int, whose: str) -> list[Row]:
             values=found.medians_ms(),
             notes=_differing(found),
         ),
-        Row(what="search of what nobody said", unit="ms", values=nothing.medians_ms()),
+        Row(what="search without a match", unit="ms", values=nothing.medians_ms()),
         *crowds,
     ]
 

@@ -1,4 +1,4 @@
-"""What reads cost that have a journal to look into, beside the same store without one."""
+"""Cost of reads with a journal, vs. the same store without one."""
 
 import random
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The LangChain adapter, beside the store's own calls and beside other vector stores of LangChain."""
+"""The LangChain adapter, vs. the store's own calls and vs. other vector stores of LangChain."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -26,14 +26,14 @@ _STALL_MS = 20
 
 @figure("langchain-search", "LangChain's vector stores, 10,000 documents of 384 dimensions, k = 10")
 def similarity_search(bench: Bench) -> list[Row]:
-    """One search, beside the store's own query and beside other vector stores."""
+    """One search, vs. the store's own query and vs. other vector stores."""
     sides, notes = _loaded(bench)
     turns = in_turn(bench, sides, _questions(bench, "similarity_search"), adapt=_own)
     ours = {name: side for name, side in sides.items() if name in {ADAPTER, ADAPTER_STORE}}
     awaited = in_turn(bench, ours, _questions(bench, "asimilarity_search"), adapt=_own)
     return [
         _recall(bench, turns, notes=(*notes, *turns.notes)),
-        _beside_the_store("time of similarity_search, beside the store's own query", turns, 1.3),
+        _beside_the_store("time of similarity_search, vs. the store's own query", turns, 1.3),
         _beside_the_store("the same, awaited", awaited, 1.3),
     ]
 
@@ -54,7 +54,7 @@ def chat_history(bench: Bench) -> list[Row]:
         for name, answers in turns.answers.items()
         if answers[0]["found"] != _LAST
     ]
-    row = _beside_the_store("time of messages, beside the store's own call", turns, 2)
+    row = _beside_the_store("time of messages, vs. the store's own call", turns, 2)
     notes = (f"{bench.rows:,} messages in the session", *wrong, *row.notes)
     return [replace(row, notes=notes)]
 

@@ -1,4 +1,4 @@
-"""LangGraph's agent with its state in the store, beside its own checkpointers."""
+"""LangGraph's agent with its state in the store, vs. its own checkpointers."""
 
 from statistics import median
 
@@ -44,7 +44,7 @@ def turn(bench: Bench) -> list[Row]:
             notes = (bench.failed(LANGGRAPH, error),)
         rows += [
             Row(
-                what=f"{what}, beside AsyncSqliteSaver",
+                what=f"{what}, vs. AsyncSqliteSaver",
                 unit="ms",
                 values=times,
                 judged=ratio(times, of=SAVER, to=SQLITE_SAVER),
@@ -55,7 +55,7 @@ def turn(bench: Bench) -> list[Row]:
                 ),
             ),
             Row(
-                what=f"{what}, beside {_MEMORY_FACTOR} x InMemorySaver + {_MEMORY_MS} ms",
+                what=f"{what}, vs. {_MEMORY_FACTOR} x InMemorySaver + {_MEMORY_MS} ms",
                 unit="ms",
                 values={name: times[name] for name in (SAVER, IN_MEMORY_SAVER) if name in times},
                 judged=_by_memory(times),
@@ -73,9 +73,9 @@ def turn(bench: Bench) -> list[Row]:
 
 @figure("langgraph-threads", "Turns of 100 LangGraph threads at once, by checkpointer")
 def threads(bench: Bench) -> list[Row]:
-    """Turns a second, beside those of one thread after the other."""
+    """Turns a second, vs. those of one thread after the other."""
     rates: dict[str, dict[str, float]] = {"at once": {}, "one by one": {}}
-    notes = ["InMemorySaver writes nothing: its ratio is what LangGraph itself leaves room for"]
+    notes = ["InMemorySaver writes nothing: its ratio is the bound that LangGraph itself sets"]
     try:
         rates = _rates(bench)
     except SideError as error:
@@ -83,7 +83,7 @@ def threads(bench: Bench) -> list[Row]:
     own = {how: each[SAVER] for how, each in rates.items() if SAVER in each}
     return [
         Row(
-            what=f"{_AT_ONCE} threads at once, beside AsyncSqliteSaver",
+            what=f"{_AT_ONCE} threads at once, vs. AsyncSqliteSaver",
             unit="turns/s",
             values=rates["at once"],
             judged=ratio(rates["at once"], of=SAVER, to=SQLITE_SAVER),
@@ -91,7 +91,7 @@ def threads(bench: Bench) -> list[Row]:
             notes=tuple(notes),
         ),
         Row(
-            what="the same, beside one thread after the other",
+            what="the same, vs. one thread after the other",
             unit="turns/s",
             values=rates["at once"],
             judged=ratio(own, of="at once", to="one by one"),

@@ -1,4 +1,4 @@
-"""LangGraph's store on ours, beside that on SQLite: an item put, and one looked up."""
+"""LangGraph's store on this store vs. on SQLite: one put and one get."""
 
 import random
 from statistics import median
@@ -14,7 +14,7 @@ _COUNT = 25
 _AT_MOST = 1.5
 _NOTES = (
     "SQLite with synchronous off; both by their blocking calls, each in a process of its own",
-    f"new items of 200 characters; look-ups among {_ROUNDS * _COUNT:,}, wherever they lie by then",
+    f"new items of 200 characters; look-ups among {_ROUNDS * _COUNT:,}, in the journal or in the table",
 )
 
 

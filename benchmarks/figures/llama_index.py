@@ -1,4 +1,4 @@
-"""The LlamaIndex adapter, beside the store's own calls and other vector stores of LlamaIndex."""
+"""The LlamaIndex adapter, vs. the store's own calls and other vector stores of LlamaIndex."""
 
 from collections.abc import Callable, Mapping, Sequence
 from statistics import mean
@@ -30,16 +30,14 @@ _BY_WORDS = (LLAMA_INDEX, LLAMA_INDEX_LANCEDB)
 
 @figure("llama-index-query", "LlamaIndex's vector stores, 2,000 nodes of 384 dimensions, k = 10")
 def queries_and_adding(bench: Bench) -> list[Row]:
-    """200 queries, beside the store's own and other vector stores; and one call of `add`."""
+    """200 queries, vs. the store's own and other vector stores; and one call of `add`."""
     sides, notes = _loaded(bench, _NODES)
     added = in_turn(bench, _ours_once(sides), _additions(bench), adapt=_elsewhere(bench))
     turns = in_turn(bench, sides, _questions(bench), adapt=_own)
     return [
         _recall(bench, turns, notes=(*notes, *turns.notes)),
-        _beside(
-            LLAMA_INDEX_LANCEDB, "time of query, beside the shipped LanceDB store's", turns, 0.5
-        ),
-        _beside(ADAPTER_STORE, "the same, beside the store's own query", turns, 1.3),
+        _beside(LLAMA_INDEX_LANCEDB, "time of query, vs. the shipped LanceDB store's", turns, 0.5),
+        _beside(ADAPTER_STORE, "the same, vs. the store's own query", turns, 1.3),
         _beside(LLAMA_INDEX_LANCEDB, "time to add them to a new store in one call", added, 1.5),
     ]
 
@@ -64,14 +62,14 @@ def after_an_add(bench: Bench) -> list[Row]:
         kind = "words" if by_words else "meaning"
         rows += [
             Row(
-                what=f"by {kind}, right after; judged beside the same query once more",
+                what=f"by {kind}, right after; judged vs. the same query again",
                 unit="ms",
                 values=fresh,
                 judged=fresh[LLAMA_INDEX] / warm[LLAMA_INDEX] if LLAMA_INDEX in fresh else None,
                 target=Target(at_most=2),
                 notes=(*notes, *turns.notes),
             ),
-            Row(what=f"by {kind}, once more", unit="ms", values=warm),
+            Row(what=f"by {kind}, again", unit="ms", values=warm),
         ]
     return rows
 

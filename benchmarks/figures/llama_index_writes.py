@@ -1,4 +1,4 @@
-"""One thing added by LlamaIndex: a node, a document, a message of a chat; beside what others do."""
+"""One thing added by LlamaIndex: a node, a document, a message of a chat; vs. what others do."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,7 +20,7 @@ _NODES = 2_000
 _WRITES = 200
 _BESIDE_LANCEDB, _BESIDE_SQLITE = 0.5, 1.5
 _NOTES = (
-    f"the vector stores hold {_NODES:,} nodes; beside a node that is added to the LanceDB store",
+    f"the vector stores hold {_NODES:,} nodes; vs. a node that is added to the LanceDB store",
     "Chroma keeps its log in SQLite",
     "SQLite: LlamaIndex's KVDocumentStore over a table, its SQLAlchemyChatStore; WAL, synchronous off",
 )
@@ -45,7 +45,7 @@ def writes(bench: Bench) -> list[Row]:
         ms = turns.medians_ms()
         rows += [
             Row(
-                what=f"{what}, beside {name}",
+                what=f"{what}, vs. {name}",
                 unit="ms",
                 values=ms,
                 judged=ratio(ms, of=LLAMA_INDEX, to=other),

@@ -13,13 +13,13 @@ _LAST = 50
 
 @figure("get", "Get one record")
 def get_one(bench: Bench) -> list[Row]:
-    """By id, and by external id, beside LanceDB with a B-tree."""
+    """By id, and by external id, vs. LanceDB with a B-tree."""
     return [_get(bench, "id", "r"), _get(bench, "external_id", "x")]
 
 
 @figure("session", "Last 50 messages of one session among 1,000")
 def read_session(bench: Bench) -> list[Row]:
-    """A session's end, beside a session that has no messages."""
+    """A session's end, vs. a session that has no messages."""
     draw = random.Random(1)
     ids = [f"s{draw.randrange(SESSIONS)}" for _ in range(bench.repeats)]
     # One request of each kind after the other, so that both meet the same load.
@@ -42,7 +42,7 @@ def read_session(bench: Bench) -> list[Row]:
     )
     return [
         Row(
-            what="time, beside an empty session of the same store",
+            what="time, vs. an empty session of the same store",
             unit="ms",
             values=full,
             judged=own,
@@ -72,7 +72,7 @@ def _get(bench: Bench, by: str, prefix: str) -> Row:
     ]
     times = turns.medians_ms()
     return Row(
-        what=f"time by {by}, beside LanceDB with a B-tree",
+        what=f"time by {by}, vs. LanceDB with a B-tree",
         unit="ms",
         values=times,
         judged=ratio(times),

@@ -20,7 +20,7 @@ _K = 10
 @figure("recall", "Evidence recall in conversations, R@10")
 def evidence_recall(bench: Bench) -> list[Row]:
     """The mean over questions of the share of their evidence that the first ten turns hold."""
-    what = "R@10 with the local embedder, beside LanceDB's default hybrid search"
+    what = "R@10 with the local embedder, vs. LanceDB's default hybrid search"
     target = Target(at_least=0.82)
     paths = sorted(bench.conversations.glob("*.json")) if bench.conversations else []
     if not paths:

@@ -34,7 +34,7 @@ def vector_search(bench: Bench) -> list[Row]:
             notes=loaded.notes,
         ),
         Row(
-            what="time, beside LanceDB's query",
+            what="time, vs. LanceDB's query",
             unit="ms",
             values=times,
             judged=ratio(times),
@@ -47,13 +47,13 @@ def vector_search(bench: Bench) -> list[Row]:
 
 @figure("hybrid", "Hybrid search, k = 10")
 def hybrid_search(bench: Bench) -> list[Row]:
-    """One hybrid search, beside the sum of LanceDB's two queries."""
+    """One hybrid search, vs. the sum of LanceDB's two queries."""
     turns = in_turn(bench, bench.loaded.sides, _requests(bench, "hybrid", "documents"))
     whole = in_turn(bench, bench.loaded.sides, _requests(bench, "hybrid", "records"))
     times = turns.medians_ms()
     return [
         Row(
-            what="time, beside LanceDB's two queries together",
+            what="time, vs. LanceDB's two queries together",
             unit="ms",
             values=times,
             judged=ratio(times),

@@ -48,7 +48,7 @@ def small_writes(bench: Bench) -> list[Row]:
     return [
         _judged("a turn, with an id that the store makes", ms["made"], at_most=0.6),
         Row(
-            what="the same, beside a row of three columns that is added to a table of LanceDB",
+            what="the same, vs. a row of three columns that is added to a table of LanceDB",
             unit="ms",
             values={STORE: ms["made"], LANCEDB: ms["added"]},
             judged=ratio(ms, of="made", to="added"),
@@ -65,7 +65,7 @@ def small_writes(bench: Bench) -> list[Row]:
         _judged("a message that is in the journal, by its id", ms["by_id"], at_most=0.3),
         _judged("the last one of its session", ms["last"], at_most=0.3),
         Row(
-            what="a hybrid search right after a write, beside the same once more",
+            what="a hybrid search right after a write, vs. the same again",
             unit="ms",
             values={STORE: ms["after"]},
             judged=ratio(ms, of="after", to="again"),
@@ -83,22 +83,22 @@ def small_writes(bench: Bench) -> list[Row]:
             notes=(f"the store holds {bench.rows:,} records, and as many documents",),
         ),
         Row(
-            what="the longest that Python looked through all objects for garbage meanwhile",
+            what="the longest garbage collection of Python meanwhile",
             unit="ms",
             values={STORE: collecting},
             notes=(
                 (
-                    "it does so by itself, once in some ten thousand turns: most of what it looks "
-                    "through is what imports leave, which gc.freeze() after these takes out"
+                    "it runs once in some ten thousand turns: most objects are from imports, "
+                    "which gc.freeze() after them excludes"
                 ),
             ),
         ),
     ]
 
 
-@figure("long-run", "Turns without end, a search each tenth")
+@figure("long-run", "Endless turns with a search each tenth")
 def long_run(bench: Bench) -> list[Row]:
-    """The last turns of many beside the first of a fresh store, and what they take on the disk."""
+    """The last turns of many vs. the first of a fresh store, and their disk usage."""
     store, corpus = bench.start(STORE), str(bench.corpus.path)
     places = {name: str(bench.folder / f"run-{name}") for name in ("old", "fresh", "turns", "once")}
 
@@ -140,13 +140,13 @@ def long_run(bench: Bench) -> list[Row]:
             target=target,
         )
 
-    last = f"the last {_WINDOW} of {bench.rows:,}, beside the first of a fresh store"
+    last = f"the last {_WINDOW} of {bench.rows:,}, vs. the first of a fresh store"
     return [
         beside_fresh(f"a turn: {last}", "turn", target=Target(at_most=1.2)),
         beside_fresh("the search", "search"),
         beside_fresh("all that a turn costs on average, searches and upkeep too", "all"),
         Row(
-            what=f"disk right after {many:,} turns, beside the same rows in one call",
+            what=f"disk right after {many:,} turns, vs. the same rows in one call",
             unit="MiB",
             values={STORE: size["turns"]},
             judged=ratio(size, of="turns", to="once"),

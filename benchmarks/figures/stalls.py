@@ -41,7 +41,7 @@ def loop_stalls(bench: Bench) -> list[Row]:
         for loop in ("caller", "store"):
             rows += [
                 _row(f"{work}: the {loop}'s loop", least[loop]),
-                _row("as its thread worked meanwhile", least[f"{loop}, at work"]),
+                _row("CPU time of its thread", least[f"{loop}, at work"]),
             ]
     most = max(collecting) * 1_000
     return [*rows, Row(what=_COLLECTING, unit="ms", values={STORE: most}, notes=(_OF_PYTHON,))]

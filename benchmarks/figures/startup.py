@@ -43,7 +43,7 @@ def import_time(bench: Bench) -> list[Row]:
     values = {name: median(given[1:]) * 1_000 for name, given in seconds.items()}
     return [
         Row(
-            what="time, beside `import lancedb`",
+            what="time, vs. `import lancedb`",
             unit="ms",
             values=values,
             judged=ratio(values),

@@ -21,22 +21,22 @@ _SMALL_ROWS = 10_000
 
 @figure("reads-in-maintenance", "Reads while maintenance runs")
 def reads_in_maintenance(bench: Bench) -> list[Row]:
-    """A record by its external id, beside the same store at rest.
+    """A record by its external id, vs. the same store at rest.
 
-    While the store does what it does by itself, fragments to be merged each time and the words of
-    new rows to be indexed sometimes; and while it does all that can be done, as `maintain()` by hand.
+    During automatic maintenance, which merges fragments each time and indexes the words of new rows
+    sometimes; and during `maintain()`, which does all of it.
     """
     side = bench.loaded.sides.get(STORE)
     draw = random.Random(3)
-    seconds: dict[str, list[float]] = {"idle": [], "by itself": [], "by hand": []}
+    seconds: dict[str, list[float]] = {"idle": [], "automatic maintenance": [], "`maintain()`": []}
     notes: list[str] = [*bench.loaded.notes]
     if side is not None:
         try:
             for number in range(_ROUNDS):
                 ids = [f"x{draw.randrange(bench.rows)}" for _ in range(50)]
                 batch = 0 if number % _ROUNDS_PER_BATCH else int(bench.rows * _TEXT_TAIL)
-                for kind in ("by itself", "by hand"):
-                    is_due = kind == "by itself"
+                for kind in ("automatic maintenance", "`maintain()`"):
+                    is_due = kind == "automatic maintenance"
                     if is_due or number % _ROUNDS_PER_BATCH == 1:
                         seconds[kind] += side.ask(
                             "reads_in_maintenance",
@@ -51,20 +51,20 @@ def reads_in_maintenance(bench: Bench) -> list[Row]:
     times = {kind: _p99_ms(found) for kind, found in seconds.items() if found}
     return [
         Row(
-            what=f"p99 while maintenance runs {kind}, of {len(seconds[kind])} reads, beside rest",
+            what=f"p99 during {kind}, of {len(seconds[kind])} reads, vs. rest",
             unit="ms",
             values={STORE: times[kind]} if kind in times else {},
             judged=ratio(times, of=kind, to="idle"),
-            target=Target(at_most=2) if kind == "by itself" else None,
+            target=Target(at_most=2) if kind == "automatic maintenance" else None,
             notes=tuple(notes),
         )
-        for kind in ("by itself", "by hand")
+        for kind in ("automatic maintenance", "`maintain()`")
     ] + [Row(what="p99 at rest", unit="ms", values={STORE: times["idle"]} if times else {})]
 
 
 @figure("branch", "A branch of the whole store")
 def create_branch(bench: Bench) -> list[Row]:
-    """Creating it, beside the append of one row."""
+    """Creating it, vs. the append of one row."""
     side = bench.loaded.sides.get(STORE)
     times: dict[str, float] = {}
     notes: list[str] = [*bench.loaded.notes]
@@ -78,7 +78,7 @@ def create_branch(bench: Bench) -> list[Row]:
             notes.append(bench.failed(STORE, error))
     return [
         Row(
-            what=f"creating a branch of {bench.rows:,} rows, beside a one-row append",
+            what=f"creating a branch of {bench.rows:,} rows, vs. a one-row append",
             unit="ms",
             values={STORE: times["branch"]} if times else {},
             judged=ratio(times, of="branch", to="append"),
@@ -91,7 +91,7 @@ def create_branch(bench: Bench) -> list[Row]:
 
 @figure("diff", f"The diff of two versions {_CHANGED} records apart")
 def diff(bench: Bench) -> list[Row]:
-    """In a large store, beside a small one."""
+    """In a large store, vs. a small one."""
     seconds: dict[str, list[float]] = {"large": [], "small": []}
     notes: list[str] = [*bench.loaded.notes]
     try:
@@ -109,7 +109,7 @@ def diff(bench: Bench) -> list[Row]:
     times = {name: median(each[1:]) * 1_000 for name, each in seconds.items() if each[1:]}
     return [
         Row(
-            what=f"at {bench.rows:,} rows, beside {_SMALL_ROWS:,}",
+            what=f"at {bench.rows:,} rows, vs. {_SMALL_ROWS:,}",
             unit="ms",
             values={STORE: times["large"]} if "large" in times else {},
             judged=ratio(times, of="large", to="small"),

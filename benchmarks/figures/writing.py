@@ -33,7 +33,7 @@ Ask = Callable[[int, int], list[float]]
 
 @figure("append", "One turn after the other, with vectors of 384 dimensions")
 def append(bench: Bench) -> list[Row]:
-    """The last turns of many, beside the first ones, and beside the peers."""
+    """The last turns of many, vs. the first ones and vs. the peers."""
     total = _APPENDS_IN_LONG if bench.is_long else min(bench.rows, _APPENDS)
     notes: list[str] = []
     store = bench.start(STORE)
@@ -81,7 +81,7 @@ def append(bench: Bench) -> list[Row]:
     return [
         Row(what=f"the first {_WINDOW}", unit="ms", values={STORE: own[fresh]}),
         Row(
-            what=f"the last {_WINDOW} of {total:,}, beside the first of a fresh store",
+            what=f"the last {_WINDOW} of {total:,}, vs. the first of a fresh store",
             unit="ms",
             values=late,
             judged=ratio(own, to=fresh),
@@ -94,7 +94,7 @@ def append(bench: Bench) -> list[Row]:
             ),
         ),
         Row(
-            what="the same, beside LanceDB on a table compacted before every 50",
+            what="the same, vs. LanceDB on a table compacted before every 50",
             unit="ms",
             values={name: late[name] for name in (STORE, LANCEDB) if name in late},
             judged=ratio(late),
@@ -111,7 +111,7 @@ def append(bench: Bench) -> list[Row]:
     ]
 
 
-@figure("group", "100 tasks at once, beside one task in a loop")
+@figure("group", "100 tasks at once, vs. one task in a loop")
 def group(bench: Bench) -> list[Row]:
     """Messages a second, with ids that the store makes and with given ones."""
     side = bench.start(STORE)
@@ -132,7 +132,7 @@ def group(bench: Bench) -> list[Row]:
         medians = {op: median(each[1:]) for op, each in rates.items() if each[1:]}
         rows += [
             Row(
-                what=f"100 tasks, {which} ids, beside the loop",
+                what=f"100 tasks, {which} ids, vs. the loop",
                 unit="messages/s",
                 values=_only(medians, "at_once"),
                 judged=ratio(medians, of="at_once", to="one_by_one"),
@@ -147,9 +147,9 @@ def group(bench: Bench) -> list[Row]:
     return rows
 
 
-@figure("durability", "What it costs that a power cut takes nothing")
+@figure("durability", "Cost of surviving a power cut")
 def durability(bench: Bench) -> list[Row]:
-    """One turn with `durability="fsync"`, beside the default."""
+    """One turn with `durability="fsync"`, vs. the default."""
     side = bench.start(STORE)
     notes: list[str] = []
 
@@ -164,7 +164,7 @@ def durability(bench: Bench) -> list[Row]:
     return [
         Row(what="one turn, the default", unit="ms", values=_only(times, "default")),
         Row(
-            what='one turn, `durability="fsync"`, beside the default',
+            what='one turn, `durability="fsync"`, vs. the default',
             unit="ms",
             values=_only(times, "fsync"),
             judged=ratio(times, of="fsync", to="default"),
@@ -174,7 +174,7 @@ def durability(bench: Bench) -> list[Row]:
 
 
 def _disk(bench: Bench, store: Side, total: int) -> list[Row]:
-    """What the turns hold on the disk, beside the same rows written in one call."""
+    """Disk usage of the turns, vs. the same rows written in one call."""
     notes: tuple[str, ...] = ()
     sizes: dict[str, float] = {}
     try:
@@ -194,14 +194,14 @@ def _disk(bench: Bench, store: Side, total: int) -> list[Row]:
     sizes = {name: size / 2**20 for name, size in sizes.items()}
     return [
         Row(
-            what="disk after them, as it is, beside the same rows written in one call",
+            what="disk after them, as it is, vs. the same rows written in one call",
             unit="MiB",
             values=_only(sizes, "before"),
             judged=ratio(sizes, of="before", to="once"),
             target=Target(at_most=3),
         ),
         Row(
-            what="disk a month later, maintained, beside the same rows written in one call",
+            what="disk a month later, maintained, vs. the same rows written in one call",
             unit="MiB",
             values=_only(sizes, "after"),
             judged=ratio(sizes, of="after", to="once"),

@@ -70,9 +70,11 @@ def drawn(all_measured: Sequence[Measured]) -> str:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scale", description=__doc__)
     parser.add_argument("--rows", type=int, nargs="+", default=list(_ROWS), help="sizes of stores")
-    parser.add_argument("--directory", type=Path, help="where the stores are built, and removed")
-    parser.add_argument("--output", type=Path, help="the page whose marked part is written anew")
-    parser.add_argument("--figure", type=Path, help="where to draw the figure")
+    parser.add_argument(
+        "--directory", type=Path, help="the folder in which stores are built and then removed"
+    )
+    parser.add_argument("--output", type=Path, help="the page whose marked part is rewritten")
+    parser.add_argument("--figure", type=Path, help="the file to draw the figure in")
     return parser
 
 

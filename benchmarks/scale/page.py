@@ -71,7 +71,7 @@ def recall(what: str, kind: str) -> Line:
 
 
 TABLES: dict[str, list[Line]] = {
-    "A call, in a process that has been at it": [
+    "A call, in a warm process": [
         calls("the last 50 messages of a session", "history"),
         calls("one record by its external id", "get"),
         calls("a turn of two messages appended", "append"),

@@ -1,4 +1,4 @@
-"""The LangChain adapter, and beside each of its calls the store's own that it stands for."""
+"""The LangChain adapter, and the store's own call for each of its calls."""
 
 from typing import Any
 

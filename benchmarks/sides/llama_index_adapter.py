@@ -1,4 +1,4 @@
-"""The LlamaIndex adapter, and beside its queries the store's own that they stand for."""
+"""The LlamaIndex adapter, and the store's own query for each of its queries."""
 
 from collections.abc import Callable
 from pathlib import Path

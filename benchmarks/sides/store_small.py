@@ -135,7 +135,7 @@ def search_after_write(*, text: str, vector: list[float], limit: int) -> dict[st
 def stall_of_turns(*, seconds: float) -> dict[str, float]:
     """The longest time for which appends without a pause held up their event loop.
 
-    Without the longest that Python looked for garbage, which stands beside it.
+    Without Python's longest garbage collection, which is reported separately.
     """
 
     async def run() -> float:

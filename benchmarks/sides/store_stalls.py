@@ -55,7 +55,7 @@ def _works(store: AsyncContextStore, uri: str) -> dict[str, Callable[[], Awaitab
         f"the first read over {_UNFOLDED:,} rows that no fold has taken": lambda: _first(
             f"{uri}-late"
         ),
-        f"the blocking face, in {_THREADS} threads": lambda: _blocking(f"{uri}-threads", _talk),
+        f"the blocking API, in {_THREADS} threads": lambda: _blocking(f"{uri}-threads", _talk),
         f"blocking puts of items, in {_THREADS} threads": lambda: _blocking(f"{uri}-puts", _put),
     }
 

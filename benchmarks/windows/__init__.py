@@ -1,1 +1,1 @@
-"""What windows are measured by: evidence, stability beside the peers, and what a long session costs."""
+"""Benchmarks of windows: evidence, stability vs. the peers, and the cost of a long session."""

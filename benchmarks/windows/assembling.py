@@ -1,4 +1,4 @@
-"""What a window of a long session costs beside the search that it has in it.
+"""Cost of a window of a long session, beyond the search in it.
 
     python -m benchmarks.windows.assembling [--turns 100000] [--repeats 30] [--place FOLDER]
 
@@ -85,7 +85,7 @@ async def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.windows.assembling")
     parser.description, parser.formatter_class = __doc__, argparse.RawDescriptionHelpFormatter
     parser.add_argument("--turns", type=int, default=100_000, help="turns of the session")
-    parser.add_argument("--repeats", type=int, default=30, help="how often each is asked")
+    parser.add_argument("--repeats", type=int, default=30, help="repetitions of each query")
     parser.add_argument("--place", help="a folder that keeps the session for another run")
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="windows-") as place:

@@ -1,4 +1,4 @@
-"""Sessions, memories, states and documents of AgentScope in a store."""
+"""AgentScope's sessions, memories, states and documents over a lance-context store."""
 
 import sys
 from importlib import import_module
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# Importing AgentScope takes seconds, and no environment has all lines of it.
+# Importing AgentScope takes seconds, and no environment has all of its release lines.
 _LATER = {
     "LanceContextAgentStateStore": "agentscope2.states",
     "LanceContextBlobStore": "agentscope2.blob_store",
@@ -91,7 +91,7 @@ _LATER = {
     "language_model": "language_models",
     "register_backends": "backends",
 }
-"""What is imported when it is asked for, and from where."""
+"""The modules of names that are imported on first use."""
 
 
 def __getattr__(name: str) -> Any:
@@ -122,13 +122,13 @@ def _is_there(name: str) -> bool:
 
 
 class _Missing(MetaPathFinder):
-    """Has `from agentscope_lance_context import NAME` raise the error that says what to install.
+    """Makes a failed `from agentscope_lance_context import NAME` name the missing extra.
 
-    Python looks for a module of that name where there is no attribute, and drops the reason.
+    For a missing attribute Python looks for a module of that name, and drops the original error.
     """
 
     def find_spec(self, fullname: str, *_place: object) -> None:
-        """Find nothing. Raises MissingExtraError for a public name that cannot be imported."""
+        """Finds nothing. Raises MissingExtraError for a public name that cannot be imported."""
         package, _, name = fullname.rpartition(".")
         if package == __name__ and name in _LATER:
             _found(name)

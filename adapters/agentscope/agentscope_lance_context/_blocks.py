@@ -1,6 +1,6 @@
-"""The blocks that messages of the library agentscope are made of, as canonical parts, and back.
+"""Converts content blocks of the library agentscope to canonical parts, and back.
 
-Blocks are plain dicts here: those of 1.x are, and `model_dump` makes them of those of 2.x.
+Blocks are plain dicts: those of 1.x are dicts, and `model_dump` converts those of 2.x.
 """
 
 import json
@@ -26,26 +26,26 @@ Block = dict[str, Any]
 _Media = ImagePart | AudioPart | VideoPart | FilePart
 
 _FAILED = ("error", "interrupted", "denied")
-"""How a tool of 2.x may have ended without an answer."""
+"""The final states of a tool call of 2.x without an answer."""
 
 
 def to_parts(blocks: Iterable[Mapping[str, Any]]) -> tuple[Part, ...]:
-    """The parts that blocks of either release are; what has no word is kept as an `UnknownPart`."""
+    """The parts of blocks of either release; an unknown block becomes an `UnknownPart`."""
     return tuple(_part(block) for block in blocks)
 
 
 def to_blocks_of_1(parts: Iterable[Part]) -> list[Block]:
-    """The blocks of agentscope 1.x that stand for parts."""
+    """The blocks of agentscope 1.x for parts."""
     return [_block_of_1(part) for part in parts]
 
 
 def to_blocks_of_2(parts: Iterable[Part]) -> list[Block]:
-    """What the blocks of agentscope 2.x that stand for parts are validated from."""
+    """The data from which blocks of agentscope 2.x are validated."""
     return [_block_of_2(part) for part in parts]
 
 
 def text_of(part: Part) -> str:
-    """What is to be read in the place of a part that a message cannot hold."""
+    """The text that replaces a part that a message cannot hold."""
     match part:
         case TextPart() | ReasoningPart():
             return part.text
@@ -113,7 +113,7 @@ def _of_source(part: type[_Media], source: Mapping[str, Any], *, name: str | Non
     media_type = source.get("media_type")
     if source["type"] == "url":
         return part.from_url(source["url"], media_type=media_type, name=name)
-    # In 1.x the data may be a URL of its own.
+    # In 1.x the data may be a URL.
     data = source["data"]
     url = data if data.startswith("data:") else f"data:{source['media_type']};base64,{data}"
     return part.from_url(url, media_type=media_type, name=name)
@@ -174,7 +174,7 @@ def _head(kind: str, part: ToolCallPart | ToolResultPart) -> Block:
 
 
 def _output(part: ToolResultPart, make: Callable[[Part], Block]) -> str | list[Block]:
-    """What a tool answered: a text, or blocks, among which calls and results have no place."""
+    """A tool's answer: a text, or blocks without calls and results."""
     if all(isinstance(one, TextPart) for one in part.content):
         return part.text
     shown = (
@@ -184,7 +184,7 @@ def _output(part: ToolResultPart, make: Callable[[Part], Block]) -> str | list[B
 
 
 def _source(part: MediaPart) -> Block:
-    """Where the bytes of a part are, which has some, or a URL."""
+    """The source of a part with bytes or a URL."""
     if part.data is None:
         media_type = part.media_type or f"{part.type}/*"
         return {"type": "url", "url": part.url, "media_type": media_type}

@@ -1,4 +1,4 @@
-"""What may be given as an option."""
+"""Validates options."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -26,14 +26,14 @@ def check_seconds(value: object, where: str) -> timedelta | None:
     if value is None:
         return None
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    # Not a number is not above zero either.
+    # NaN is not above zero either.
     if not is_number or not 0 < value <= timedelta.max.total_seconds():  # type: ignore[operator]  # it is one
         raise InvalidRequestError(f"{where}={value!r:.80}: give seconds, more than 0, or None")
     return timedelta(seconds=value)  # type: ignore[arg-type]  # it is a number
 
 
 def filtered(filters: Mapping[str, Any] | None, name: str, default: int) -> int:
-    """The whole number of that name among AgentScope's filters."""
+    """The integer of that name in AgentScope's filters."""
     value = (filters or {}).get(name, default)
     if isinstance(value, bool) or not isinstance(value, int):
         raise InvalidRequestError(f"filters[{name!r}]={value!r:.80}: give a whole number")
@@ -41,5 +41,5 @@ def filtered(filters: Mapping[str, Any] | None, name: str, default: int) -> int:
 
 
 def page_of(filters: Mapping[str, Any] | None) -> tuple[int, int]:
-    """Which page is asked for, from 1 on, and how many there are on one: 10 unless it is said."""
+    """The page number, from 1, and the page size, 10 by default."""
     return filtered(filters, "page_num", 1), filtered(filters, "page_size", 10)

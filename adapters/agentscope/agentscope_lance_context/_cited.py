@@ -1,4 +1,4 @@
-"""The documents of a store, as what AgentScope's knowledge bases search: passages with citations."""
+"""The store's documents for AgentScope's knowledge bases: passages with citations."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -14,19 +14,19 @@ from lance_context_core.results import DocumentChunk, SearchHit, SourceDocument
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CitedDocuments:
-    """Which documents are found, and how."""
+    """The filter and options of a search of documents."""
 
     scope: DocumentScope | Sequence[DocumentScope] | None = None
-    """For whom the documents are that may be found; absent means all. One is that of what is added."""
+    """Scopes of the documents to search; absent means all. Adding needs a single one."""
     type: str | Sequence[str] | None = None
-    """Of which types the files are, such as `pdf`; absent means all."""
+    """File types to search, such as `pdf`; absent means all."""
     filter: FilterLike | None = None
     mode: SearchMode | None = None
 
     async def found(
         self, store: AsyncContextStore, query: str, limit: int, least: float | None
     ) -> list[tuple[SearchHit[DocumentChunk], int]]:
-        """The best passages, best first, and how many each one's document has.
+        """The best passages, best first, with the number of passages of each document.
 
         None has a score below `least`. A blank query or a limit below 1 finds nothing.
         """
@@ -44,19 +44,19 @@ class CitedDocuments:
         ids = list({hit.record.document_id for hit in hits})
         documents = await asyncio.gather(*(store.documents.get(id) for id in ids))
         totals = {one.id: one.n_chunks for one in documents if one is not None}
-        # What is deleted meanwhile is found no more.
+        # A document that is deleted meanwhile is left out.
         return [(hit, totals[of]) for hit in hits if (of := hit.record.document_id) in totals]
 
     async def added(
         self, store: AsyncContextStore, texts: Sequence[LoadedText]
     ) -> list[SourceDocument]:
-        """The documents that these passages make, each as it is cut."""
+        """The documents of these passages, each with its passages as given."""
         scope = self.scope if isinstance(self.scope, DocumentScope) else None
         return await add_loaded(store.documents, texts, scope=scope, chunker=BlockChunker())
 
 
 def common(metadata: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What all of these say alike."""
+    """The entries that all of these share."""
     first, *others = metadata
     return {
         name: value

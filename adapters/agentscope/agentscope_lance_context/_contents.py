@@ -1,6 +1,6 @@
-"""What stands in a message of agentscope-runtime, as canonical parts, and back.
+"""Converts the contents of a message of agentscope-runtime to canonical parts, and back.
 
-Contents are plain dicts here, as `model_dump` makes them.
+Contents are plain dicts, as `model_dump` makes them.
 """
 
 import json
@@ -31,26 +31,26 @@ MESSAGE = "message"
 
 _CALLS = (CALL, "function_call", "component_call", "mcp_call")
 _EVENT = ("object", "status", "error", "sequence_number", "index", "delta", "msg_id")
-"""What every content has, and what says nothing about it."""
+"""The fields of every content that carry no information."""
 
 
 def is_call(kind: str) -> bool:
-    """Whether messages of that type ask for a tool."""
+    """Whether messages of that type are tool calls."""
     return kind in _CALLS
 
 
 def is_output(kind: str) -> bool:
-    """Whether messages of that type answer such a call."""
+    """Whether messages of that type are tool results."""
     return kind.removesuffix("_output") in _CALLS and kind.endswith("_output")
 
 
 def to_parts(kind: str, contents: Iterable[Mapping[str, Any]]) -> list[Part]:
-    """The parts of a message of that type; what has no word is kept as an `UnknownPart`."""
+    """The parts of a message of that type; an unknown content becomes an `UnknownPart`."""
     return [_part(kind, content) for content in contents]
 
 
 def to_content(part: Part) -> dict[str, Any]:
-    """The content of a message that stands for a part other than a call, its result, or reasoning."""
+    """The content for a part other than a call, its result, or reasoning."""
     match part:
         case TextPart():
             return {"type": "text", "text": part.text}
@@ -72,7 +72,7 @@ def to_content(part: Part) -> dict[str, Any]:
 
 
 def to_data(part: ToolCallPart | ToolResultPart) -> dict[str, Any]:
-    """What the message of a call, or of its result, holds."""
+    """The content of a call's message, or of its result's."""
     if isinstance(part, ToolCallPart):
         arguments = arguments_text(part.arguments)
         return {"call_id": part.call_id or "", "name": part.name, "arguments": arguments}
@@ -81,12 +81,12 @@ def to_data(part: ToolCallPart | ToolResultPart) -> dict[str, Any]:
 
 
 def said(content: Mapping[str, Any]) -> dict[str, Any]:
-    """The content without what says nothing about it."""
+    """The content without fields that carry no information."""
     return {key: value for key, value in content.items() if key not in _EVENT}
 
 
 def as_text(content: Mapping[str, Any]) -> str:
-    """What is to be read in the place of a content that cannot be shown."""
+    """The text that replaces a content that cannot be shown."""
     if isinstance(content.get("refusal"), str):
         return str(content["refusal"])
     names = ("filename", "file_url", "video_url", "image_url", "data", "file_id", "format")
@@ -97,7 +97,7 @@ def as_text(content: Mapping[str, Any]) -> str:
 
 
 def _is_short(label: str) -> bool:
-    """Whether it names something, rather than being it."""
+    """Whether it is a reference instead of data."""
     return bool(label) and not label.startswith("data:") and len(label) <= 2_000
 
 
@@ -110,7 +110,7 @@ def _part(kind: str, content: Mapping[str, Any]) -> Part:
 
 
 def _known_part(kind: str, content: Mapping[str, Any]) -> Part | None:
-    """The part that a content is, if there is a word for it. Raises if it is a broken one."""
+    """The part of a content; None for an unknown one. Raises for an invalid one."""
     what = content.get("type")
     if what == "text" and kind == REASONING:
         return ReasoningPart(text=content.get("text") or "")
@@ -134,7 +134,7 @@ def _data_part(kind: str, data: Mapping[str, Any]) -> Part:
 
 
 def _arguments(given: Any) -> Mapping[str, Any] | str:
-    """By name, or the text where that is not what it is."""
+    """As a reference, or as a text if it is not one."""
     value = _parsed(given)
     if isinstance(value, Mapping):
         return value
@@ -142,7 +142,7 @@ def _arguments(given: Any) -> Mapping[str, Any] | str:
 
 
 def _result(output: Any) -> tuple[Part, ...]:
-    """What a tool answered: a text, or AgentScope's blocks, as they are or as JSON text."""
+    """A tool's answer: a text, or AgentScope's blocks, as objects or JSON text."""
     value = _parsed(output)
     blocks = value if isinstance(value, list) else [value]
     if blocks and all(_is_block(one) for one in blocks):
@@ -157,7 +157,7 @@ def _is_block(value: object) -> bool:
 
 
 def _output(parts: Iterable[Part]) -> str:
-    """What a tool answered, in AgentScope's words: text, or blocks as JSON text."""
+    """A tool's answer in AgentScope's form: text, or blocks as JSON text."""
     parts = list(parts)
     if all(isinstance(part, TextPart) for part in parts):
         return "\n".join(part.text for part in parts if isinstance(part, TextPart))
@@ -177,7 +177,7 @@ def _shown(part: Part) -> Any:
 
 
 def _audio(content: Mapping[str, Any]) -> Part | None:
-    """The data is a URL, or base64 of the format that is named beside it."""
+    """The data is a URL, or base64 with the format in another field."""
     data, media_type = content.get("data"), content.get("format") or None
     if not isinstance(data, str):
         return None
@@ -222,7 +222,7 @@ def _unknown(content: Mapping[str, Any]) -> Part:
 
 
 def _parsed(value: Any) -> Any:
-    """The value of a JSON text, or what was given if it is none."""
+    """The value of a JSON text, or the text itself if it is not JSON."""
     if not isinstance(value, str):
         return value
     try:
@@ -240,4 +240,4 @@ _MAKERS: dict[str, Callable[[Mapping[str, Any]], Part | None]] = {
     "file": _file,
 }
 _BLOCKS = ("text", "image", "audio", "video")
-"""Those of agentscope 1.x that a tool answers with."""
+"""The blocks of a tool's answer in agentscope 1.x."""

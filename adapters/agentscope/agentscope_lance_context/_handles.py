@@ -1,4 +1,4 @@
-"""The store that a service was handed, or opened itself; and what all services do alike."""
+"""The store of a service, given or opened by it, and the services' common methods."""
 
 from typing import Any
 
@@ -13,14 +13,14 @@ from lance_context_core.results import TableUpkeep
 from lance_context_core.settings import IndexPolicy
 
 _NOBODY = "~"
-"""Whose things those are that come without a user."""
+"""The name of the absent user."""
 
 
 class UserHandle(Handle):
-    """A store of which each user has a part."""
+    """A store with a scope for each user."""
 
     def __init__(self, store: StoreLike, *, embedder: Any = None) -> None:
-        """The `embedder` is that of a store which is opened here; an open one has its own."""
+        """`embedder` is for a store at a URI; an open one has its own."""
         if embedder is not None and isinstance(store, ContextStore | AsyncContextStore):
             raise InvalidRequestError(
                 "an open store has its embedder already: leave embedder out, or give its URI"
@@ -28,45 +28,46 @@ class UserHandle(Handle):
         super().__init__(store, embedder=embedder)
 
     def of(self, user_id: str | None) -> AsyncContextStore:
-        """What of the store belongs to a user; without one, what belongs to no one.
+        """The scope of a user; without one, that of records without a user.
 
-        No two users, by whatever names, are one. Raises InvalidRequestError for a value that is not a name.
+        Different names never share a scope. Raises InvalidRequestError for an invalid name.
         """
         name = user_id or ""
         if isinstance(name, str) and not name.strip(_NOBODY):
-            # The absent user goes by a name too: anyone who is called so is called longer.
+            # The absent user has a name too: a user with that name gets a longer one.
             name += _NOBODY
         return self.aio.scope(user_id=name)
 
 
 class StoreService:
-    """The life of a service: it needs no beginning, and its end deletes nothing."""
+    """The lifecycle of a service: starting is optional, and stopping deletes nothing."""
 
     _handle: UserHandle
 
     async def start(self) -> None:
-        """Ask for the store, so that one which is out of reach raises StorageError here.
+        """Opens the store; raises StorageError if it is unreachable.
 
-        May be called again, or not at all: whatever needs the store opens it.
+        Optional and repeatable: each call that needs the store opens it.
         """
         await self._handle.aio.version()
 
     async def stop(self) -> None:
-        """Close the store if it was given by its URI; the next call opens it again."""
+        """Closes the store if it was given by its URI; the next call opens it again."""
         closed, self._handle = self._handle, self._handle.reopened()
         await closed.aclose()
 
     async def maintain(
         self, *, policy: IndexPolicy | None = None, only_due: bool = False
     ) -> list[TableUpkeep]:
-        """Look after the whole store now, as `ContextStore.maintain` does; it also does so in the background.
+        """Runs maintenance of the whole store now, like `ContextStore.maintain`.
 
-        Raises InvalidRequestError over a scope or an earlier version.
+        The store also runs it in the background. Raises InvalidRequestError over a scope or an
+        earlier version.
         """
         return await self._handle.aio.maintain(policy=policy, only_due=only_due)
 
     async def health(self) -> bool:
-        """Whether the store answers."""
+        """Whether the store responds."""
         try:
             await self._handle.aio.version()
         except ContextStoreError:

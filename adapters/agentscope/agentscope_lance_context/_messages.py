@@ -1,7 +1,7 @@
-"""Messages of agentscope-runtime to the canonical ones, and back.
+"""Converts messages of agentscope-runtime to canonical ones, and back.
 
-What is written keeps AgentScope's own form beside the canonical one, and is read back equal to what
-it was. What another framework wrote is translated.
+A written message keeps AgentScope's own form too, and reads back equal. Messages of other
+frameworks are translated.
 """
 
 import asyncio
@@ -27,22 +27,22 @@ from lance_context_core.messages import Part
 
 FRAMEWORK = "agentscope"
 _FORM = "runtime"
-"""Which of AgentScope's messages it is: its libraries have several."""
+"""The name of this message format: AgentScope's libraries have several."""
 
 _FEW = 100
-"""How many messages may be made without keeping an event loop waiting for long."""
+"""Number of messages that may be converted without blocking an event loop for long."""
 
 _RECALLED = "long_term_memory"
-"""The name of what AgentScope's agents tell themselves of what they recalled."""
+"""The name of messages in which AgentScope's agents show recalled memories."""
 
 _ROLES = ("assistant", "system", "user", "tool")
 
 
 class StoredMessage(Message):
-    """A message that is read like a mapping, too.
+    """A message that can also be read as a mapping.
 
-    It is equal to any message that says the same, and to a dict of which one would be made that
-    says the same: what such a dict leaves out, such as the id, says nothing.
+    It equals any message with the same content, and a dict from which such a message would be made;
+    fields that the dict lacks, such as the id, are ignored.
     """
 
     def __getitem__(self, name: str) -> Any:
@@ -60,7 +60,7 @@ class StoredMessage(Message):
         return list(self.__dict__)
 
     def __eq__(self, other: object) -> bool:
-        """Whether all fields are equal, or all that a dict has."""
+        """Whether all fields are equal, or all fields of a dict."""
         if isinstance(other, Message):
             return self.__dict__ == other.__dict__
         if not isinstance(other, Mapping) or not other.keys() <= self.__dict__.keys():
@@ -75,7 +75,7 @@ class StoredMessage(Message):
 
 
 def normalized(messages: object, where: str) -> list[StoredMessage]:
-    """One message or several, each as a `Message` or as a dict of one; None is not a message.
+    """One message or several, each a `Message` or a dict; None becomes an empty list.
 
     The content of a dict may be a string. Raises InvalidRequestError for a value that is not a message.
     """
@@ -88,15 +88,15 @@ def normalized(messages: object, where: str) -> list[StoredMessage]:
 
 
 def to_canonical(message: Message, *, id: str | None = None) -> CanonicalMessage:
-    """The canonical message, with AgentScope's own form beside it.
+    """The canonical message, which keeps AgentScope's own form.
 
-    Its id is not AgentScope's, which may occur many times. Lone surrogates are replaced. Raises
-    InvalidRequestError for what cannot be stored.
+    Its id is not AgentScope's, which may occur repeatedly. Lone surrogates are replaced. Raises
+    InvalidRequestError for a message that cannot be stored.
     """
     try:
         return _canonical(message, id)
     except InvalidRequestError:
-        # Few messages hold one, so that no other is looked through for it.
+        # Lone surrogates are rare, so that messages without one are not walked.
         if (replaced := encodable(message)) is message:
             raise
         return _canonical(replaced, id)
@@ -104,7 +104,7 @@ def to_canonical(message: Message, *, id: str | None = None) -> CanonicalMessage
 
 def _canonical(message: Message, id: str | None) -> CanonicalMessage:
     try:
-        # Of itself it would make null of what is not a number.
+        # Otherwise it would turn NaN into null.
         json.dumps(message.model_dump(), default=str, allow_nan=False)
         data = message.model_dump(mode="json")
     except (ValueError, TypeError, RecursionError) as error:
@@ -121,9 +121,9 @@ def _canonical(message: Message, id: str | None) -> CanonicalMessage:
 
 
 def as_memory(message: CanonicalMessage) -> CanonicalMessage:
-    """The message as one that the store remembers, which it does of none that is blank.
+    """The message in a form that the store's memory stores, even if it is blank.
 
-    AgentScope's runtime lists every message that it has added, calls of tools and blank ones too.
+    AgentScope's runtime lists every added message, tool calls and blank ones too.
     """
     if message.text.strip() or any(not isinstance(part, TextPart) for part in message.parts):
         return message
@@ -131,10 +131,10 @@ def as_memory(message: CanonicalMessage) -> CanonicalMessage:
 
 
 def from_canonical(message: CanonicalMessage) -> list[Message]:
-    """The messages that stand for a canonical one.
+    """The AgentScope messages of a canonical one.
 
-    There is one, unless another framework wrote it and it has calls, results or reasoning beside
-    other things: these are messages of their own here, with one `original_id`.
+    One, unless another framework wrote a message with calls, results or reasoning and other parts:
+    each of these is its own message here, with the same `original_id`.
     """
     native = message.native
     if native and native.get("framework") == FRAMEWORK and native.get("form") == _FORM:
@@ -143,14 +143,14 @@ def from_canonical(message: CanonicalMessage) -> list[Message]:
 
 
 async def read(stored: Sequence[CanonicalMessage]) -> list[Message]:
-    """The messages that stand for canonical ones, in their order; many are made in a thread."""
+    """The messages of canonical ones, in order; large numbers are converted in a thread."""
     if len(stored) <= _FEW:
         return _read(stored)
     return await asyncio.to_thread(_read, stored)
 
 
 def first_text(message: Message) -> str:
-    """What AgentScope searches for, and in: the first text of what someone said."""
+    """The text that AgentScope searches for and in: the first text of a message."""
     if message.type != _contents.MESSAGE:
         return ""
     texts = (one.text for one in message.content or () if getattr(one, "type", None) == "text")
@@ -158,7 +158,7 @@ def first_text(message: Message) -> str:
 
 
 def question(messages: object) -> str:
-    """What is asked: the first text of the last message; empty without one."""
+    """The query: the first text of the last message; empty without one."""
     if not isinstance(messages, list) or not messages:
         return ""
     last = normalized(messages[-1:], "messages")
@@ -166,11 +166,11 @@ def question(messages: object) -> str:
 
 
 def distinct(messages: Sequence[Message]) -> list[tuple[str, Message]]:
-    """Each message with what tells it from others, and of those that are the same the first.
+    """Each message with its identity; the first of equal ones.
 
     AgentScope 1.0 makes several messages of one of its agents' messages, with new ids each time:
-    there it is the original's id, and which of the messages made of it this is. What an agent has
-    recalled is left out: it recorded it before.
+    the identity is the original's id and the position among its messages. Recalled messages are
+    left out, since they were stored before.
     """
     found: dict[str, Message] = {}
     for original, group in groupby(messages, key=_original):
@@ -186,7 +186,7 @@ def distinct(messages: Sequence[Message]) -> list[tuple[str, Message]]:
 
 
 class _Original(NamedTuple):
-    """Of which agents' message a message was made."""
+    """The agent's message that a message was made from."""
 
     id: str
     name: str | None
@@ -199,12 +199,12 @@ def _original(message: Message) -> _Original | None:
 
 
 def _said(message: Message) -> tuple[str, list[dict[str, Any]]]:
-    """What does not differ when one message is made twice."""
+    """The fields that stay equal when a message is made twice."""
     return message.type, [_contents.said(one.model_dump()) for one in message.content or ()]
 
 
 def _period(run: Sequence[object]) -> int:
-    """Of how many elements a sequence is a repetition; an agent may record a message twice."""
+    """The period of a repeated sequence; an agent may record a message twice."""
     lengths = (n for n in range(1, len(run)) if len(run) % n == 0)
     return next((n for n in lengths if run[n:] == run[:-n]), len(run))
 
@@ -217,7 +217,7 @@ def _normalized(given: object, where: str) -> StoredMessage:
     if isinstance(given, StoredMessage):
         return given
     if isinstance(given, Message):
-        # The contents are shared, as they are with AgentScope's own services.
+        # The contents are shared, as in AgentScope's own services.
         return StoredMessage.model_construct(set(given.model_fields_set), **_fields(given))
     if not isinstance(given, Mapping):
         raise InvalidRequestError(f"{where} is {given!r:.80}: give a Message, or a dict of one")
@@ -231,7 +231,7 @@ def _normalized(given: object, where: str) -> StoredMessage:
 
 
 def _fields(message: Message) -> dict[str, Any]:
-    """The fields that every message has, without those of a subclass."""
+    """The fields of every message, without those of a subclass."""
     return {name: value for name, value in message.__dict__.items() if name in _known_fields()}
 
 
@@ -254,7 +254,7 @@ def _name(data: Mapping[str, Any]) -> str | None:
 
 
 def _restored(data: Mapping[str, Any]) -> Message:
-    """The message that was written; contents that this release does not know become texts."""
+    """The stored message; contents that this release lacks become texts."""
     try:
         return StoredMessage.model_validate(data)
     except ValueError:
@@ -264,7 +264,7 @@ def _restored(data: Mapping[str, Any]) -> Message:
 
 
 def _shown(content: Mapping[str, Any]) -> Any:
-    """The content, or a text in its place where this release has no such content."""
+    """The content, or a text if this release lacks it."""
     try:
         StoredMessage.model_validate({"content": [content]})
     except ValueError:
@@ -292,7 +292,7 @@ def _translated(message: CanonicalMessage) -> Iterator[Message]:
 
 
 def _split(groups: Iterable[tuple[str, list[Part]]]) -> list[tuple[str, list[Part]]]:
-    """Each call, result and thought separately."""
+    """Each call, result and reasoning separately."""
     return [
         (kind, one)
         for kind, parts in groups

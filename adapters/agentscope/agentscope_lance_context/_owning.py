@@ -1,4 +1,4 @@
-"""What is closed with whatever it has opened."""
+"""Closing of objects with the resources that they opened."""
 
 from types import TracebackType
 from typing import Self
@@ -9,9 +9,9 @@ from lance_context_core.settings import IndexPolicy
 
 
 class StoreOwner:
-    """A base of classes over a store: its upkeep, `close`, and `async with`.
+    """A base class over a store: maintenance, `close`, and `async with`.
 
-    Closing twice is no error.
+    Closing twice is allowed.
     """
 
     _handle: Handle
@@ -19,14 +19,15 @@ class StoreOwner:
     async def maintain(
         self, *, policy: IndexPolicy | None = None, only_due: bool = False
     ) -> list[TableUpkeep]:
-        """Look after the whole store now, as `ContextStore.maintain` does; it also does so in the background.
+        """Runs maintenance of the whole store now, like `ContextStore.maintain`.
 
-        Raises InvalidRequestError over a scope or an earlier version.
+        The store also runs it in the background. Raises InvalidRequestError over a scope or an
+        earlier version.
         """
         return await self._handle.aio.maintain(policy=policy, only_due=only_due)
 
     async def close(self) -> None:
-        """Close the store if it was given by its URI; one that was handed over stays open."""
+        """Closes the store if it was given by its URI; a given open one stays open."""
         await self._handle.aclose()
 
     async def __aenter__(self) -> Self:

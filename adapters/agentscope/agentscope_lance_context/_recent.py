@@ -1,4 +1,4 @@
-"""The memories of a user that say given words, those of the session that began last first."""
+"""Finds the memories of a user that contain given words, latest session first."""
 
 from collections.abc import AsyncIterator, Collection
 
@@ -7,7 +7,7 @@ from agentscope_lance_context._runtime import Message
 from lance_context_core import AsyncContextStore
 
 _MAX_WORDS = 32
-"""How many words the store is asked for at once; among more, nearly every memory has one."""
+"""Number of words in one query; with more, nearly every memory matches."""
 _LEAST_PAGE = 10
 _LARGEST_PAGE = 2_000
 
@@ -15,14 +15,13 @@ _LARGEST_PAGE = 2_000
 async def saying(
     store: AsyncContextStore, words: Collection[str], *, wanted: int | None = None
 ) -> AsyncIterator[Message]:
-    """The messages in whose first text one of the words stands, as a word or a part of one.
+    """The messages with one of the words in their first text, as a word or a part of one.
 
-    As AgentScope's services go through them, backwards: session by session, in the order of the
-    first memory of each, and in a session in the order in which they were added.
-    The words are in lower case; upper and lower case are the same. Read as they are asked for,
-    `wanted` of them at first, or without it as many as may be read at once.
+    In the reverse order of AgentScope's services: session by session, by the first memory of each,
+    and within a session by adding. The words are in lower case; case is ignored. Read lazily,
+    `wanted` of them at first, or without it as many as one read returns.
     """
-    # Whatever the store finds by these words nearly always says them in its first text.
+    # Hits by these words nearly always contain them in their first text.
     filter = {"$or": [{"text": {"$text": word}} for word in words]}
     offset, size = 0, _LARGEST_PAGE if wanted is None else max(wanted, _LEAST_PAGE)
     seen: set[str] = set()
@@ -35,7 +34,7 @@ async def saying(
             by_session=True,
         )
         for record in page:
-            # What was added meanwhile moves the others on.
+            # Messages added meanwhile shift the others.
             if record.id in seen:
                 continue
             seen.add(record.id)

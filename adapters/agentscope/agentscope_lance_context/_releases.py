@@ -1,4 +1,4 @@
-"""What of the library agentscope is imported when it is asked for, and of which releases."""
+"""Lazy imports from the library agentscope, with the releases that have each name."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,17 +12,20 @@ from lance_context_core.errors import MissingExtraError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Releases:
-    """Releases of agentscope that have the same classes, and the extra that brings one of them."""
+    """A range of agentscope releases with the same classes, and the extra that installs one."""
 
     first: tuple[int, int, int]
     end: tuple[int, int, int]
-    """Where they end, itself excluded."""
+    """The end of the range, exclusive."""
     extra: str
     modules: Mapping[str, str]
     """The module of each name, below `agentscope`."""
 
     def find(self, name: str) -> Any:
-        """What has that name. Raises MissingExtraError if another release is installed, or none."""
+        """The object of that name.
+
+        Raises MissingExtraError if another release is installed, or none.
+        """
         if name not in self.modules:
             raise AttributeError(f"no {name!r} is imported from agentscope")
         try:
@@ -31,7 +34,7 @@ class Releases:
             raise self._missing(name, str(error)) from error
         installed = version("agentscope")
         if not self.first <= _numbers(installed) < self.end:
-            # Releases before and after have another class of that name.
+            # Releases outside of the range have another class of that name.
             raise self._missing(name, f"agentscope {installed} is installed")
         return found
 
@@ -44,9 +47,9 @@ class Releases:
 
 
 def _module(path: str) -> ModuleType:
-    """The module below agentscope, and each package that it is in.
+    """The module below agentscope, and each package that contains it.
 
-    Of a package whose import fails the modules stay that were imported until then.
+    If the import of a package fails, modules that it imported before stay imported.
     """
     names = path.split(".")
     for n in range(1, len(names)):
@@ -55,7 +58,7 @@ def _module(path: str) -> ModuleType:
 
 
 def _numbers(release: str) -> tuple[int, ...]:
-    """The first three numbers of a version; what is no number ends them."""
+    """The first three numbers of a version, up to the first part that is not a number."""
     numbers = []
     for part in release.split(".")[:3]:
         digits = part[: len(part) - len(part.lstrip("0123456789"))]

@@ -1,4 +1,4 @@
-"""What an agent shall still know in another session: put down once, and found again."""
+"""Long-term memories of an agent: stored once, found in other sessions."""
 
 import asyncio
 import hashlib
@@ -13,15 +13,15 @@ from lance_context_core.adapting import content_of, encodable
 from lance_context_core.arguments import SearchMode
 
 Search = Literal["words", "hybrid", "vector"]
-"""By words, which come in the order in which they were said; or by relevance."""
+"""By words, in the order of writing; or by relevance."""
 
 MODES: dict[str, SearchMode] = {"words": "text", "hybrid": "hybrid", "vector": "vector"}
-"""How the store calls it."""
+"""The store's name of the mode."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memories:
-    """The memories of one user, or those that one agent has of a user."""
+    """The memories of one user, or of one agent and user."""
 
     handle: UserHandle
     user_id: str
@@ -30,8 +30,8 @@ class Memories:
     ttl: timedelta | None = None
 
     async def record(self, messages: Iterable[Message], *, session_id: str) -> None:
-        """Remember messages in one commit, each once in a session, by its id."""
-        # The moments keep messages of one commit apart when they are put in order.
+        """Stores messages in one commit, each once in a session, by its id."""
+        # The times keep the order of messages of one commit.
         now = self.handle.now()
         distinct: dict[str | None, Message] = {}
         for number, message in enumerate(messages):
@@ -46,9 +46,9 @@ class Memories:
             )
 
     async def note(self, facts: Iterable[str]) -> int:
-        """Remember texts, which belong to no session, each once; returns how many are given.
+        """Stores texts without a session, each once; returns the number of given texts.
 
-        Blank ones are passed over.
+        Blank ones are skipped.
         """
         messages = [
             Message.user(encodable(fact), id=_id_of(fact)) for fact in facts if fact.strip()
@@ -64,10 +64,10 @@ class Memories:
         without: Collection[str] = (),
         of_all_agents: bool = False,
     ) -> list[ContextRecord]:
-        """What the memories say about each of `queries`, `limit` at most for each, each once.
+        """The memories for each of `queries`, at most `limit` for each, without duplicates.
 
-        By words in the order in which it was said, by relevance the best first. Of all sessions,
-        but without the messages of these ids. A limit below 1 and a blank query find nothing.
+        By words in the order of writing, by relevance the best first. Searches all sessions, but
+        not the messages with these ids. A limit below 1 and a blank query find nothing.
         """
         if isinstance(limit, bool) or not isinstance(limit, int):
             raise InvalidRequestError(f"limit={limit!r:.80}: give a whole number")
@@ -93,11 +93,11 @@ class Memories:
 
 
 def as_lines(records: Sequence[ContextRecord]) -> list[str]:
-    """What each memory says, and who said it, where that is known."""
+    """The text of each memory, with its speaker if known."""
     told = [(record.name, content_of(record)) for record in records]
     return [f"{name}: {content}" if name else content for name, content in told if content]
 
 
 def _id_of(fact: str) -> str:
-    """The same for the same text."""
+    """A stable id for a text."""
     return f"note-{hashlib.sha256(fact.encode(errors='surrogatepass')).hexdigest()[:32]}"

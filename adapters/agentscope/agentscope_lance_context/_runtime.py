@@ -1,6 +1,6 @@
-"""What of agentscope-runtime the services are made of, wherever its lines keep it.
+"""The names of agentscope-runtime that the services use, in any of its release lines.
 
-Each name is imported when it is asked for. What is typed of it stands in `_runtime.pyi`.
+Each name is imported on first use. `_runtime.pyi` has their types.
 """
 
 from importlib import import_module
@@ -34,7 +34,7 @@ _PLACES: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "MemoryServiceFactory": (_ONE, ("services.memory.memory_service_factory",)),
 }
-"""For each name the releases that have it, and the modules in which one of them does."""
+"""For each name: the releases that have it, and the modules that may define it."""
 
 
 def __getattr__(name: str) -> Any:
@@ -46,11 +46,11 @@ def __getattr__(name: str) -> Any:
         try:
             return getattr(import_module(f"{_ENGINE}.{place}"), name)
         except ImportError as error:
-            # Whether it is AgentScope that is not there, or what it forgets to depend on.
+            # Distinguishes a missing AgentScope from a dependency that it does not declare.
             missing = error if missing is None or not _is_of(error) else missing
     raise MissingExtraError(f"{name} needs {releases} ({missing})") from missing
 
 
 def _is_of(error: ImportError) -> bool:
-    """Whether it is a module of AgentScope that is not there."""
+    """Whether the missing module is AgentScope's."""
     return (error.name or "").partition(".")[0] == "agentscope_runtime"

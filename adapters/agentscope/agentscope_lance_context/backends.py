@@ -12,12 +12,12 @@ from lance_context_core.errors import MissingExtraError
 
 
 def register_backends(name: str = "lancedb") -> list[str]:
-    """Register the services with AgentScope's factories; returns for which kinds it did.
+    """Registers the services with AgentScope's factories; returns the registered kinds.
 
-    These are `session_history`, `state` and, where AgentScope's own factory can be imported, which
-    needs `mem0ai` and `reme-ai`, `memory`. Then `SESSION_HISTORY_BACKEND=lancedb` and
-    `SESSION_HISTORY_LANCEDB_URI=…`, with `MEMORY_` and `STATE_` for the others, are all that it
-    takes; every further option of a service has such a variable too, as has `create` a parameter.
+    These are `session_history`, `state` and, if AgentScope's own factory can be imported, which
+    needs `mem0ai` and `reme-ai`, `memory`. Then set `SESSION_HISTORY_BACKEND=lancedb` and
+    `SESSION_HISTORY_LANCEDB_URI=…`, with `MEMORY_` and `STATE_` for the others; every further
+    option of a service has such a variable too, and a parameter of `create`.
     """
     SessionHistoryServiceFactory.register_backend(name, _session_history)
     StateServiceFactory.register_backend(name, _state)

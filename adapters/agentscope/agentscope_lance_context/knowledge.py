@@ -1,4 +1,4 @@
-"""What is known of users, with what proves it, as AgentScope's memory service."""
+"""The store's knowledge of users as AgentScope's memory service."""
 
 import hashlib
 import json
@@ -18,17 +18,17 @@ from lance_context_core.knowledge import AsyncManagedMemory, Model
 
 _DEFAULT_SESSION = "default"
 _MANY = 100
-"""How many facts are found where no one says how many to find."""
+"""Default number of facts."""
 _ROLES = ("user", "assistant")
 _FACTS = {"kind": "fact"}
 
 
 class LanceContextKnowledgeService(StoreService, MemoryService):
-    """Facts of a user, made of what is added: each proves itself, and the newer one counts.
+    """Facts of a user, extracted from added messages, each with evidence; newer ones supersede.
 
-    What is found and listed are messages with a fact each, of all that is known of the user, whoever
-    was told it. What was said stays in the store, in sessions of the service's own, and
-    `store.knowledge` explains, corrects and undoes.
+    Searches and lists return messages with a fact each, from all that any framework stored of the
+    user. Messages stay in the store, in sessions of the service's own, and `store.knowledge`
+    explains, corrects and undoes.
     """
 
     def __init__(
@@ -41,10 +41,10 @@ class LanceContextKnowledgeService(StoreService, MemoryService):
     ) -> None:
         """Over `store`: an open one, which stays open, or a URI, which `stop` closes again.
 
-        - `model`: what finds the facts, such as `language_model(chat_model)`; absent means rules.
-        - `infer`: `"later"` keeps what is added, and leaves the facts to
+        - `model`: extracts the facts, such as `language_model(chat_model)`; absent means rules.
+        - `infer`: `"later"` stores messages and leaves the facts to
           `store.knowledge.jobs.run_due()`, so that no turn waits for a model.
-        - `embedder`: for a URI, what makes the vectors; see `AsyncContextStore.open`.
+        - `embedder`: for a store at a URI; see `AsyncContextStore.open`.
         """
         self._handle = UserHandle(store, embedder=embedder)
         self._model = model
@@ -53,10 +53,10 @@ class LanceContextKnowledgeService(StoreService, MemoryService):
         self._memory(None)  # Refuses what is no model.
 
     async def add_memory(self, user_id: str, messages: Any, session_id: str | None = None) -> None:
-        """Keep what users and agents said in words, all or none of it, and make facts of it.
+        """Stores the texts of users and agents, atomically, and extracts facts from them.
 
-        Each message counts once in a session, by its id. No messages, and None, are no error.
-        Without a session, or with an empty one, it is that of the name `default`.
+        Each message counts once in a session, by its id. An empty list and None are allowed.
+        Without a session, or with an empty one, it is the session `default`.
         """
         session = _session(session_id)
         said = [
@@ -72,10 +72,10 @@ class LanceContextKnowledgeService(StoreService, MemoryService):
     async def search_memory(
         self, user_id: str, messages: Any, filters: Mapping[str, Any] | None = None
     ) -> list[Message]:
-        """What is known of a user about the first text of the last of `messages`, the best first.
+        """The facts for the first text of the last of `messages`, the best first.
 
-        So many facts as `filters["top_k"]` says, 100 where it says nothing; what is superseded is not
-        among them. Nothing for no messages, and for a `top_k` below 1. No model is called.
+        At most `filters["top_k"]`, 100 by default; superseded facts are left out. Empty without
+        messages, and for a `top_k` below 1. Calls no model.
         """
         query = question(messages)
         top_k = filtered(filters, "top_k", _MANY)
@@ -89,10 +89,10 @@ class LanceContextKnowledgeService(StoreService, MemoryService):
     async def list_memory(
         self, user_id: str, filters: Mapping[str, Any] | None = None
     ) -> list[Message]:
-        """A page of what is known of a user, in the order in which it became known.
+        """A page of a user's facts, in the order of extraction.
 
-        `filters` has the `page_num`, from 1 on, and the `page_size`, which is 10 by default. A page
-        before the first, past the last, or of no size is empty.
+        `filters` has the `page_num`, from 1 on, and the `page_size`, 10 by default. A page before
+        the first, past the last, or of no size is empty.
         """
         page, size = page_of(filters)
         if page < 1 or size < 1:
@@ -105,10 +105,10 @@ class LanceContextKnowledgeService(StoreService, MemoryService):
         return await read([_fact(one) for one in facts])
 
     async def delete_memory(self, user_id: str, session_id: str | None = None) -> None:
-        """Erase what this service was told in a session, or without one by a user.
+        """Erases this service's messages of a session, or without one of a user.
 
-        With it go the facts that nothing else supports, out of every file of the store and all its
-        versions; nothing is no error.
+        Facts without other evidence are erased too, from every file of the store and all its
+        versions; without messages it does nothing.
         """
         store = self._handle.of(user_id)
         sessions = [_session(session_id)] if session_id else await self._sessions(user_id)
@@ -122,36 +122,36 @@ class LanceContextKnowledgeService(StoreService, MemoryService):
             await store.erase(ids=turns, derived="rebuild")
 
     async def delete_user_memory(self, user_id: str) -> None:
-        """Erase what this service was told by a user."""
+        """Erases this service's messages of a user."""
         await self.delete_memory(user_id)
 
     async def get_query_text(self, message: Message | None) -> str:
-        """What is searched for: the first text of a message; empty if it has none."""
+        """The query: the first text of a message; empty if it has none."""
         return question([message])
 
     def _memory(self, user_id: str | None) -> AsyncManagedMemory:
         return AsyncManagedMemory(self._handle.of(user_id), model=self._model)
 
     async def _sessions(self, user_id: str) -> list[str]:
-        """Those in which the user told something."""
+        """The messages of the user."""
         listed = await self._handle.of(user_id).sessions.list()
         return [one.id for one in listed if one.id.startswith(TOLD)]
 
 
 def _session(session_id: str | None) -> str:
-    """Where the turns are: beside the conversation, which another service may keep too."""
+    """The session of the turns, separate from another service's conversation."""
     return TOLD + (session_id or _DEFAULT_SESSION)
 
 
 def _turn(message: CanonicalMessage, *, session: str, id: str | None) -> CanonicalMessage:
-    """The words alone, with an id that the same words of the same message have again."""
+    """The text alone, with a stable id for the same text of the same message."""
     words = json.dumps([session, id, message.role, message.name, message.text])
     named = f"told-{hashlib.sha256(words.encode()).hexdigest()[:32]}"
     return replace(message, id=named, parts=(TextPart(text=message.text),), native=None)
 
 
 def _fact(fields: Mapping[str, Any]) -> CanonicalMessage:
-    """A fact, as a record of it becomes a message."""
+    """The message of a fact's record."""
     return CanonicalMessage(
         role=fields["role"] or "user",
         parts=(TextPart(text=fields["text"] or ""),),

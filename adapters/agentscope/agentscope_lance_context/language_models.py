@@ -1,4 +1,4 @@
-"""AgentScope's chat models, of 1.x and of 2.x, as what makes the knowledge of a store."""
+"""AgentScope's chat models, of 1.x and 2.x, as the store's language models."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
@@ -10,9 +10,10 @@ from lance_context_core.models import Completion, LanguageModel, ModelRequest
 def language_model(model: Any, *, name: str | None = None) -> LanguageModel:
     """A chat model as a `LanguageModel` of the store, such as for `knowledge.using(model=…)`.
 
-    It is awaited on the store's event loop, streaming or not, and answers with JSON in a text. Of
-    agentscope 1.x it is given plain messages of a `role` and a `content`, as OpenAI's formatter makes
-    them; of 2.x AgentScope's own. `name` says which one it is; absent means what the model is called.
+    It is awaited on the store's event loop, streaming or not, and answers with JSON in a text.
+    Models of agentscope 1.x get plain messages with `role` and `content`, as OpenAI's formatter
+    makes them; those of 2.x get AgentScope's own. `name` identifies it; absent means the model's
+    name.
     """
     called = name or getattr(model, "model_name", None) or getattr(model, "model", None)
     if not callable(model) or not isinstance(called, str):
@@ -26,7 +27,7 @@ class _ChatModel:
         self._model = model
 
     async def complete(self, request: ModelRequest) -> Completion:
-        """The model's answer; of a stream the whole of it."""
+        """The model's answer; of a stream, all of it."""
         # Models of 1.x have a `model_name`, those of 2.x a `model`.
         given = _plain if hasattr(self._model, "model_name") else _messages
         limits: dict[str, Any] = (
@@ -45,7 +46,7 @@ class _ChatModel:
 
 
 async def _last(stream: AsyncIterator[Any]) -> Any:
-    """The last piece of a stream, which has all of it, as AgentScope's have."""
+    """The last chunk of a stream, which contains all of it in AgentScope."""
     found = None
     async for piece in stream:
         found = piece

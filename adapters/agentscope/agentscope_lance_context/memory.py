@@ -22,13 +22,13 @@ from lance_context_core.arguments import SearchMode
 
 _DEFAULT_SESSION = "default"
 _MANY = 100
-"""How many are found by relevance where no one says how many to find."""
+"""Default number of hits by relevance."""
 _AT_ONCE = 1_000
-"""How many are forgotten at once."""
+"""Number of memories in one deletion."""
 
 
 class LanceContextMemoryService(StoreService, MemoryService):
-    """Messages that are remembered by user and session, and found in all sessions of a user.
+    """Messages by user and session, found in all sessions of a user.
 
     The messages of one call are one commit, and read back equal to what was added.
     """
@@ -45,13 +45,13 @@ class LanceContextMemoryService(StoreService, MemoryService):
     ) -> None:
         """Over `store`: an open one, which stays open, or a URI, which `stop` closes again.
 
-        - `embedder`: for a URI, what makes the vectors; see `AsyncContextStore.open`.
-        - `search`: `"words"`, as AgentScope's own service: the last messages that say one of the
-          words; or what is most relevant, by meaning (`"vector"`), or by both (`"hybrid"`).
-        - `ttl_seconds`: how long a message is remembered; absent means for ever.
-        - `max_messages_per_session`: how many of the last messages of a session are remembered; what
-          was before them is forgotten when more are added.
-        - `deduplicate`: remember a message that a session has already only once.
+        - `embedder`: for a store at a URI; see `AsyncContextStore.open`.
+        - `search`: `"words"`, as in AgentScope's own service: the last messages with one of the
+          words; or the most relevant, by meaning (`"vector"`), or by both (`"hybrid"`).
+        - `ttl_seconds`: lifetime of a message; absent means for ever.
+        - `max_messages_per_session`: number of the last messages of a session that stay; adding
+          more deletes earlier ones.
+        - `deduplicate`: skip a message that the session contains already.
         """
         self._handle = UserHandle(store, embedder=embedder)
         self._mode = _MODES[check_choice(search, "search", *_MODES)]
@@ -60,9 +60,9 @@ class LanceContextMemoryService(StoreService, MemoryService):
         self._deduplicates = deduplicate
 
     async def add_memory(self, user_id: str, messages: Any, session_id: str | None = None) -> None:
-        """Remember messages, all or none of them; no messages, and None, are no error.
+        """Stores messages atomically; an empty list and None are allowed.
 
-        Without a session, or with an empty one, it is that of the name `default`.
+        Without a session, or with an empty one, it is the session `default`.
         """
         given = normalized(messages, "messages")
         named = distinct(given) if self._deduplicates else [(None, one) for one in given]
@@ -80,12 +80,12 @@ class LanceContextMemoryService(StoreService, MemoryService):
     async def search_memory(
         self, user_id: str, messages: Any, filters: Mapping[str, Any] | None = None
     ) -> list[Message]:
-        """What a user's memories, of all sessions, say about the last of `messages`.
+        """The user's memories, of all sessions, for the last of `messages`.
 
-        By words: the messages in whose first text a word of the last message's first text stands,
-        as a word or a part of one; the last `filters["top_k"]` of them or all, session by session as
-        these began, then in the order in which they were added. By relevance: so many, or 100, the
-        best first. Nothing for no messages.
+        By words: the messages whose first text contains a word of the last message's first text, as
+        a word or a part of one; the last `filters["top_k"]` of them or all, session by session in
+        the order of their beginning, then in the order of adding. By relevance: as many, 100 by
+        default, the best first. Empty without messages.
         """
         query = question(messages)
         if not query.strip():
@@ -109,10 +109,10 @@ class LanceContextMemoryService(StoreService, MemoryService):
     async def list_memory(
         self, user_id: str, filters: Mapping[str, Any] | None = None
     ) -> list[Message]:
-        """A page of a user's memories by session, then in the order in which they were added.
+        """A page of a user's memories by session, then in the order of adding.
 
-        `filters` has the `page_num`, from 1 on, and the `page_size`, which is 10 by default. A page
-        before the first, past the last, or of no size is empty.
+        `filters` has the `page_num`, from 1 on, and the `page_size`, 10 by default. A page before
+        the first, past the last, or of no size is empty.
         """
         page, size = page_of(filters)
         if page < 1 or size < 1:
@@ -121,19 +121,19 @@ class LanceContextMemoryService(StoreService, MemoryService):
         return await read([record.to_message() for record in listed.items])
 
     async def delete_memory(self, user_id: str, session_id: str | None = None) -> None:
-        """Forget what is remembered of a session, or without one of a user; nothing is no error."""
+        """Deletes the memories of a session, or without one of a user; none is allowed."""
         await self._handle.of(user_id).memory.delete(session_id=session_id or None)
 
     async def delete_user_memory(self, user_id: str) -> None:
-        """Forget all that is remembered of a user."""
+        """Deletes all memories of a user."""
         await self.delete_memory(user_id)
 
     async def clear_all_memory(self) -> None:
-        """Forget all that is remembered of all users, by whatever framework it was added."""
+        """Deletes all memories of all users, of any framework."""
         await self._handle.aio.memory.clear()
 
     async def get_query_text(self, message: Message | None) -> str:
-        """What is searched for, and in: the first text of a message; empty if it has none."""
+        """The text for searches: the first text of a message; empty if it has none."""
         return first_text(message) if message else ""
 
 
@@ -141,6 +141,6 @@ _MODES: dict[str, SearchMode | None] = {"words": None, "hybrid": "hybrid", "vect
 
 
 async def _forget_before_last(memory: AsyncMemory, session_id: str, n: int) -> None:
-    """Forget what a session has beside its last `n` memories."""
+    """Deletes a session's memories before the last `n`."""
     while old := await memory.latest(session_id=session_id, limit=_AT_ONCE, offset=n):
         await memory.delete(session_id=session_id, ids=[one.id for one in old])

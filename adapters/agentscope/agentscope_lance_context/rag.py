@@ -12,7 +12,7 @@ from lance_context_core.arguments import SearchMode
 
 
 class LanceContextRAGService(StoreService, RAGService):
-    """The texts of a collection that answer a question best."""
+    """Retrieves the best texts of a collection for a question."""
 
     def __init__(
         self,
@@ -25,10 +25,9 @@ class LanceContextRAGService(StoreService, RAGService):
     ) -> None:
         """Over `store`: an open one, which stays open, or a URI, which `stop` closes again.
 
-        - `embedder`: what makes the vectors of this collection, where it is not the store's.
-        - `mode`: `"hybrid"`, `"vector"` or `"text"`; by default by words and, with an embedder, by
-          meaning, too.
-        - `filter`: which documents count.
+        - `embedder`: of this collection, if it is not the store's.
+        - `mode`: `"hybrid"`, `"vector"` or `"text"`; default: hybrid with an embedder, else text.
+        - `filter`: of documents.
         """
         self._handle = UserHandle(store)
         self._collection = collection
@@ -39,7 +38,7 @@ class LanceContextRAGService(StoreService, RAGService):
     async def add_docs(self, docs: Any) -> list[str]:
         """Add a document, or a list of them in one commit; returns their ids, in order.
 
-        Each is a text, a `Document`, or what LangChain calls one.
+        Each is a text, a `Document`, or LangChain's `Document`.
         """
         several = docs if isinstance(docs, list | tuple) else [docs]
         ids: list[str] = await self._documents().add([_document(one) for one in several])
@@ -53,7 +52,7 @@ class LanceContextRAGService(StoreService, RAGService):
         return [hit.record.text for hit in hits if hit.record.text is not None]
 
     async def get_query_text(self, message: Message | None) -> str:
-        """What to retrieve for: the first text of a message; empty if it has none."""
+        """The query: the first text of a message; empty if it has none."""
         return first_text(message) if message else ""
 
     def _documents(self) -> Any:

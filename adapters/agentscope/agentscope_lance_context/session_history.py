@@ -26,11 +26,10 @@ _DELETED = {"state": "deleted"}
 
 
 class LanceContextSessionHistoryService(StoreService, SessionHistoryService):
-    """Sessions by user, each with its messages in the order in which they were acknowledged.
+    """Sessions by user, each with its messages in the order of acknowledgement.
 
-    The messages of one call are one commit. They read back equal to what was appended, each as
-    often as it was. What other frameworks write in a user's scope of the store is read here, too,
-    and the reverse.
+    The messages of one call are one commit. They read back equal, duplicates included. Messages
+    that other frameworks write in a user's scope of the store are read here, too, and the reverse.
     """
 
     def __init__(
@@ -48,18 +47,19 @@ class LanceContextSessionHistoryService(StoreService, SessionHistoryService):
     ) -> None:
         """Over `store`: an open one, which stays open, or a URI, which `stop` closes again.
 
-        - `embedder`: for a URI, what makes the vectors of messages; see `AsyncContextStore.open`.
-        - `on_missing`: what `get_session` does about a session that never was: `"create"` it, as
-          the releases before 1.0 do, which then append to no other; or return `"none"`, and let
-          `append_message` create it, as the Redis service does from 1.0.3 on.
+        - `embedder`: for a store at a URI; see `AsyncContextStore.open`.
+        - `on_missing`: the result of `get_session` for a session that never existed: `"create"`
+          creates it, as releases before 1.0 do, which then append to no other; `"none"` returns
+          None and lets `append_message` create it, as the Redis service does from 1.0.3 on.
         - `on_existing`: whether `create_session` restarts an existing session, as AgentScope's
           services do, or keeps its messages.
-        - `after_delete`: what `get_session` does about a session that was deleted.
-        - `ttl_seconds`: how long after its last use, here or in another framework, a session is
-          forgotten; absent means never.
-        - `max_messages_per_session`: how many of the last messages are read; the store keeps all.
-        - `deduplicate`: append a message whose id the session has already only once.
-        - `name`: what the store calls the list of sessions, which is `store.kv(name)`.
+        - `after_delete`: the result of `get_session` for a deleted session.
+        - `ttl_seconds`: lifetime of a session after its last use, here or in another framework;
+          absent means for ever.
+        - `max_messages_per_session`: number of the last messages that are read; the store keeps
+          all.
+        - `deduplicate`: skip a message with an id that the session contains.
+        - `name`: of the list of sessions, which is `store.kv(name)`.
         """
         self._handle = UserHandle(store, embedder=embedder)
         self._creates_missing = check_choice(on_missing, "on_missing", "create", "none") == "create"
@@ -73,9 +73,9 @@ class LanceContextSessionHistoryService(StoreService, SessionHistoryService):
         self._name = name
 
     async def create_session(self, user_id: str, session_id: str | None = None) -> Session:
-        """Begin a session; without an id, or with a blank one, under a new one.
+        """Creates a session; a blank or absent id is generated.
 
-        One that exists is begun again: its messages are forgotten, unless `on_existing` says not to.
+        An existing one starts again: its messages are deleted, unless `on_existing` keeps them.
         """
         session_id = (session_id or "").strip() or _new_id()
         store = self._handle.of(user_id)
@@ -86,10 +86,9 @@ class LanceContextSessionHistoryService(StoreService, SessionHistoryService):
         return _session(session_id, user_id, messages)
 
     async def get_session(self, user_id: str, session_id: str) -> Session | None:
-        """A session with its messages; a copy, which may be changed.
+        """A session with its messages, as a copy.
 
-        See `on_missing` and `after_delete` for sessions that are not there. A blank id is that of a
-        new session.
+        See `on_missing` and `after_delete` for missing sessions. A blank id creates a new session.
         """
         if not (session_id or "").strip():
             return await self.create_session(user_id)
@@ -102,28 +101,28 @@ class LanceContextSessionHistoryService(StoreService, SessionHistoryService):
         return _session(session_id, user_id, messages)
 
     async def delete_session(self, user_id: str, session_id: str) -> None:
-        """Forget a session and its messages; a missing one is not an error."""
+        """Deletes a session and its messages; a missing one is ignored."""
         if not session_id:
             return
         store = self._handle.of(user_id)
         n_messages = await store.history.clear("", session_id=session_id)
         if n_messages or await self._state(store, session_id) is not None:
-            # Only afterwards: cut short in between, the deletion may be repeated.
+            # Last, so that an interrupted deletion can be repeated.
             await self._mark(store, session_id, _DELETED)
 
     async def delete_user_sessions(self, user_id: str) -> None:
-        """Forget all sessions of a user."""
+        """Deletes all sessions of a user."""
         for session in await self.list_sessions(user_id):
             await self.delete_session(user_id, session.id)
 
     async def list_sessions(self, user_id: str) -> list[Session]:
-        """A user's sessions without their messages, in the order in which they began."""
+        """A user's sessions without their messages, in the order of their beginning."""
         store = self._handle.of(user_id)
         known = await store.kv(self._name).list(namespace=SESSIONS.namespace(), order="created")
         talks = {one.id: one for one in await store.sessions.list()}
         mine = {item.key for item in known}
         ids = [item.key for item in known if self._is_listed(item, talks.get(item.key))]
-        # What others wrote, who keep no list.
+        # Sessions of other frameworks, which keep no list.
         others = sorted(
             (one for one in talks.values() if one.id not in mine and not one.id.startswith(TOLD)),
             key=lambda one: one.created_at,
@@ -131,11 +130,11 @@ class LanceContextSessionHistoryService(StoreService, SessionHistoryService):
         return [_session(one, user_id, []) for one in [*ids, *(other.id for other in others)]]
 
     async def append_message(self, session: Session, message: Any) -> None:
-        """Append one message, or several, at the end of a session, and of `session.messages`.
+        """Appends one message, or several, to a session and to `session.messages`.
 
-        Each is a `Message` or a dict; None is passed over. All of them are stored or, with an
-        InvalidRequestError, none. Nothing is stored in a session that does not exist, unless
-        `on_missing` is `"none"`; that is logged.
+        Each is a `Message` or a dict; None is skipped. Atomic; raises InvalidRequestError for an
+        invalid message. A missing session gets nothing, unless `on_missing` is `"none"`; that is
+        logged.
         """
         messages = normalized(message, "message")
         named = distinct(messages) if self._deduplicates else [(None, one) for one in messages]
@@ -163,14 +162,14 @@ class LanceContextSessionHistoryService(StoreService, SessionHistoryService):
         return messages if self._last is None else messages[-self._last :]
 
     async def _may_begin(self, store: AsyncContextStore, session_id: str) -> bool:
-        """Whether a session without messages is there; it is created if it may be."""
+        """Whether a session without messages exists; creates it if allowed."""
         state = await self._state(store, session_id)
         if state == _OPEN:
             return True
         if not self._creates_missing:
             return False
         if state is None:
-            # Somebody else may create or delete it at the same moment: what is there counts.
+            # Another writer may create or delete it at the same moment: the stored state counts.
             (is_mine,) = await store.kv(self._name).add([_item(session_id, _OPEN)])
             return is_mine or await self._state(store, session_id) == _OPEN
         if self._creates_deleted:
@@ -178,10 +177,10 @@ class LanceContextSessionHistoryService(StoreService, SessionHistoryService):
         return self._creates_deleted
 
     async def _takes(self, store: AsyncContextStore, session_id: str) -> bool:
-        """Whether messages may be appended to a session, which is created if it may be."""
+        """Whether messages may be appended to a session; creates it if allowed."""
         if self._ttl is not None:
             await self._use(store, session_id)
-        # Of a session that began here that is known without a look at its messages.
+        # A session that began here is known without reading its messages.
         if await self._state(store, session_id) == _OPEN:
             return True
         if await store.history.count("", session_id=session_id):
@@ -191,7 +190,7 @@ class LanceContextSessionHistoryService(StoreService, SessionHistoryService):
         return not self._creates_missing
 
     async def _use(self, store: AsyncContextStore, session_id: str) -> None:
-        """Let a session live on from now, or end if it was not used for so long."""
+        """Renews the lifetime of a session, or ends an expired one."""
         (item,) = await store.kv(self._name).get([SESSIONS.key(session_id)])
         if item is None:
             return
@@ -202,7 +201,7 @@ class LanceContextSessionHistoryService(StoreService, SessionHistoryService):
             await store.kv(self._name).put([item])
 
     def _is_over(self, item: Item, talk: Talk | None) -> bool:
-        """Whether no one has used a session for so long, here or in another framework."""
+        """Whether a session expired without use here or in another framework."""
         assert item.updated_at is not None
         used_at = max(item.updated_at, talk.updated_at) if talk else item.updated_at
         return self._ttl is not None and used_at + self._ttl <= self._handle.now()

@@ -17,7 +17,7 @@ _DIGITS = 20
 
 
 class LanceContextStateService(StoreService, StateService):
-    """The states of agents by user, session and round; rounds may be missing between others."""
+    """The states of agents by user, session and round; rounds may have gaps."""
 
     def __init__(
         self,
@@ -29,10 +29,10 @@ class LanceContextStateService(StoreService, StateService):
     ) -> None:
         """Over `store`: an open one, which stays open, or a URI, which `stop` closes again.
 
-        - `embedder`: for a URI; states need none.
-        - `ttl_seconds`: how long after a session was last saved or exported its states are kept;
-          absent means for ever.
-        - `name`: what the store calls the states, which are `store.kv(name)`.
+        - `embedder`: for a store at a URI; states need none.
+        - `ttl_seconds`: lifetime of a session's states after the last save or export; absent means
+          for ever.
+        - `name`: of the states, which are `store.kv(name)`.
         """
         self._handle = UserHandle(store, embedder=embedder)
         self._ttl = check_seconds(ttl_seconds, "ttl_seconds")
@@ -45,10 +45,11 @@ class LanceContextStateService(StoreService, StateService):
         session_id: str | None = None,
         round_id: int | None = None,
     ) -> int:
-        """Keep the state of a round, replacing what it has; returns the round.
+        """Saves the state of a round, replacing an existing one; returns the round.
 
-        Without a round it is the one after the last, the first being 1; no two calls get the same.
-        Raises InvalidRequestError, before anything is written, for a state that is no JSON object.
+        The default round is the one after the last, beginning with 1; no two calls get the same.
+        Raises InvalidRequestError, before anything is written, for a state that is not a JSON
+        object.
         """
         data = _encoded(state)
         items = self._handle.of(user_id).kv(self._name)
@@ -70,7 +71,7 @@ class LanceContextStateService(StoreService, StateService):
     async def export_state(
         self, user_id: str, session_id: str | None = None, round_id: int | None = None
     ) -> dict[str, Any] | None:
-        """The state of a round, or without one of the last; None if there is none."""
+        """The state of a round, by default the last; None if it does not exist."""
         items = self._handle.of(user_id).kv(self._name)
         session = STATES.namespace(session_id or _DEFAULT_SESSION)
         if round_id is None:
@@ -85,25 +86,25 @@ class LanceContextStateService(StoreService, StateService):
         return state
 
     async def _use(self, items: AsyncKeyValues, session: tuple[str, ...]) -> None:
-        """Let all states of a session live on from now."""
+        """Renews the lifetime of all states of a session."""
         if self._ttl is not None:
             keys = await items.keys(namespace=session)
             await items.touch(keys, expires_at=self._handle.now() + self._ttl)
 
 
 async def _added(items: AsyncKeyValues, item: Item) -> int:
-    """The round after the last of a session, which is that of the item now."""
+    """The round after the last of a session, with the current item."""
     while True:
         latest = await items.keys(namespace=item.namespace, reverse=True, limit=1)
         free = _round(latest[0][1]) + 1 if latest else 1
-        # Somebody else may take it at the same moment.
+        # Another writer may take it at the same moment.
         (is_mine,) = await items.add([replace(item, key=_key(free))])
         if is_mine:
             return free
 
 
 def _key(round_id: int) -> str:
-    """A text that comes after those of all smaller numbers."""
+    """A text that sorts by number."""
     is_number = isinstance(round_id, int) and not isinstance(round_id, bool)
     if not is_number or abs(round_id) > _MAX_ROUND:
         raise InvalidRequestError(f"round_id={round_id!r:.80}: give a whole number of 64 bits")

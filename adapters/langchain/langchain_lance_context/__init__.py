@@ -1,4 +1,4 @@
-"""The one memory of lance-context, as what LangChain and LangGraph keep things in."""
+"""LangChain and LangGraph classes over a lance-context store."""
 
 import sys
 from importlib import import_module
@@ -80,7 +80,7 @@ _AT_ONCE = (
     "LanceContextVectorStore",
     "language_model",
 )
-"""What needs LangChain's contracts alone."""
+"""Classes that need only LangChain's core package."""
 
 _LATER = {
     # LangChain has announced the end of this class's base: the others must outlive it.
@@ -96,10 +96,10 @@ _LATER = {
     "create_manage_memory_tool": "memory_tools",
     "create_search_memory_tool": "memory_tools",
 }
-"""What is imported when it is asked for, and from where."""
+"""The modules of names that are imported on first use."""
 
 _EXTRAS = {"langchain": "agents", "langgraph": "langgraph"}
-"""What brings a framework that is missing."""
+"""The extra that installs a missing framework."""
 
 
 def __getattr__(name: str) -> Any:
@@ -139,13 +139,13 @@ def _is_there(name: str) -> bool:
 
 
 class _Missing(MetaPathFinder):
-    """Has `from langchain_lance_context import NAME` raise the error that says what to install.
+    """Makes a failed `from langchain_lance_context import NAME` name the missing extra.
 
-    Python looks for a module of that name where there is no attribute, and drops the reason.
+    For a missing attribute Python looks for a module of that name, and drops the original error.
     """
 
     def find_spec(self, fullname: str, *_place: object) -> None:
-        """Find nothing. Raises MissingExtraError for a public name that cannot be imported."""
+        """Finds nothing. Raises MissingExtraError for a public name that cannot be imported."""
         package, _, name = fullname.rpartition(".")
         if package == __name__ and name in _LATER:
             _found(name)

@@ -1,4 +1,4 @@
-"""Prompts of models to keys and texts, and their answers to JSON and back."""
+"""Converts prompts to cache keys and texts, and answers to JSON and back."""
 
 import json
 from collections.abc import Iterable
@@ -16,17 +16,17 @@ from langchain_lance_context._values import decode, encode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """What a model was asked, and where that is kept."""
+    """The prompt of a model, and the place of its answer in the cache."""
 
     namespace: tuple[str, ...]
-    """What must be the same: the model with its parameters, and what stands around the meaning."""
+    """Must match exactly: the model with its parameters, and the messages before the last one."""
     key: str
     meaning: str
-    """What is compared by its meaning."""
+    """Is compared by meaning."""
 
     @classmethod
     def of(cls, prompt: str, llm_string: str) -> Self:
-        """How LangChain puts it: a text, or the messages as it serialises them."""
+        """The prompt as LangChain passes it: a text, or serialized messages."""
         for name, value in (("prompt", prompt), ("llm_string", llm_string)):
             if not isinstance(value, str):
                 raise InvalidRequestError(f"{name}={value!r:.80}: give a text")
@@ -39,8 +39,8 @@ class Prompt:
 def to_json(generations: Iterable[Generation]) -> bytes:
     """Answers as JSON that `from_json` makes equal to them again.
 
-    A chunk is kept as what it amounts to. Raises InvalidRequestError for a value that is not an answer, or holds
-    something that cannot be kept.
+    A chunk is stored as the complete message. Raises InvalidRequestError for a value that is not an
+    answer or cannot be stored.
     """
     if isinstance(generations, str | bytes) or not isinstance(generations, Iterable):
         raise InvalidRequestError(f"return_val={generations!r:.80}: give a list of generations")
@@ -48,7 +48,7 @@ def to_json(generations: Iterable[Generation]) -> bytes:
 
 
 def from_json(data: bytes | None) -> list[Generation]:
-    """What `to_json` was given."""
+    """The inverse of `to_json`."""
     return [_from_dict(one) for one in json.loads(data or b"[]")]
 
 
@@ -73,7 +73,7 @@ def _from_dict(made: dict[str, Any]) -> Generation:
 
 
 def _split(prompt: str) -> tuple[str, str]:
-    """What must be the same to the letter, and the text that is compared by its meaning."""
+    """The part that must match exactly, and the text that is compared by meaning."""
     messages = _messages(prompt)
     if messages is None:
         return "", prompt
@@ -92,7 +92,7 @@ def _split(prompt: str) -> tuple[str, str]:
 
 
 def _messages(prompt: str) -> list[Any] | None:
-    """The messages that LangChain serialised; None if the prompt is a text of its own."""
+    """The messages that LangChain serialized; None if the prompt is a plain text."""
     if not prompt.startswith("["):
         return None
     try:

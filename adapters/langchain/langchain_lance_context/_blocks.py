@@ -32,18 +32,18 @@ _MEDIA: dict[str, type[ImagePart | AudioPart | VideoPart | FilePart]] = {
 }
 _UNKNOWN_MEDIA_TYPE = "application/octet-stream"
 _MADE_UP = "lc_"
-"""What the ids begin with that LangChain makes up."""
+"""The prefix of ids that LangChain generates."""
 _ON_SERVER = {"runs_on": "server"}
-"""Marks calls of tools that the model's provider runs automatically, and their results."""
+"""Marks tool calls that the model's provider runs, and their results."""
 
 
 def to_parts(message: BaseMessage) -> list[Part]:
-    """What a message holds, in order, without its tool calls where these stand beside the content."""
+    """The parts of a message, in order, without tool calls outside of the content."""
     return [_to_part(block) for block in _blocks(message)]
 
 
 def to_blocks(parts: Iterable[Part]) -> str | list[str | Block]:
-    """The content that holds those parts; a text where one text, and nothing about it, is all."""
+    """The content of those parts; a string if it is a single text without metadata."""
     parts = list(parts)
     if not parts:
         return ""
@@ -65,7 +65,7 @@ def call_part(call: Mapping[str, Any]) -> ToolCallPart:
 
 
 def call_block(part: ToolCallPart) -> Block:
-    """A tool call in LangChain's form; one whose arguments are no object is an invalid one."""
+    """A tool call in LangChain's form; an invalid one if its arguments are not an object."""
     arguments = arguments_of(part.arguments)
     call = {"name": part.name, "args": arguments, "id": part.call_id}
     if isinstance(arguments, dict):
@@ -74,7 +74,7 @@ def call_block(part: ToolCallPart) -> Block:
 
 
 def _blocks(message: BaseMessage) -> list[Block]:
-    """LangChain's own reading of what providers write; the content as it is where that fails."""
+    """LangChain's own parse of provider content; the content unchanged if that fails."""
     try:
         return [dict(block) for block in message.content_blocks]
     except (AttributeError, KeyError, TypeError, ValueError):
@@ -178,7 +178,7 @@ def _unknown(block: Block) -> Part:
 
 
 def _rest(block: Mapping[str, Any], known: set[str]) -> dict[str, Any]:
-    """What a block says besides what is known, and besides nothing."""
+    """The keys of a block that are neither known nor empty."""
     return {
         str(key): encode(one, str(key))
         for key, one in block.items()
@@ -187,7 +187,7 @@ def _rest(block: Mapping[str, Any], known: set[str]) -> dict[str, Any]:
 
 
 def _is_made_up(key: Any, value: Any) -> bool:
-    """Whether it is an id that reading the content has made, another one each time."""
+    """Whether the id was generated while reading the content, and so differs each time."""
     return key == "id" and isinstance(value, str) and value.startswith(_MADE_UP)
 
 
@@ -238,7 +238,7 @@ def _media_block(part: MediaPart) -> Block:
     if part.media_type is not None:
         block["mime_type"] = part.media_type
     if part.data is not None:
-        # LangChain wants to know what bytes are.
+        # LangChain requires a MIME type for bytes.
         block.setdefault("mime_type", _UNKNOWN_MEDIA_TYPE)
         block["base64"] = b64encode(part.data).decode()
     elif part.url is not None:

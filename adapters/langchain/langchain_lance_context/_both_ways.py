@@ -1,7 +1,7 @@
-"""Answers that may be awaited too: LangGraph has one name for a method that its two stores differ in.
+"""Results that can be used directly or awaited, since LangGraph's two stores share method names.
 
-`store.sweep_ttl()` is what it returns of a `SqliteStore`, and a coroutine of an `AsyncSqliteStore`.
-What is awaited here is there already, or, beside a running event loop, on its way.
+`store.sweep_ttl()` returns a number in a `SqliteStore`, and a coroutine in an `AsyncSqliteStore`. A
+result here is already known or, inside a running event loop, pending.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from lance_context_core.adapting import begin, block_on
 
 
 def is_beside_a_loop() -> bool:
-    """Whether an event loop runs in this thread, which nothing must hold up."""
+    """Whether this thread runs an event loop, which must not be blocked."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -23,7 +23,7 @@ def is_beside_a_loop() -> bool:
 
 
 class Count(int):
-    """A number that may be awaited."""
+    """A number that can be awaited."""
 
     def __await__(self) -> Generator[Any, None, int]:
         yield from ()
@@ -31,7 +31,7 @@ class Count(int):
 
 
 class Answer(int):
-    """Yes or no, as 1 or 0 that may be awaited; awaited, it is a bool."""
+    """A bool, as 1 or 0, that can be awaited; awaited, it is a bool."""
 
     def __await__(self) -> Generator[Any, None, bool]:
         yield from ()
@@ -43,9 +43,9 @@ class Answer(int):
 
 @total_ordering
 class Later:
-    """A number, yes or no that begun work will return: who awaits it holds up no event loop.
+    """The future result of started work: a number or a bool. Awaiting it does not block the loop.
 
-    Who takes it for what it will be, as in `int(later)`, `later == 2` or `if later:`, waits for it.
+    Using it as a value, as in `int(later)`, `later == 2` or `if later:`, waits for it.
     """
 
     def __init__(self, work: Coroutine[Any, Any, int]) -> None:
@@ -80,16 +80,16 @@ class Later:
 
 
 class Nothing:
-    """None that may be awaited."""
+    """None that can be awaited."""
 
     def __await__(self) -> Generator[Any, None, None]:
         yield from ()
 
 
 class Running(Future[None]):
-    """A future of a thread; awaited, it is at once the same for the event loop.
+    """A thread's future that can also be awaited as a future of the running event loop.
 
-    That one can be awaited until the thread ends, and cancelling it cancels this one.
+    It can be awaited until the thread ends; cancelling either future cancels the other.
     """
 
     def __await__(self) -> "Generator[Any, None, asyncio.Future[None]]":

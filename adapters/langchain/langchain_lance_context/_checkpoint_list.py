@@ -1,4 +1,4 @@
-"""Lists of checkpoints: what is known of them is not read again, and the rest in pages."""
+"""Lists checkpoints: known ones from memory, the rest in pages."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -18,7 +18,7 @@ from langchain_lance_context._checkpoints import Place
 from langchain_lance_context._known import Known
 
 _PAGE = 50
-"""How many checkpoints are read at a time."""
+"""Number of checkpoints in a page."""
 
 
 class Page(NamedTuple):
@@ -26,12 +26,12 @@ class Page(NamedTuple):
 
     tuples: list[CheckpointTuple]
     lost: ValueLostError | None = None
-    """Why the next one cannot be read."""
+    """The error that prevents reading the next one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointList:
-    """The checkpoints of a log that meet conditions; see `LanceContextSaver.list`."""
+    """The checkpoints of a log that match the conditions; see `LanceContextSaver.list`."""
 
     log: CheckpointLog
     config: RunnableConfig | None
@@ -40,9 +40,9 @@ class CheckpointList:
     limit: int | None
 
     async def pages(self) -> list[Sequence[ItemKey]]:
-        """The keys of the checkpoints, newest first; with a filter some more.
+        """The keys of matching checkpoints, newest first; with a filter, a superset.
 
-        They come in pages of what is to be loaded at a time.
+        They are returned in pages, as many as are loaded at a time.
         """
         bound = None if self.before is None else self.before["configurable"].get("checkpoint_id")
         found: list[ItemKey] = []
@@ -60,7 +60,7 @@ class CheckpointList:
         return [chosen[start : start + size] for start in range(0, len(chosen), size)]
 
     async def load(self, keys: Sequence[ItemKey]) -> Page:
-        """The checkpoints under these keys that meet the filter, in their order."""
+        """The checkpoints with these keys that match the filter, in order."""
         try:
             return Page(
                 await retried(lambda: self._tuples(keys), on=ValueLostError, attempts=N_LOOKS)
@@ -75,13 +75,13 @@ class CheckpointList:
 
     @property
     def _place(self) -> Place | None:
-        """The one that is meant, if it is one."""
+        """The checkpoint that the config names, if any."""
         if self.config is None or self.config["configurable"].get("checkpoint_ns") is None:
             return None
         return rows.place_of(self.config)[0]
 
     def _is_met(self, known: Known, checkpoint_id: str) -> bool:
-        """Whether there is such a checkpoint, and the list has it."""
+        """Whether the checkpoint exists and matches the list's conditions."""
         wanted = None if self.config is None else rows.place_of(self.config)[1]
         if wanted not in {None, checkpoint_id}:
             return False
@@ -89,7 +89,7 @@ class CheckpointList:
         return found is not None and self._matches(found)
 
     async def _keys(self, bound: str | None) -> list[ItemKey]:
-        """The keys of those before `bound`; with a filter some more."""
+        """The keys before `bound`; with a filter, a superset."""
         namespace: tuple[str | None, ...] = (None, "state", None)
         conditions = [rows.is_sort(rows.CHECKPOINT), *rows.metadata_filters(self.filter)]
         if self.config is not None:
@@ -121,7 +121,7 @@ class CheckpointList:
 
     async def _found(self, place: Place, ids: Iterable[str]) -> list[Found]:
         if self.limit is None and self.log.memory[place] is None:
-            # What a long list reads is remembered beside the newest checkpoint.
+            # A long list is cached separately from the newest checkpoint.
             with suppress(ValueLostError):
                 await self.log.read_newest(place, None)
         n_dropped = self.log.memory.n_dropped

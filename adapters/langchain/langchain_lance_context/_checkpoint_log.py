@@ -1,4 +1,4 @@
-"""What a saver reads and writes among the items of a store; see `_checkpoints` for where they stand."""
+"""Reads and writes a saver's items in a store; `_checkpoints` describes their layout."""
 
 import builtins
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -30,20 +30,20 @@ from langchain_lance_context._known import NOTHING, Known, Memory, Window
 from langchain_lance_context._pairs import pairs
 
 _WALKED = 200
-"""How many items of a thread's past are read at a time."""
+"""Number of past items of a thread that one read returns."""
 N_LOOKS = 3
-"""How often a checkpoint is looked for whose values are being deleted."""
+"""Attempts to find a checkpoint while its values are being deleted."""
 _LATEST = 16
-"""Among how many of the last items the newest checkpoint is looked for first."""
+"""Number of the last items that are searched first for the newest checkpoint."""
 
 
 class Found(NamedTuple):
-    """A checkpoint, and the items that it was read from."""
+    """A checkpoint with the items that it was read from."""
 
     stored: Stored
     items: builtins.list[Item]
     writes: builtins.list[Item]
-    """Those of them that are its writes, in the order of the calls."""
+    """Its pending writes, in the order of the calls."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ class CheckpointLog:
     serde: SerializerProtocol
     memory: Memory
     retention: Retention | None
-    """None if all stay."""
+    """None keeps all checkpoints."""
     items: AsyncKeyValues
 
     @property
@@ -65,7 +65,7 @@ class CheckpointLog:
 
     @property
     def deleted(self) -> DeletedThreads:
-        """The threads that were."""
+        """The deleted threads."""
         return DeletedThreads(memory=self.memory, items=self.items)
 
     # Writing
@@ -77,9 +77,9 @@ class CheckpointLog:
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        """Store a checkpoint and the values that are new in it, in one commit.
+        """Stores a checkpoint and its new values in one commit.
 
-        Nothing of it stays if the thread was deleted since its parent was put.
+        Stores nothing if the thread was deleted since the parent was put.
         """
         place, parent = rows.place_of(config)
         known = self.memory[place]
@@ -137,7 +137,7 @@ class CheckpointLog:
         task_id: str,
         task_path: str,
     ) -> None:
-        """Store what a task wrote, in one commit; nothing if the checkpoint's thread was deleted."""
+        """Stores a task's writes in one commit; nothing if the checkpoint's thread was deleted."""
         writes = pairs(writes, "writes")
         place, checkpoint_id = rows.place_of_checkpoint(config)
         item = rows.writes_item(
@@ -151,7 +151,7 @@ class CheckpointLog:
                 self.memory.add(place, item, done)
 
     async def copy_thread(self, source: str, target: str) -> None:
-        """Copy all of a thread, in one commit."""
+        """Copies a whole thread in one commit."""
         items = await self.items.list(prefix=(source,))
         if items and source != target:
             copies = [replace(one, namespace=(target, *one.namespace[1:])) for one in items]
@@ -166,7 +166,7 @@ class CheckpointLog:
         reader = rows.user_of(config)
 
         async def between(_: Exception) -> None:
-            # It may have been deleted just now, between its row and those of its values.
+            # It may have been deleted between the reads of its row and of its values.
             self.memory.forget(place)
 
         return await retried(
@@ -183,7 +183,7 @@ class CheckpointLog:
         if known is None:
             if checkpoint_id is None:
                 return await self.read_newest(place, reader)
-            # Most often it is the one that is asked for; older ones are remembered beside it.
+            # Most reads are of the newest checkpoint; older ones are cached separately.
             with suppress(ValueLostError):
                 await self.read_newest(place, reader)
             n_dropped, known = self.memory.n_dropped, await self.known(place)
@@ -199,9 +199,9 @@ class CheckpointLog:
         return await self._found_tuple(place, found, known, reader)
 
     async def read_newest(self, place: Place, reader: str | None) -> CheckpointTuple | None:
-        """The newest checkpoint of a place, which is remembered."""
+        """The newest checkpoint of a thread and namespace, from memory if known."""
         n_dropped, known = self.memory.n_dropped, self.memory[place]
-        # In this order: what is written after the version was asked for is not taken for known.
+        # In this order: writes after the version was read are not taken for known.
         version = await self.items.version()
         found, later = await self._newest(place)
         values = await self._values_of(place, found, known)
@@ -220,7 +220,7 @@ class CheckpointLog:
         return found and await self.tuple_of(found.stored, values, found.writes, reader)
 
     async def known(self, place: Place) -> Known | None:
-        """What is known of a place, if it is all that there is in its window."""
+        """The cached window of a place, if it holds everything that exists."""
         n_dropped, known = self.memory.n_dropped, self.memory[place]
         if known is None:
             return None
@@ -229,7 +229,7 @@ class CheckpointLog:
             return known
         if not known.checkpoint_id:
             return None
-        # It seldom is not: the names alone are read much faster.
+        # This is rare: reading only the names is much faster.
         keys = await self.items.keys(namespace=place.state, after=known.since[:-1])
         there = {key for _, key in keys if key >= known.since}
         if there != {one.key for some in known.window.by_owner.values() for one in some}:
@@ -241,7 +241,7 @@ class CheckpointLog:
     async def history(
         self, config: RunnableConfig, channels: Sequence[str]
     ) -> dict[str, DeltaChannelHistory]:
-        """What the ancestors of a checkpoint wrote to channels, back to a value of each."""
+        """The ancestors' writes to channels, back to a full value of each."""
         channels = check_names(channels, "channels")
         writes: dict[str, builtins.list[PendingWrite]] = {name: [] for name in channels}
         seeds: dict[str, Any] = {}
@@ -287,7 +287,7 @@ class CheckpointLog:
         given: Mapping[str, Any],
         bases: Collection[ValueKey],
     ) -> dict[str, Value]:
-        """Store those of the values whole that were deleted since they were stored; returns them."""
+        """Stores deleted values again, in full; returns them."""
         lost = await self.values.lost(place, keys, bases)
         values = {key.channel: self.values.dumped(given[key.channel], key, None) for key in lost}
         if lost:
@@ -298,12 +298,15 @@ class CheckpointLog:
         return {name: value for name, (value, _) in values.items() if is_lasting(name, value)}
 
     async def _named(self, place: Place, checkpoint_id: str) -> Found | None:
-        """The checkpoint of that id."""
+        """The checkpoint with that id."""
         items = await self.items.list(namespace=place.state, key_prefix=checkpoint_id)
         return self.one(items, checkpoint_id)
 
     async def _newest(self, place: Place) -> tuple[Found | None, builtins.list[Item] | None]:
-        """The newest checkpoint, and the writes of later ones; None if these were not looked for."""
+        """The newest checkpoint, and the writes of later ones.
+
+        None for writes that were not read.
+        """
         if (known := self.memory[place]) is not None and known.checkpoint_id:
             after = known.checkpoint_id[:-1]
             items = await self.items.list(namespace=place.state, after=after)
@@ -313,7 +316,7 @@ class CheckpointLog:
         items = await self.items.list(namespace=place.state, reverse=True, limit=_LATEST)
         found = self.one(items)
         if found is None and len(items) == _LATEST:
-            # Writes alone: of one task with many calls.
+            # Writes only: of one task with many calls.
             keys = await self.items.keys(
                 namespace=place.state,
                 filter=rows.is_sort(rows.CHECKPOINT),
@@ -324,7 +327,7 @@ class CheckpointLog:
         return found, _later(items, "" if found is None else found.stored.id)
 
     def one(self, items: Iterable[Item], checkpoint_id: str | None = None) -> Found | None:
-        """The checkpoint of that id among the items, or the newest one."""
+        """The checkpoint with that id among the items, or the newest one."""
         items = list(items)
         ids = {one.key for one in items if one.data_type == rows.CHECKPOINT}
         wanted = max(ids, default=None) if checkpoint_id is None else checkpoint_id
@@ -336,7 +339,7 @@ class CheckpointLog:
         return Found(rows.read_checkpoint(self.serde, checkpoint), own, writes)
 
     async def _path(self, place: Place, cursor: str) -> builtins.list[Found]:
-        """A checkpoint and its ancestors, as far as they are read at once, newest first."""
+        """A checkpoint and its ancestors, newest first, as many as one read returns."""
         items = await self.items.list(
             namespace=place.state, before=f"{cursor}!", reverse=True, limit=_WALKED
         )
@@ -382,14 +385,14 @@ class CheckpointLog:
 def _ancestors(
     place: Place, parent: str | None, metadata: CheckpointMetadata
 ) -> builtins.list[Ancestor]:
-    """The checkpoint before one, and those of the graphs that its graph is a subgraph of."""
+    """The checkpoint before one, and those of its parent graphs."""
     outer = metadata.get("parents") or {}
     found = [Ancestor(Place(place.thread, ns), id) for ns, id in outer.items() if id]
     return found if parent is None else [Ancestor(place, parent), *found]
 
 
 def _later(items: Iterable[Item], checkpoint_id: str) -> builtins.list[Item]:
-    """The writes of checkpoints that come after one."""
+    """The writes of checkpoints after this one."""
     return [one for one in items if rows.owner(one) > checkpoint_id]
 
 

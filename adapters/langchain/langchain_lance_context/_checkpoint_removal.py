@@ -1,4 +1,4 @@
-"""Which checkpoints stay, and how the others go without what those need."""
+"""Selects the checkpoints that stay, and removes the others without their shared values."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,25 +14,25 @@ from langchain_lance_context._deleted_threads import DeletedThreads
 from langchain_lance_context._known import Memory
 
 _BATCH = 32
-"""How many checkpoints are removed at a time, at least: it costs as much as some puts."""
+"""Minimum number of checkpoints in one removal, which costs as much as some puts."""
 _ROUNDS = 16
-"""How often a thread is looked at until nothing is left that a run put while it was being deleted."""
+"""Attempts to delete a thread while a run still writes to it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """Which checkpoints of a thread's namespace stay, beside the newest one; all, by default."""
+    """Retention of the checkpoints of a thread and namespace; all by default, the newest always."""
 
     keep_last: int | None = None
     keep_for: timedelta | None = None
 
     @property
     def every(self) -> int:
-        """After how many puts it is applied."""
+        """Number of puts between two removals."""
         return max(_BATCH, (self.keep_last or 0) // 2)
 
     def kept(self, items: Sequence[Item]) -> set[str]:
-        """The ids of those that stay, of checkpoints that come newest first."""
+        """The ids of checkpoints that stay, of checkpoints that are sorted newest first."""
         oldest = None if self.keep_for is None else datetime.now(UTC) - self.keep_for
         return {
             one.key
@@ -43,19 +43,20 @@ class Retention:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removal:
-    """Removes checkpoints from among the items of a saver."""
+    """Removes a saver's checkpoints."""
 
     serde: SerializerProtocol
     memory: Memory
     retention: Retention | None
-    """None if all stay."""
+    """None keeps all checkpoints."""
     items: AsyncKeyValues
 
     async def of_thread(self, thread: str) -> None:
-        """Remove all of a thread, and what a run of it still puts."""
+        """Removes a whole thread, and later writes of a run of it."""
         deleted = DeletedThreads(memory=self.memory, items=self.items)
         for _ in range(_ROUNDS):
-            # What is put meanwhile is not among these: no checkpoint goes before its mark is there.
+            # Concurrent writes are not among these: a checkpoint is removed only after its mark is
+            # stored.
             if not (keys := await self.items.keys(prefix=(thread,))):
                 return
             await deleted.note(thread, keys)
@@ -63,7 +64,7 @@ class Removal:
             await self.items.delete(keys=keys)
 
     async def of_runs(self, run_ids: Collection[str]) -> None:
-        """Remove the checkpoints of runs, and what only they need."""
+        """Removes the checkpoints of runs with the values that only they use."""
         if not run_ids:
             return
         filter = {"$and": [rows.is_sort(rows.CHECKPOINT), rows.of_runs(run_ids)]}
@@ -75,7 +76,7 @@ class Removal:
             await self.reduce(place, partial(_without, ids), is_strict=True)
 
     async def prune(self, thread_ids: Iterable[str], *, strategy: str) -> None:
-        """Remove checkpoints of threads, a commit for each namespace."""
+        """Removes checkpoints of threads, in one commit for each namespace."""
         kept = {
             "keep_latest": Retention(keep_last=1).kept,
             "retention": (self.retention or Retention()).kept,
@@ -97,12 +98,12 @@ class Removal:
         *,
         is_strict: bool = False,
     ) -> None:
-        """Remove all but the chosen checkpoints of a place, in one commit.
+        """Removes all but the chosen checkpoints of a place, in one commit.
 
-        What the chosen ones need of others stays: the values that they share, and unless `is_strict`
-        the ancestors that the values of their delta channels are put together from.
+        Values that the chosen ones share stay and, unless `is_strict`, the ancestors that their
+        delta channels need.
         """
-        # In one read: what is written meanwhile is in neither of them.
+        # In one read: neither contains a concurrent write.
         found = await self.items.list(namespace=(place.thread, None, place.ns), include_data=False)
         values = [one for one in found if one.namespace == place.values]
         state = [one for one in found if one.namespace == place.state]
@@ -141,7 +142,7 @@ def _ancestry(
     delta: set[str],
     there: Collection[str],
 ) -> set[str]:
-    """The ancestors from which the delta channels of a checkpoint are put together."""
+    """The ancestors that hold the delta channels of a checkpoint."""
     needed: set[str] = set()
     one = stored.get(checkpoint_id)
     remaining = set() if one is None else delta & one.checkpoint["channel_versions"].keys()

@@ -1,4 +1,4 @@
-"""The values of channels: serialised, stored as what is new in them, and put together again."""
+"""Channel values: serialized, stored as differences, and reassembled."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,10 +14,10 @@ from langchain_lance_context._segments import Rope, joined, spun
 
 
 class ValueLostError(NotFoundError):
-    """A checkpoint cannot be read, since a row that one of its values is put together from is gone."""
+    """A checkpoint cannot be read, because a row of one of its values is missing."""
 
     def __init__(self, stored: Stored, channel: str) -> None:
-        """Name the checkpoint and the channel."""
+        """Names the checkpoint and the channel."""
         self.checkpoint_id = stored.id
         place = stored.place
         where = f"thread {place.thread!r}" + (f", namespace {place.ns!r}" if place.ns else "")
@@ -30,14 +30,14 @@ class ValueLostError(NotFoundError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelValues:
-    """The values among the items of a saver."""
+    """The values in a saver's items."""
 
     serde: SerializerProtocol
     memory: Memory
     items: AsyncKeyValues
 
     def dumped(self, value: Any, key: ValueKey, before: Value | None) -> tuple[Value, bytes]:
-        """A channel's value, and what is to be stored in its own row."""
+        """A channel's value, and the bytes to store in its own row."""
         type_, data = self.serde.dumps_typed(value)
         data = bytes(data)
         if not key.is_unique:
@@ -46,21 +46,21 @@ class ChannelValues:
         return Value(version=key.version, type=type_, rope=rope), own
 
     def loaded(self, value: Value) -> Any:
-        """The object that a value was made of, which is not empty."""
+        """The object of a value that is not empty."""
         assert value.type is not None
         return self.serde.loads_typed((value.type, value.rope.data))
 
     async def present(self, place: Place, keys: Collection[ValueKey]) -> set[ValueKey]:
-        """Those of the versions that have a value."""
+        """The versions that have a value."""
         listed = list(keys)
         return set(await self._rows(place, listed, include_data=False))
 
     async def lost(
         self, place: Place, keys: Collection[ValueKey], bases: Collection[ValueKey]
     ) -> set[ValueKey]:
-        """Those of the versions whose values cannot be put together; no value is read for it.
+        """The versions with values that cannot be reassembled; reads no value.
 
-        `bases` are rows that they are known to be made of, so that they are looked for at once.
+        `bases` are rows that they are known to use, which are looked up at once.
         """
         there = await self._rows(place, [*{*keys, *bases}], include_data=False)
         made_of = {
@@ -80,9 +80,9 @@ class ChannelValues:
         *,
         only: Collection[ValueKey] | None = None,
     ) -> dict[ValueKey, Value]:
-        """The values that checkpoints have, by their versions, the empty ones too.
+        """The values of checkpoints by version, empty ones included.
 
-        Raises ValueLostError if one of them is gone.
+        Raises ValueLostError if a value is missing.
         """
         found: dict[ValueKey, Value] = {}
         wanted: dict[ValueKey, Stored] = {}
@@ -95,7 +95,7 @@ class ChannelValues:
                 if there is not None and key.is_unique and there.version == key.version:
                     found[key] = there
                 elif key not in wanted or key.channel not in one.unvalued:
-                    # Whoever says that there is a value is the one to name if there is none.
+                    # The error names the checkpoint that refers to the value.
                     wanted[key] = one
             channels = {key.channel for key in wanted}
             more.update(dict.fromkeys(k for k in one.more_values if k.channel in channels))
@@ -145,5 +145,5 @@ class ChannelValues:
 
 
 def is_lasting(channel: str, value: Value) -> bool:
-    """Whether the version of a value will never be that of another one."""
+    """Whether the version is unique for ever."""
     return ValueKey(channel, value.version).is_unique

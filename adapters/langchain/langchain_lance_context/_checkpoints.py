@@ -1,9 +1,9 @@
-"""Checkpoints and pending writes as key-value items, and back.
+"""Converts checkpoints and pending writes to key-value items, and back.
 
-All of a thread stands below its id: in `(thread, "state", ns)` each checkpoint under its id, and each
-call of `put_writes` under that id, a space, and an id of its own; in `(thread, "values", ns)` each
-version of a channel's value. Nothing is ever changed, so that every write is an `append`; only a
-value that lost the rows it was made of is written once more, whole.
+All items of a thread are below its id: `(thread, "state", ns)` has each checkpoint under its id,
+and each call of `put_writes` under that id, a space, and its own id; `(thread, "values", ns)` has
+each version of a channel's value. Items never change, so every write is an `append`; only a value
+that lost its base rows is written again in full.
 """
 
 import json
@@ -28,33 +28,33 @@ from lance_context_core import Field, Filter, InvalidRequestError, Item
 from langchain_lance_context._segments import Rope, Segment, Version
 
 CHECKPOINT, WRITES, VALUE = "checkpoint", "writes", "value"
-"""The `data_type` of the three sorts of items."""
+"""The `data_type` of the three kinds of items."""
 
 _USER = "user_id"
-"""The key of a config that says whose run it is."""
+"""The config key of the run's user."""
 
 _MAX_FILTERED = 1_000
-"""Longer texts in the metadata are compared here, not in the store."""
+"""Longer texts in the metadata are compared in Python, not in the store."""
 
 
 class Place(NamedTuple):
-    """A thread's checkpoint namespace: the graph itself, or one of its subgraphs."""
+    """A thread's checkpoint namespace: the graph itself, or a subgraph."""
 
     thread: str
     ns: str
 
     @property
     def state(self) -> tuple[str, str, str]:
-        """Where the checkpoints and their writes are."""
+        """The namespace of checkpoints and their writes."""
         return (self.thread, "state", self.ns)
 
     @property
     def values(self) -> tuple[str, str, str]:
-        """Where the values of the channels are."""
+        """The namespace of channel values."""
         return (self.thread, "values", self.ns)
 
     def config(self, checkpoint_id: str, user: str | None = None) -> RunnableConfig:
-        """The config of one of the checkpoints; with `user` a run from it is that user's."""
+        """The config of a checkpoint; with `user`, a run from it belongs to that user."""
         named = {
             "thread_id": self.thread,
             "checkpoint_ns": self.ns,
@@ -71,22 +71,22 @@ class ValueKey(NamedTuple):
 
     @property
     def key(self) -> str:
-        """The item's key: not every channel's name could be one."""
+        """The item's key, which is safe for any channel name."""
         return json.dumps([self.channel, self.version])
 
     def order(self) -> tuple[str, str]:
-        """What values are ordered by: versions may be of several types."""
+        """The sort key: versions may have several types."""
         return self.channel, str(self.version)
 
     @property
     def is_unique(self) -> bool:
-        """Whether no other value can ever have had this version: its second half is drawn."""
+        """Whether no other value can have this version: its second half is random."""
         return isinstance(self.version, str) and len(self.version.partition(".")[2]) > 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Value:
-    """A channel's value, serialised."""
+    """A channel's value, serialized."""
 
     version: Version
     type: str | None
@@ -95,13 +95,13 @@ class Value:
 
     @classmethod
     def empty(cls, version: Version) -> "Value":
-        """What a channel without a value has; nothing is stored of it."""
+        """The value of an empty channel, which is not stored."""
         return cls(version=version, type=None, rope=Rope(b"", ()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """A checkpoint as it is stored, without the values of its channels."""
+    """A checkpoint as stored, without channel values."""
 
     place: Place
     id: str
@@ -109,11 +109,11 @@ class Stored:
     checkpoint: Checkpoint
     metadata: CheckpointMetadata
     more_values: tuple[ValueKey, ...]
-    """Whose rows the values are put together from, beside those of the versions themselves."""
+    """The checkpoints with rows that the values use, in addition to the versions' own."""
     user: str | None
-    """The user of the run that put it, if its config named one."""
+    """The user of the run that put it; None if its config had none."""
     unvalued: frozenset[str]
-    """The channels that came without a value: they may be empty, and of the others none is."""
+    """The channels without a value in the put: only these may be empty."""
 
     @property
     def value_keys(self) -> list[ValueKey]:
@@ -123,7 +123,7 @@ class Stored:
     def tuple(
         self, values: Mapping[str, Any], pending: Iterable[PendingWrite], *, reader: str | None
     ) -> CheckpointTuple:
-        """As LangGraph has it, with configs of the user who reads it, else of the one who put it."""
+        """The checkpoint as LangGraph returns it; configs name the reading user, else the writing."""
         user = self.user if reader is None else reader
         return CheckpointTuple(
             config=self.place.config(self.id, user),
@@ -135,7 +135,7 @@ class Stored:
 
 
 def place_of(config: RunnableConfig) -> tuple[Place, str | None]:
-    """The thread and namespace that a config names, and the id of the checkpoint, if it does.
+    """The thread, namespace and checkpoint id of a config; the id is None if absent.
 
     Raises InvalidRequestError for a config without a thread.
     """
@@ -150,13 +150,13 @@ def place_of(config: RunnableConfig) -> tuple[Place, str | None]:
 
 
 def user_of(config: RunnableConfig | None) -> str | None:
-    """The user that a config names; None if it names none."""
+    """The user of a config; None if absent."""
     user = ((config or {}).get("configurable") or {}).get(_USER)
     return user if isinstance(user, str) and user else None
 
 
 def place_of_checkpoint(config: RunnableConfig) -> tuple[Place, str]:
-    """As `place_of`; raises InvalidRequestError for a config without a checkpoint, too."""
+    """Like `place_of`; also raises InvalidRequestError for a config without a checkpoint."""
     place, checkpoint_id = place_of(config)
     if checkpoint_id is None:
         raise InvalidRequestError('a config without a checkpoint: its "checkpoint_id" is missing')
@@ -183,7 +183,7 @@ def checkpoint_item(
         data_type=CHECKPOINT,
         value={
             "parent": parent,
-            # Not of the metadata, in which a tracer's user takes precedence.
+            # Not from the metadata, where a tracer's user takes precedence.
             "user": user,
             "parts": [[type_, len(data)] for type_, data in parts],
             "metadata": {key: one for key, one in metadata.items() if _is_filtered(key, one)},
@@ -191,7 +191,7 @@ def checkpoint_item(
             "unvalued": sorted(
                 checkpoint["channel_versions"].keys() - checkpoint["channel_values"].keys()
             ),
-            # What is only put together from the writes of its ancestors.
+            # Delta channels, which are reassembled from the writes of ancestors.
             "delta": sorted(metadata.get("counters_since_delta_snapshot") or ()),
         },
     )
@@ -214,7 +214,7 @@ def read_checkpoint(serde: SerializerProtocol, item: Item) -> Stored:
 
 
 def value_item(place: Place, channel: str, value: Value, own: bytes) -> Item:
-    """The item of a channel's value, of which its row holds `own`."""
+    """The item of a channel's value; its row holds `own`."""
     stored: dict[str, Any] = {"type": value.type}
     if len(own) != len(value.rope.data):
         stored["segments"] = [list(one) for one in value.rope.segments]
@@ -229,13 +229,13 @@ def value_item(place: Place, channel: str, value: Value, own: bytes) -> Item:
 
 
 def read_segments(key: ValueKey, item: Item, size: int) -> list[Segment]:
-    """The segments that the value of an item with so many bytes consists of."""
+    """The segments of an item's value of that many bytes."""
     found = (item.value or {}).get("segments")
     return [Segment(key.version, 0, size)] if found is None else [Segment(*one) for one in found]
 
 
 def is_intact(item: Item, data: bytes) -> bool:
-    """Whether that is the value of an item: a row that it is made of may have been written again."""
+    """Whether the item holds that value: a base row may have been written again."""
     value = item.value or {}
     return "segments" not in value or value["crc32"] == crc32(data)
 
@@ -268,17 +268,17 @@ def writes_item(
 
 
 def owner(item: Item) -> str:
-    """The id of the checkpoint that an item of a state belongs to."""
+    """The checkpoint id of an item in a state namespace."""
     return item.key if item.data_type == CHECKPOINT else (item.value or {})["checkpoint"]
 
 
 def read_writes(
     serde: SerializerProtocol, items: Iterable[Item], *, channels: Collection[str] | None = None
 ) -> list[PendingWrite]:
-    """The writes of a checkpoint's items, which are in the order of the calls.
+    """The writes of a checkpoint's items, sorted by call.
 
-    Of two writes of a task with one index the first counts, and of LangGraph's own channels, which
-    have negative indices, the last. They come in the order in which a run applies them.
+    Of two writes of a task with the same index the first counts; of LangGraph's own channels, with
+    negative indices, the last. They are returned in the order in which a run applies them.
     """
     found: dict[tuple[str, int], tuple[str, str, Callable[[], Any]]] = {}
     for item in items:
@@ -290,7 +290,7 @@ def read_writes(
                 part = (type_, data[start : start + length])
                 found[key] = (value["path"], channel, partial(serde.loads_typed, part))
             start += length
-    # As `writes_sort_key` of LangGraph's newer releases says.
+    # As in `writes_sort_key` of newer LangGraph releases.
     order = sorted(found, key=lambda key: (found[key][0], *key))
     return [
         (key[0], found[key][1], found[key][2]())
@@ -300,7 +300,7 @@ def read_writes(
 
 
 def metadata_filters(filter: Mapping[str, Any] | None) -> list[Filter]:
-    """What the store can tell of a condition on the metadata; it may let through too much."""
+    """The store filter for a metadata condition; it may match too much."""
     return [
         Field("value", "metadata", key).eq(one)
         for key, one in (filter or {}).items()
@@ -309,7 +309,7 @@ def metadata_filters(filter: Mapping[str, Any] | None) -> list[Filter]:
 
 
 def meets(metadata: Mapping[str, Any], filter: Mapping[str, Any] | None) -> bool:
-    """Whether the metadata equals a filter in all its keys, of which those with dots may be paths."""
+    """Whether the metadata matches a filter in all its keys; a key with dots may be a path."""
     return all(_at(metadata, key) == value for key, value in (filter or {}).items())
 
 
@@ -323,23 +323,23 @@ def _at(metadata: Mapping[str, Any], key: Any) -> Any:
 
 
 def of_runs(run_ids: Iterable[str]) -> Filter:
-    """The condition that a checkpoint was made by one of these runs."""
+    """The filter for checkpoints of these runs."""
     return Field("value", "metadata", "run_id").is_in(list(run_ids))
 
 
 def is_id(*checkpoint_ids: str) -> Filter:
-    """The condition that an item is one of these checkpoints."""
+    """The filter for items of these checkpoints."""
     return Field("key").is_in(checkpoint_ids)
 
 
 def delta_channels(item: Item) -> list[str]:
-    """The delta channels that the graph of a checkpoint has."""
+    """The delta channels of a checkpoint's graph."""
     found: list[str] = (item.value or {})["delta"]
     return found
 
 
 def is_sort(*sorts: str) -> Filter:
-    """The condition that an item is of one of these sorts."""
+    """The filter for items of these kinds."""
     return Field("data_type").is_in(sorts)
 
 

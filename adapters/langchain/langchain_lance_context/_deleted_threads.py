@@ -1,4 +1,4 @@
-"""Threads that were deleted, so that a run which goes on does not bring them back."""
+"""Records deleted threads, so that a running graph does not restore them."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -15,11 +15,11 @@ _NAMESPACE = ("", "deleted threads")
 """No thread has an empty id."""
 
 _KEPT_FOR = timedelta(days=7)
-"""How long a run may go on after its thread was deleted, and store nothing."""
+"""Time after a thread's deletion for which a run of it stores nothing."""
 
 
 class Ancestor(NamedTuple):
-    """A checkpoint that another one, or writes, stand on."""
+    """A checkpoint that another checkpoint, or writes, depend on."""
 
     place: Place
     id: str
@@ -27,13 +27,13 @@ class Ancestor(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletedThreads:
-    """What a saver knows of its deleted threads."""
+    """A saver's knowledge of its deleted threads."""
 
     memory: Memory
     items: AsyncKeyValues
 
     async def note(self, thread: str, keys: Collection[ItemKey]) -> None:
-        """Store that the checkpoints among these items of the thread are about to be deleted."""
+        """Marks the thread's checkpoints among these items as about to be deleted."""
         ids = [key.partition(" ")[0] for namespace, key in keys if namespace[1] == "state"]
         if ids:
             mark = Item(
@@ -47,7 +47,7 @@ class DeletedThreads:
     async def has_lost(self, ancestors: Collection[Ancestor], done: ItemsAppended) -> bool:
         """Whether one of the ancestors was deleted with its thread before that commit.
 
-        A deletion stores its mark before it removes anything: what it does not remove sees the mark.
+        A deletion stores its mark before it removes anything, so remaining writes see the mark.
         """
         if any(map(self.memory.has_lost, ancestors)):
             return True
@@ -64,14 +64,14 @@ class DeletedThreads:
         return None in await self.items.get(keys=keys, include_data=False)
 
     async def take_back(self, place: Place, checkpoint_id: str, keys: Iterable[ItemKey]) -> None:
-        """Delete a checkpoint that was just put, with these rows and the writes on top of it."""
+        """Deletes a checkpoint that was just put, with these rows and the writes on top of it."""
         self.memory.lose(Ancestor(place, checkpoint_id))
         writes = await self.items.keys(namespace=place.state, key_prefix=checkpoint_id)
         await self.items.delete(keys=list(dict.fromkeys([*keys, *writes])))
 
 
 def _is_there(one: Ancestor, done: ItemsAppended, known: Known | None) -> bool:
-    """Whether it was known to be there at a version since which nothing was deleted."""
+    """Whether it existed at a version since which nothing was deleted."""
     return (
         known is not None
         and known.whole_at is not None

@@ -1,4 +1,4 @@
-"""Filters of documents, whose keys are keys of the metadata before they are columns of the store."""
+"""Filters documents by keys of the metadata first, then by columns of the store."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -24,10 +24,11 @@ _LOGICAL = ("$and", "$or", "$not")
 
 
 def metadata_first(filter: FilterLike | None) -> Filter | None:
-    """The filter of a collection in which a name means the metadata key of that name.
+    """The filter of a collection in which a name means a metadata key.
 
-    Documents whose metadata has no `id`, `text` or `written_by` are compared by their own. A `Filter`
-    is taken as it is, and `Field("id")` is the column alone. Raises FilterError as the store does.
+    For documents without a metadata key `id`, `text` or `written_by` the name means the column. A
+    `Filter` is used unchanged, and `Field("id")` is always the column. Raises FilterError as the
+    store does.
     """
     if not isinstance(filter, Mapping):
         found = parse(filter, columns=DOCUMENT_FIELDS)
@@ -64,9 +65,9 @@ def _yielding(filter: Filter) -> Filter:
 
 
 def _either(column: Condition, key: Field) -> Filter:
-    """The condition on the key in the documents that have it, and on the column in the others."""
+    """The condition on the metadata key if a document has it, else on the column."""
     of_key = replace(column, field=key)
-    # No document lacks a column, and of a text nothing is asked that a list alone could answer.
+    # Every document has these columns, and text conditions need no list semantics.
     is_of_key = isinstance(column, Absent | ContainsAny | ContainsAll)
     if is_of_key or (isinstance(column, Membership) and None in column.operands):
         return of_key

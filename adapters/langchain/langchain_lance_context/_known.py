@@ -1,4 +1,4 @@
-"""What a saver remembers of threads, so that it need not read what it has just written or read."""
+"""Caches of a saver, which save reads of its own recent writes and reads."""
 
 import threading
 from collections import OrderedDict
@@ -12,18 +12,18 @@ from lance_context_core.results import ItemsAppended
 from langchain_lance_context._checkpoints import Place, Value, ValueKey, owner
 
 _MAX_BYTES = 64 * 1024 * 1024
-"""How much of checkpoints and their values is kept in memory."""
+"""Bytes of checkpoints and values in memory."""
 _MAX_ROW_BYTES = 32 * 1024 * 1024
-"""How much of the rows of values, from which those of older checkpoints are put together."""
+"""Bytes of value rows in memory, from which older checkpoints are reassembled."""
 _MAX_PLACES = 10_000
 _MAX_CHECKPOINTS = 128
-"""How many of a place are remembered."""
+"""Number of cached checkpoints of a place."""
 _MAX_OLDER = 1_024
-"""How many before these, which were read."""
+"""Number of earlier checkpoints that were read."""
 _MAX_VERSIONS = 4_096
-"""How many of the versions that this process wrote are remembered; where a longer time has passed, one must look."""
+"""Number of cached versions that this process wrote; after a longer time a read is needed."""
 _ITEM_BYTES = 1_000
-"""What an item takes beside its data, about."""
+"""Approximate overhead of an item in bytes, without its data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +31,9 @@ class Window:
     """Items of some checkpoints of a place."""
 
     by_owner: Mapping[str, tuple[Item, ...]]
-    """By the id of a checkpoint its own item and those of its writes, in the order of their keys."""
+    """By checkpoint id: its own item and those of its writes, in the order of their keys."""
     n_bytes: int
-    """How much memory they take, about."""
+    """Approximate size in bytes."""
 
     @classmethod
     def of(cls, by_owner: Mapping[str, tuple[Item, ...]]) -> "Window":
@@ -41,13 +41,13 @@ class Window:
         return cls(by_owner, sum(_n_bytes(one) for some in by_owner.values() for one in some))
 
     def plus(self, checkpoint_id: str, items: tuple[Item, ...]) -> "Window":
-        """With these as the items of a checkpoint."""
+        """A copy with these as the items of a checkpoint."""
         before = self.by_owner.get(checkpoint_id, ())
         n_more = sum(map(_n_bytes, items)) - sum(map(_n_bytes, before))
         return Window({**self.by_owner, checkpoint_id: items}, self.n_bytes + n_more)
 
     def without(self, checkpoint_ids: AbstractSet[str]) -> "Window":
-        """Without the items of these checkpoints."""
+        """A copy without the items of these checkpoints."""
         if not checkpoint_ids & self.by_owner.keys():
             return self
         return Window.of(
@@ -60,44 +60,45 @@ NOTHING = Window({}, 0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """A checkpoint that was there when it was last looked at, and values that it has."""
+    """The newest known checkpoint, and values that it has."""
 
     checkpoint_id: str
-    """Empty if there was none."""
+    """Empty if no checkpoint existed."""
     values: Mapping[str, Value]
-    """By channel; of some channels alone. They are what later values are stored on top of."""
+    """By channel, for some channels. Later values are stored as differences to them."""
     window: Window
     """Of `since` and all later ones. LangGraph may store writes before their checkpoint."""
     older: Window = NOTHING
-    """Of some before `since`, as they were at `version`; only what this process writes is known since."""
+    """Of some before `since`, as they were at `version`; later writes of this process alone are
+    included."""
     since: str
-    """Empty if it is all that there is of the place."""
+    """Empty if the cache holds all of the place."""
     version: int | None = None
-    """A version of the items at which nothing newer was there. What this process has written since
-    then is known, too. None if one would have to look."""
+    """A version of the items at which nothing newer existed; this process's later writes are
+    included. None requires a read."""
     whole: frozenset[ValueKey] = frozenset()
-    """The versions of channels whose rows were there, with all that their values are made of."""
+    """The channel versions with stored rows, and the rows that their values use."""
     whole_at: int | None = None
-    """In which version of the items they were."""
+    """The version of the items at which they existed."""
 
     @property
     def n_bytes(self) -> int:
-        """How much memory it takes, about."""
+        """Approximate size in bytes."""
         values = sum(len(one.rope.data) for one in self.values.values())
         return self.window.n_bytes + self.older.n_bytes + values
 
     def has(self, checkpoint_id: str) -> bool:
-        """Whether that checkpoint stands in the window, if it is there at all."""
+        """Whether the cached window covers that checkpoint."""
         return checkpoint_id >= self.since
 
     def items_of(self, checkpoint_id: str) -> tuple[Item, ...] | None:
-        """The items of a checkpoint, none if it is not there; None if one has to look."""
+        """The items of a checkpoint, none if it does not exist; None requires a read."""
         if self.has(checkpoint_id):
             return self.window.by_owner.get(checkpoint_id, ())
         return self.older.by_owner.get(checkpoint_id)
 
     def has_rows(self, keys: AbstractSet[ValueKey], done: ItemsAppended) -> bool:
-        """Whether these rows of values are there after a commit: no one can have deleted them."""
+        """Whether these value rows exist after a commit, because nothing can have deleted them."""
         if not keys:
             return True
         if self.whole_at is None or self.whole_at < done.grows_since:
@@ -109,10 +110,10 @@ class Known:
 
 
 class Memory:
-    """What is known of each namespace of each thread, of those used last; for any number of threads."""
+    """The cached state of the namespaces of recent threads; safe for any number of threads."""
 
     def __init__(self) -> None:
-        """Know nothing."""
+        """Clears the cache."""
         self._lock = threading.Lock()
         self._known: OrderedDict[Place, Known] = OrderedDict()
         self._sizes: dict[Place, int] = {}
@@ -125,7 +126,7 @@ class Memory:
         emptied_with_stores(self)
 
     def __getitem__(self, place: Place) -> Known | None:
-        """What is known of a place."""
+        """The cached state of a place."""
         with self._lock:
             if place in self._known:
                 self._known.move_to_end(place)
@@ -133,11 +134,11 @@ class Memory:
 
     @property
     def n_dropped(self) -> int:
-        """How often something was forgotten."""
+        """Number of invalidations."""
         return self._n_dropped
 
     def lose(self, checkpoint: tuple[Place, str]) -> None:
-        """Know that a checkpoint was not kept, since its thread had been deleted."""
+        """Records that a checkpoint was not stored, since its thread had been deleted."""
         with self._lock:
             self._drop(checkpoint[0])
             self._lost[checkpoint] = None
@@ -145,16 +146,16 @@ class Memory:
                 self._lost.popitem(last=False)
 
     def has_lost(self, checkpoint: tuple[Place, str]) -> bool:
-        """Whether a checkpoint was not kept."""
+        """Whether a checkpoint was not stored."""
         return checkpoint in self._lost
 
     def is_all(self, known: Known, *, version: int) -> bool:
-        """Whether in that version of the items nothing newer can be there than what is known."""
+        """Whether nothing newer than the cache can exist at that version of the items."""
         with self._lock:
             return known.version is not None and self._own.cover(after=known.version, until=version)
 
     def read(self, place: Place, known: Known, *, instead_of: Known | None, n_dropped: int) -> None:
-        """Know what was read, unless something was written meanwhile; tell what was known before."""
+        """Caches a read unless a write happened meanwhile; returns the previous state."""
         with self._lock:
             if self._known.get(place) is instead_of and self._n_dropped == n_dropped:
                 self._keep(place, known)
@@ -162,9 +163,9 @@ class Memory:
     def read_older(
         self, place: Place, read: Mapping[str, tuple[Item, ...]], *, known: Known, n_dropped: int
     ) -> None:
-        """Know what was read of checkpoints before the window, unless something was written meanwhile.
+        """Caches a read of checkpoints before the window, unless a write happened meanwhile.
 
-        `known` was what there is of the place before they were read.
+        `known` is the state of the place before the read.
         """
         further = {id_: own for id_, own in read.items() if own and not known.has(id_)}
         if further:
@@ -183,7 +184,7 @@ class Memory:
         values: Mapping[str, Value],
         whole: frozenset[ValueKey],
     ) -> None:
-        """Know the checkpoint of an item that was written as one of so many, and values of it."""
+        """Caches the checkpoint of an item that was written, and some of its values."""
         with self._lock:
             self._own.note(done, n_items=n_items)
             before, version, older = self._known.get(place), None, NOTHING
@@ -206,7 +207,7 @@ class Memory:
             self._keep(place, known)
 
     def add(self, place: Place, item: Item, done: ItemsAppended) -> None:
-        """Know one more item of a checkpoint, which was written."""
+        """Caches one more written item of a checkpoint."""
         with self._lock:
             self._own.note(done, n_items=1)
             known = self._known.get(place)
@@ -220,12 +221,12 @@ class Memory:
                 self._keep(place, replace(known, window=known.window.plus(id_, (*own, item))))
 
     def forget(self, place: Place) -> None:
-        """Know nothing of a place."""
+        """Removes a place from the cache."""
         with self._lock:
             self._drop(place)
 
     def without(self, place: Place, checkpoint_ids: AbstractSet[str]) -> None:
-        """Know no more of these checkpoints of a place, and of the newest only that it stays."""
+        """Removes these checkpoints of a place; of the newest only its existence is kept."""
         with self._lock:
             known = self._known.get(place)
             if known is None or known.checkpoint_id in checkpoint_ids:
@@ -238,7 +239,7 @@ class Memory:
             )
 
     def empty(self) -> None:
-        """Know nothing of any place; a read that is under way is not kept, either."""
+        """Clears all places; a read in progress is not cached either."""
         with self._lock:
             for place in list(self._known):
                 self._drop(place)
@@ -247,13 +248,13 @@ class Memory:
             self._n_dropped += 1
 
     def forget_thread(self, thread: str) -> None:
-        """Know nothing of a thread."""
+        """Removes a thread from the cache."""
         with self._lock:
             for place in [one for one in self._known if one.thread == thread]:
                 self._drop(place)
 
     def is_due(self, place: Place, every: int) -> bool:
-        """Count a put; whether it is the first one, or so many have been made since it was due."""
+        """Counts a put; whether it is the first one, or a removal is due."""
         with self._lock:
             if len(self._n_puts) > _MAX_PLACES:
                 self._n_puts.clear()
@@ -278,16 +279,16 @@ class Memory:
 
 
 class ValueRows:
-    """Rows of values, of the places used last: what has a version of its own never changes."""
+    """Cached value rows of recent places; a row with a unique version never changes."""
 
     def __init__(self) -> None:
-        """Know none."""
+        """Clears the cache."""
         self._lock = threading.Lock()
         self._rows: OrderedDict[Place, dict[ValueKey, Item | None]] = OrderedDict()
         self._n_bytes = 0
 
     def get(self, place: Place, keys: Iterable[ValueKey]) -> dict[ValueKey, Item | None]:
-        """Those of the rows that are known; None for one of a channel without a value."""
+        """The cached rows; None for a channel without a value."""
         with self._lock:
             if place in self._rows:
                 self._rows.move_to_end(place)
@@ -295,7 +296,7 @@ class ValueRows:
             return {key: there[key] for key in keys if key in there}
 
     def note(self, place: Place, found: Mapping[ValueKey, Item | None]) -> None:
-        """Remember rows of a place, read or written with their data."""
+        """Caches rows of a place, read or written with their data."""
         with self._lock:
             there = self._rows.setdefault(place, {})
             for key, item in found.items():
@@ -306,12 +307,12 @@ class ValueRows:
                 self._forget_some(next(iter(self._rows)))
 
     def forget(self, place: Place) -> None:
-        """Know none of a place."""
+        """Removes a place from the cache."""
         with self._lock:
             self._n_bytes -= sum(map(_n_bytes, self._rows.pop(place, {}).values()))
 
     def empty(self) -> None:
-        """Know none."""
+        """Clears the cache."""
         with self._lock:
             self._rows.clear()
             self._n_bytes = 0
@@ -325,20 +326,20 @@ class ValueRows:
 
 
 class OwnVersions:
-    """Which versions of a table came about by appending what this process knows, and nothing else.
+    """The versions of a table that only appends of this process made.
 
-    Not safe to share between threads.
+    Not thread-safe.
     """
 
     def __init__(self) -> None:
-        """Know of none."""
+        """Clears the log."""
         self._n_missing: dict[int, int] = {}
-        """By version, oldest first: the number of its items that were not noted yet."""
+        """By version, oldest first: the number of its items that are not recorded yet."""
         self._since = self._until = 0
-        """After which version, and until which, all were found to be one's own."""
+        """The range of versions that were all found to be this process's own."""
 
     def note(self, done: ItemsAppended, *, n_items: int) -> None:
-        """Count `n_items`, which are known from now on, to the commit that wrote them."""
+        """Adds `n_items` known items to the commit that wrote them."""
         if done.n_items is None:
             return
         self._n_missing[done.version] = self._n_missing.get(done.version, done.n_items) - n_items
@@ -346,12 +347,12 @@ class OwnVersions:
             del self._n_missing[next(iter(self._n_missing))]
 
     def cover(self, *, after: int, until: int) -> bool:
-        """Whether nothing unknown was written after one version, until another one."""
+        """Whether nothing unknown was written between two versions."""
         if until < after:
             return False
         if not self._since <= after <= self._until:
             self._since = self._until = after
-        # What was found before is not asked about again: a thread looks back to its first read.
+        # An earlier result is reused: a thread looks back to its first read.
         while self._until < until and self._n_missing.get(self._until + 1) == 0:
             self._until += 1
         return until <= self._until

@@ -1,7 +1,7 @@
-"""LangChain's messages to the canonical ones, and back.
+"""Converts LangChain's messages to canonical ones, and back.
 
-What is written keeps LangChain's own form beside the canonical one, and is read back equal to what
-it was. What another framework wrote is translated.
+A written message keeps LangChain's own form too, and reads back equal. Messages of other frameworks
+are translated.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -49,15 +49,15 @@ _ROLES = {
 _KINDS = {"user": "human", "assistant": "ai", "system": "system", "developer": "system"}
 
 _SYSTEM_ROLE = "__openai_role__"
-"""Where LangChain keeps that a system message is a developer's."""
+"""LangChain's key for a system message that is a developer's."""
 
 
 def to_canonical(message: BaseMessage) -> Message:
-    """The canonical message, with LangChain's own form beside it.
+    """The canonical message, which keeps LangChain's own form.
 
-    A chunk is stored as the message that it amounts to, and a subclass of one of LangChain's
-    messages as that message; lone surrogates are replaced, as LangGraph's checkpointers do. Raises InvalidRequestError for a value that is not a message, or holds something
-    that cannot be stored.
+    A chunk is stored as the complete message, and a subclass of one of LangChain's messages as that
+    message; lone surrogates are replaced, as LangGraph's checkpointers do. Raises
+    InvalidRequestError for a value that is not a message or cannot be stored.
     """
     if not isinstance(message, BaseMessage):
         raise InvalidRequestError(
@@ -67,7 +67,7 @@ def to_canonical(message: BaseMessage) -> Message:
     try:
         return _canonical(message)
     except InvalidRequestError:
-        # Few messages hold one, so that no other is looked through for it.
+        # Lone surrogates are rare, so that messages without one are not walked.
         if (replaced := encodable(message)) is message:
             raise
         return _canonical(replaced)
@@ -86,10 +86,10 @@ def _canonical(message: BaseMessage) -> Message:
 
 
 def from_canonical(message: Message) -> list[BaseMessage]:
-    """The messages that stand for a canonical one: one, unless it holds tool results.
+    """The LangChain messages of a canonical one: one, unless it holds tool results.
 
-    Each result is a ToolMessage in LangChain. Where there are several messages, those after the
-    first have ids made of the canonical one's and their number.
+    Each result is a ToolMessage in LangChain. Messages after the first have ids made of the
+    canonical id and their number.
     """
     native = message.native
     if native is not None and native["framework"] == FRAMEWORK:
@@ -118,7 +118,7 @@ def _role(message: BaseMessage, kind: str) -> str:
 
 
 def _data(message: BaseMessage) -> dict[str, Any]:
-    """What a message was made of, without what it would be made of anyway."""
+    """The fields of the original message that conversion would not restore."""
     defaults = _defaults(type(message))
     given = {}
     for name, value in message:
@@ -132,7 +132,7 @@ def _data(message: BaseMessage) -> dict[str, Any]:
 
 @cache
 def _defaults(cls: type[BaseMessage]) -> Mapping[str, Any]:
-    """What fields have that are not given; for comparison alone, since all messages share it."""
+    """Default values of fields; for comparison only, since all messages share it."""
     return {
         name: field.get_default(call_default_factory=True)
         for name, field in cls.model_fields.items()
@@ -157,7 +157,7 @@ def _parts(message: BaseMessage) -> Iterator[Part]:
 
 
 def _calls_beside(message: AIMessage, parts: Iterable[Part]) -> Iterator[Part]:
-    """The tool calls that do not stand among the content, where LangChain keeps some of them."""
+    """The tool calls outside of the content, where LangChain keeps some of them."""
     seen = [part for part in parts if isinstance(part, ToolCallPart)]
     for call in (*message.tool_calls, *message.invalid_tool_calls):
         part = call_part(call)
@@ -170,7 +170,7 @@ def _calls_beside(message: AIMessage, parts: Iterable[Part]) -> Iterator[Part]:
 
 
 def _translated(message: Message) -> Iterator[BaseMessage]:
-    """One message for what stands between tool results, and one for each of them."""
+    """One message for the parts between tool results, and one for each result."""
     if not message.parts:
         yield _spoken(message, ())
     for is_result, parts in groupby(message.parts, key=_is_answer):
@@ -194,7 +194,7 @@ def _answered(part: ToolResultPart) -> ToolMessage:
 
 
 def _spoken(message: Message, parts: tuple[Part, ...]) -> BaseMessage:
-    """The parts as a message of the role; metadata is kept where models are not told of it."""
+    """The parts as a message of the role; metadata is stored where models do not see it."""
     fields: dict[str, Any] = {"name": message.name}
     if message.metadata:
         fields["response_metadata"] = {"metadata": dict(message.metadata)}

@@ -1,4 +1,4 @@
-"""LangMem's tools: memories as items of LangGraph's store, below a namespace that may be a template."""
+"""LangMem's tools: memories as items of LangGraph's store, in a namespace or a template of one."""
 
 import json
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ Action = Literal["create", "update", "delete"]
 
 
 class Namespace:
-    """Labels, of which those in braces stand for what the run's config says."""
+    """Labels of a namespace; those in braces are filled from the run's config."""
 
     def __init__(self, template: Sequence[str]) -> None:
         """Raises InvalidRequestError for a value that is not a sequence of labels."""
@@ -62,7 +62,7 @@ def manage_tool(
     }
 
     def asked(content: Any, action: str, id: UUID | None) -> tuple[str, dict[str, Any] | None, str]:
-        """The key, the value to store or None to delete it, and the answer."""
+        """The key, the value to store (None deletes it), and the answer."""
         if (action == "create") == (id is not None):
             problem = "takes no" if action == "create" else "needs the"
             raise InvalidRequestError(f"to {action} a memory {problem} id")
@@ -115,7 +115,7 @@ def search_tool(
     name: str,
     description: str,
 ) -> BaseTool:
-    """The tool that finds items."""
+    """The tool that searches items."""
 
     def answer(found: list[SearchItem]) -> Any:
         text = json.dumps([one.dict() for one in found], default=str, ensure_ascii=False)

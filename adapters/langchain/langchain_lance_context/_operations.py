@@ -1,4 +1,4 @@
-"""LangGraph's store operations to what the store is asked, and its items back."""
+"""Converts LangGraph's store operations to the store's, and its items back."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,7 +28,7 @@ from lance_context_core.filters import And
 from langchain_lance_context._values import decode_object, encode_object
 
 _TTL_MINUTES = "langgraph.ttl_minutes"
-"""What the data of an item is that has a time to live."""
+"""The metadata key of an item with a time to live."""
 
 _COMPARISONS = {
     "$eq": Field.eq,
@@ -42,17 +42,17 @@ _COMPARISONS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Put:
-    """What is to be written under a key; without a value, it is to be removed."""
+    """A value to write under a key; None deletes the key."""
 
     value: dict[str, Any] | None
     texts: Sequence[tuple[str, str]]
-    """What it is found by: where in the value it stands, and the text."""
+    """An indexed text with its path in the value."""
     ttl_minutes: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """A part of the items below a prefix that meet a filter; the nearest first, if there is a query."""
+    """A page of the items below a prefix that match a filter; with a query, the nearest first."""
 
     query: str | None
     prefix: tuple[str, ...]
@@ -72,7 +72,7 @@ class Get:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """A part of the namespaces; None in a path stands for any segment."""
+    """A page of the namespaces; None in a path matches any segment."""
 
     prefix: Sequence[str | None]
     suffix: Sequence[str | None]
@@ -83,7 +83,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Checked operations. A read stands where its operation did; of the puts to a key, the last counts."""
+    """Validated operations. Reads keep their positions; the last put of a key counts."""
 
     n_operations: int
     gets: dict[int, Get] = field(default_factory=dict)
@@ -93,9 +93,9 @@ class Batch:
 
 
 def to_batch(ops: Iterable[Op], *, fields: Sequence[str] | None) -> Batch:
-    """What the operations ask for; `fields` are those that values are found by, None without an index.
+    """Validates operations; `fields` are the indexed paths, None without an index.
 
-    Raises ValueErrors for what cannot be understood. Nothing is taken by reference.
+    Raises a ValueError for an invalid operation. Copies all values.
     """
     ops = list(ops)
     batch = Batch(len(ops))
@@ -115,7 +115,7 @@ def to_batch(ops: Iterable[Op], *, fields: Sequence[str] | None) -> Batch:
 
 
 def to_stored(key: ItemKey, put: Put, *, vectors: Sequence[Any], now: datetime) -> StoredItem:
-    """The item to write, which lives from `now` on."""
+    """The item to write, with its expiry counted from `now`."""
     ttl = put.ttl_minutes
     return StoredItem(
         namespace=key[0],
@@ -129,23 +129,23 @@ def to_stored(key: ItemKey, put: Put, *, vectors: Sequence[Any], now: datetime) 
 
 
 def to_item(stored: StoredItem) -> Item:
-    """LangGraph's item, which shares nothing with others."""
+    """LangGraph's item, as a copy."""
     return Item(**_parts(stored))
 
 
 def to_found(stored: StoredItem, score: float | None) -> SearchItem:
-    """As `to_item`, with its cosine to the query, if there was one to compare."""
+    """Like `to_item`, with the cosine to the query, if any."""
     return SearchItem(**_parts(stored), score=score)
 
 
 def ttl_of(stored: StoredItem) -> float | None:
-    """How many minutes the item lives from the last access on; None means that it stays."""
+    """Minutes from the last access to expiry; None means never."""
     is_mortal = stored.data_type == _TTL_MINUTES and stored.data is not None
     return float(stored.data or b"") if is_mortal else None
 
 
 def expiry(ttl_minutes: float, now: datetime) -> datetime:
-    """When something ends that lives so long from `now` on."""
+    """The expiry of a lifetime that begins at `now`."""
     try:
         return now + timedelta(minutes=ttl_minutes)
     except OverflowError as error:
@@ -155,7 +155,7 @@ def expiry(ttl_minutes: float, now: datetime) -> datetime:
 
 
 def checked_minutes(value: Any, where: str) -> float:
-    """`value` as a duration in minutes. Raises InvalidRequestError for what is none."""
+    """`value` as a duration in minutes. Raises InvalidRequestError for an invalid one."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not value > 0 or math.isinf(value):
         raise InvalidRequestError(f"{where}={value!r:.80}: give minutes, more than 0, or None")
@@ -163,11 +163,11 @@ def checked_minutes(value: Any, where: str) -> float:
 
 
 def to_filter(filter: Mapping[str, Any] | None) -> Filter | None:
-    """The condition that a filter of LangGraph's puts on values; None if it puts none.
+    """The store filter of a LangGraph filter on values; None if it matches all.
 
-    A key with dots is itself in the values that have it, and a path in the others. What is absent
-    equals nothing but None. Raises FilterError, a ValueError, for an operator that LangGraph does not
-    have.
+    A key with dots is a literal key in the values that have it, and a path in the others. An absent
+    value equals only None. Raises FilterError, a ValueError, for an operator that LangGraph does
+    not have.
     """
     if not filter:
         return None
@@ -191,7 +191,7 @@ def _conditions(outer: Field, wanted: Mapping[Any, Any]) -> Iterable[Filter]:
         elif any(isinstance(one, str) and one.startswith("$") for one in value):
             yield from (_comparison(place, operator, one) for operator, one in value.items())
         else:
-            # Without it, what is absent inside would be found outside too.
+            # Otherwise a value that is absent inside would be found outside.
             yield place.exists()
             yield from _conditions(place, value)
 
@@ -209,7 +209,7 @@ def _key(op: GetOp | PutOp) -> ItemKey:
 
 
 def _namespace(labels: Any) -> tuple[str, ...]:
-    """A path in plain types. The methods of the base class check it too, but operations skip them."""
+    """A path of plain types. The base class validates it too, but operations bypass that."""
     if isinstance(labels, str) or not isinstance(labels, Iterable):
         raise InvalidNamespaceError(f"namespace={labels!r:.80}: give a tuple of labels")
     path = tuple(labels)
@@ -240,7 +240,7 @@ def _paths(index: Any, fields: Sequence[str]) -> Sequence[str]:
 
 
 def checked_fields(value: Any, where: str) -> list[str]:
-    """Paths into a value, as a list. Raises InvalidRequestError for what is none."""
+    """Paths into a value, as a list. Raises InvalidRequestError for an invalid one."""
     if not isinstance(value, list | tuple) or not all(isinstance(path, str) for path in value):
         raise InvalidRequestError(f"{where}={value!r:.80}: give a list of paths")
     return list(value)
@@ -255,7 +255,7 @@ def _texts(value: dict[str, Any], paths: Sequence[str]) -> Iterable[tuple[str, s
 
 
 def _readable(value: Any) -> Any:
-    """A value that was encoded, as JSON whose texts are what a person would write."""
+    """The decoded value, as JSON with plain texts."""
     if isinstance(value, Mapping):
         return {str(key): _readable(one) for key, one in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
@@ -283,7 +283,7 @@ def _number(value: Any, where: str) -> int:
 
 
 def _listing(op: ListNamespacesOp) -> Listing | None:
-    """What is listed; None if the conditions contradict each other."""
+    """The filter of a list; None if the conditions contradict each other."""
     conditions = op.match_conditions or ()
     if unknown := [one for one in conditions if one.match_type not in ("prefix", "suffix")]:
         raise InvalidRequestError(f"{unknown[0]!r:.120}: a match is a 'prefix' or a 'suffix'")
@@ -304,7 +304,7 @@ def _pattern(condition: MatchCondition) -> list[str | None]:
 
 
 def _merged(patterns: Sequence[Sequence[str | None]]) -> list[str | None] | None:
-    """The pattern of what all patterns match; None if nothing can match them all."""
+    """The pattern that all patterns agree on; None if nothing can match them all."""
     merged: list[str | None] = [None] * max(map(len, patterns), default=0)
     for pattern in patterns:
         for place, label in enumerate(pattern):

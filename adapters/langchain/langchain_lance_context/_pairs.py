@@ -1,4 +1,4 @@
-"""Pairs, as they are handed over."""
+"""Validates pairs of arguments."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from lance_context_core.adapting import listed
 def pairs(values: object, where: str) -> list[tuple[str, Any]]:
     """`values` as a list of pairs that begin with a text.
 
-    Raises InvalidRequestError, which calls them `where`, for anything else.
+    Raises InvalidRequestError, with the name `where`, for anything else.
     """
     found = listed(values, where)
     for number, one in enumerate(found):

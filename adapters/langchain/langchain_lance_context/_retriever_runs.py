@@ -1,4 +1,4 @@
-"""A search as a run of a retriever, for LangSmith and any other tracer of LangChain."""
+"""Traces a search as a retriever run, for LangSmith and other tracers of LangChain."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
@@ -22,7 +22,7 @@ def run_of_retriever(
     name: str,
     shown: Callable[[_Found], Sequence[Document]],
 ) -> _Found:
-    """What `search` returns, as a child of the run that `config` is of, with the documents `shown`."""
+    """Runs `search` as a child of `config`'s run, and traces the documents `shown`."""
     manager = CallbackManager.configure(config.get("callbacks"), **_inherited(config))
     run = manager.on_retriever_start({}, query, name=name)
     try:
@@ -42,7 +42,7 @@ async def arun_of_retriever(
     name: str,
     shown: Callable[[_Found], Sequence[Document]],
 ) -> _Found:
-    """As `run_of_retriever`."""
+    """See `run_of_retriever`."""
     manager = AsyncCallbackManager.configure(config.get("callbacks"), **_inherited(config))
     run = await manager.on_retriever_start({}, query, name=name)
     try:
@@ -55,13 +55,13 @@ async def arun_of_retriever(
 
 
 def of_tool(config: RunnableConfig) -> RunnableConfig:
-    """The config of the run of a tool, called in its context: a tool is given that of its caller."""
+    """The config of a tool's run, called in its context: the tool gets its caller's config."""
     callbacks = ensure_config().get("callbacks")
     return config if callbacks is None else {**config, "callbacks": callbacks}
 
 
 def of_records(hits: Sequence[SearchHit[ContextRecord]]) -> list[Document]:
-    """Records as documents, as `LanceContextRetriever` has them."""
+    """Records as documents, as `LanceContextRetriever` returns them."""
     return [from_record_hit(one) for one in hits]
 
 

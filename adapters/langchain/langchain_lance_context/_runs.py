@@ -1,4 +1,4 @@
-"""What the middlewares share: whose run it is that is going on, and what a system message is told."""
+"""Shared by the middlewares: the user of a run, and additions to the system message."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -15,16 +15,16 @@ from lance_context_core.adapting import OnError
 _log = logging.getLogger("langchain_lance_context")
 
 Whose: TypeAlias = str | Callable[[Runtime[Any]], str]
-"""A name, or what tells it for the run that is going on, such as by `runtime.context`."""
+"""A name, or a function of the current run that returns it, such as from `runtime.context`."""
 
 
 def going_on(on_error: OnError, problem: str) -> AbstractContextManager[None]:
-    """As `adapting.going_on`, with the logger of this package."""
+    """Like `adapting.going_on`, with this package's logger."""
     return adapting.going_on(on_error, problem, _log)
 
 
 def name_of(whose: Whose | None, part: str, runtime: Runtime[Any]) -> str | None:
-    """Who it is in this run; a function that does not know must not widen the scope."""
+    """The name in this run; a function that returns None must not widen the scope."""
     if not callable(whose):
         return whose
     name = whose(runtime)
@@ -36,14 +36,14 @@ def name_of(whose: Whose | None, part: str, runtime: Runtime[Any]) -> str | None
 
 
 def configured(name: str, *, otherwise: str | None = None) -> Any:
-    """What the run's config says of `name`."""
+    """The value of `name` in the run's config."""
     given: Mapping[str, Any] = get_config().get("configurable") or {}
     value = given.get(name)
     return otherwise if value is None else value
 
 
 def extended(message: SystemMessage | None, text: str) -> SystemMessage:
-    """Providers take one system message; its beginning stays as it is, for their caches."""
+    """Providers accept one system message; its beginning stays unchanged for their caches."""
     if message is None or not message.content:
         return SystemMessage(text)
     if isinstance(message.content, str):
@@ -54,7 +54,7 @@ def extended(message: SystemMessage | None, text: str) -> SystemMessage:
 
 
 def check_embedding(embedding: object, store: object) -> None:
-    """An open store embeds by its own embedder."""
+    """An open store has its own embedder."""
     if embedding is not None and isinstance(store, ContextStore | AsyncContextStore):
         raise InvalidRequestError(
             "embedding: the records of an open store are embedded by its own embedder; open the "

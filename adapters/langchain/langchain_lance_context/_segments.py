@@ -1,9 +1,9 @@
-"""Values that grow, stored as what is new in them: bytes as segments of rows, most of them older.
+"""Stores growing values as differences: bytes as segments of rows, most of them older.
 
-A list of messages that is serialised after each turn repeats all but its end. So of a value only the
-bytes are stored that the value before it has not, and it is put together from segments of several
-rows. Small segments are written once more, joined, when the end has grown as long as they are: a
-value of n bytes has O(log n) segments, and each byte is written O(log n) times.
+A list of messages that is serialized after each turn repeats all but its end. So only the bytes
+that the previous value lacks are stored, and a value is reassembled from segments of several rows.
+Small segments are joined and written again when the end has grown as long as they are: a value of n
+bytes has O(log n) segments, and each byte is written O(log n) times.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,31 +13,31 @@ from typing import NamedTuple, TypeAlias
 Version: TypeAlias = str | int | float
 
 _MIN_MATCH = 64
-"""Fewer bytes in common are not worth a segment."""
+"""Minimum number of common bytes for a segment."""
 _MAX_MATCHES = 16
-"""Values that differ in more places are stored whole."""
+"""Values with more differences are stored whole."""
 _MAX_ROWS = 24
-"""Of how many rows a value consists at most: all of them are read with it."""
+"""Maximum number of rows of a value: all of them are read with it."""
 _PROBE = 16
-"""How far behind a difference one looks for where the two go on alike."""
+"""Distance within which a match is searched after a difference."""
 
 
 class Segment(NamedTuple):
-    """A part of the bytes of a row."""
+    """A range of bytes in a row."""
 
     version: Version
-    """Which row: the one that was written for that version of the same channel."""
+    """The row of that version of the same channel."""
     start: int
     length: int
 
 
 @dataclass(frozen=True, slots=True)
 class Rope:
-    """A value, and the rows that it can be put together from again."""
+    """A value, and the rows from which it can be reassembled."""
 
     data: bytes
     segments: tuple[Segment, ...]
-    """Their lengths add up to that of `data`."""
+    """Their lengths add up to the length of `data`."""
 
     @classmethod
     def whole(cls, data: bytes, version: Version) -> "Rope":
@@ -46,12 +46,12 @@ class Rope:
 
     @property
     def versions(self) -> set[Version]:
-        """The rows that are needed."""
+        """The rows that the value uses."""
         return {one.version for one in self.segments}
 
 
 def spun(data: bytes, version: Version, base: Rope | None) -> tuple[Rope, bytes]:
-    """The rope of a value, and what its own row has to hold; the rest is in the rows of `base`."""
+    """The rope of a value, and the bytes of its own row; the rest is in the rows of `base`."""
     whole = Rope.whole(data, version)
     if base is None or len(data) < 2 * _MIN_MATCH or version in base.versions:
         return whole, data
@@ -68,16 +68,16 @@ def spun(data: bytes, version: Version, base: Rope | None) -> tuple[Rope, bytes]
 
 
 def joined(segments: Sequence[Segment], rows: Mapping[Version, bytes]) -> bytes:
-    """The value that the segments make, of rows that hold what they held when it was written."""
+    """Reassembles a value from its segments; the rows must be unchanged."""
     return b"".join(rows[v][start : start + length] for v, start, length in segments)
 
 
 _Part: TypeAlias = tuple[int, int, Segment | None]
-"""From where to where a part of the new value goes, and what it is a copy of."""
+"""A range of the new value, and its source if it is a copy."""
 
 
 def _parts(data: bytes, base: Rope) -> list[_Part]:
-    """The new value from its beginning to its end, as new parts and copies."""
+    """The new value from beginning to end, as new parts and copies."""
     parts: list[_Part] = []
     done = 0
     for there, here, length in _matches(base.data, data):
@@ -93,7 +93,7 @@ def _parts(data: bytes, base: Rope) -> list[_Part]:
 
 
 def _joined(parts: Sequence[_Part], data: bytes) -> list[_Part]:
-    """The parts, with the copies made new that are no longer than what is new beside them."""
+    """The parts, with short copies turned into new bytes."""
     stack: list[_Part] = []
     for part in parts:
         start, end, segment = part
@@ -114,7 +114,7 @@ def _joined(parts: Sequence[_Part], data: bytes) -> list[_Part]:
 
 
 def _cut(segments: Sequence[Segment], start: int, length: int) -> Iterator[Segment]:
-    """The part of a value from `start` on, as the segments that it consists of."""
+    """The part of a value from `start` on, as segments."""
     for segment in segments:
         if start < segment.length and length > 0:
             taken = min(segment.length - start, length)
@@ -126,7 +126,7 @@ def _cut(segments: Sequence[Segment], start: int, length: int) -> Iterator[Segme
 
 
 def _matches(old: bytes, new: bytes) -> list[tuple[int, int, int]]:
-    """Where the old value and the new one agree: positions in both, and for how long; in order."""
+    """Matching ranges of the old and the new value: both positions and the length, in order."""
     found: list[tuple[int, int, int]] = []
     there = here = 0
     while len(found) < _MAX_MATCHES:
@@ -145,8 +145,8 @@ def _matches(old: bytes, new: bytes) -> list[tuple[int, int, int]]:
 
 
 def _resumed(old: bytes, there: int, new: bytes, here: int) -> tuple[int, int] | None:
-    """Where the two go on alike behind a difference, if it is easily found."""
-    # A count in front of a list, most often: as many bytes as before, or more of them.
+    """The positions after a difference from which both continue alike, if easily found."""
+    # Usually a count in front of a list: as many bytes as before, or more.
     for skipped, added in ((1, 1), (2, 2), (3, 3), (4, 4), (5, 5), (8, 8), (1, 3), (3, 5)):
         probe = new[here + added : here + added + _MIN_MATCH]
         if len(probe) == _MIN_MATCH and old.startswith(probe, there + skipped):
@@ -161,7 +161,7 @@ def _resumed(old: bytes, there: int, new: bytes, here: int) -> tuple[int, int] |
 
 
 def _common(old: bytes, there: int, new: bytes, here: int) -> int:
-    """How many bytes are alike from these positions on."""
+    """Number of equal bytes from these positions on."""
     longest = min(len(old) - there, len(new) - here)
     alike, step, has_differed = 0, 4096, False
     while alike < longest and step:
@@ -175,6 +175,6 @@ def _common(old: bytes, there: int, new: bytes, here: int) -> int:
 
 
 def _common_end(old: bytes, there: int, new: bytes, here: int) -> int:
-    """How many bytes are alike at the ends, behind these positions."""
+    """Number of equal bytes at the ends, after these positions."""
     longest = min(len(old) - there, len(new) - here)
     return _common(old[len(old) - longest :][::-1], 0, new[len(new) - longest :][::-1], 0)

@@ -1,4 +1,4 @@
-"""A thread that removes what has expired, from time to time."""
+"""A thread that removes expired items periodically."""
 
 import logging
 import threading
@@ -12,7 +12,10 @@ _log = logging.getLogger(__name__)
 
 
 class Sweeper:
-    """At most one thread. It knows nothing of the store but how to sweep, so that it keeps none alive."""
+    """At most one thread.
+
+    It references only the sweep function, so that it does not keep a store alive.
+    """
 
     def __init__(self, sweep: Callable[[], int]) -> None:
         self._sweep = sweep
@@ -22,7 +25,7 @@ class Sweeper:
         self._done = Running()
 
     def start(self, seconds: float) -> Running:
-        """Sweep every so many seconds, until `stop`; nothing changes if that is done already.
+        """Sweeps at this interval until `stop`; does nothing if a thread already runs.
 
         The future is done when the thread ends, and cancelling it ends the thread.
         """
@@ -41,12 +44,15 @@ class Sweeper:
             return self._done
 
     def let_go(self) -> None:
-        """Tell the thread to end, without waiting for it."""
+        """Asks the thread to end, without waiting for it."""
         with self._lock:
             self._stopping.set()
 
     def stop(self, timeout_seconds: float | None = None) -> bool:
-        """End the thread; whether there is none any more. None waits as long as a sweep takes."""
+        """Ends the thread.
+
+        Returns whether none runs any more. None waits as long as a sweep takes.
+        """
         self.let_go()
         thread = self._thread
         if thread is None:
@@ -64,7 +70,7 @@ def _sweep_on(
         except StoreClosedError:
             break
         except Exception:  # noqa: BLE001 - it is said, and the thread goes on
-            # The next time may do better, and nothing that has expired is seen meanwhile.
+            # The next sweep may succeed, and expired items are hidden meanwhile.
             _log.exception("what has expired could not be removed")
     if done.set_running_or_notify_cancel():
         done.set_result(None)

@@ -1,4 +1,4 @@
-"""The threads of a saver: which there are, and which are old."""
+"""Lists the threads of a saver, with their ages."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from langchain_lance_context import _checkpoints as rows
 from langchain_lance_context._checkpoint_log import CheckpointLog
 
 _PAGE = 50
-"""How many threads are read at a time."""
+"""Number of threads in a page."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,20 +23,20 @@ class SavedThread:
 
     thread_id: str
     config: RunnableConfig
-    """Names the newest checkpoint of the graph itself, or of a subgraph where that has none."""
+    """Names the newest checkpoint of the graph itself, or of a subgraph if it has none."""
     metadata: CheckpointMetadata
-    """That of the newest checkpoint."""
+    """The metadata of the newest checkpoint."""
     n_checkpoints: int
-    """How many there are, those of subgraphs among them."""
+    """Number of checkpoints, subgraphs included."""
     created_at: datetime
-    """When the oldest of them was put."""
+    """Time of the oldest put."""
     updated_at: datetime
-    """When the newest of them was put."""
+    """Time of the newest put."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadList:
-    """The threads that meet conditions; see `LanceContextSaver.threads`."""
+    """The threads that match the conditions; see `LanceContextSaver.threads`."""
 
     log: CheckpointLog
     filter: Mapping[str, Any] | None
@@ -115,7 +115,7 @@ class ThreadList:
 
 
 async def delete_old(found: ThreadList) -> list[str]:
-    """Delete these threads whole; returns their ids. One that goes on meanwhile stays."""
+    """Deletes these threads; returns their ids. A thread that continues meanwhile stays."""
     deleted, filter = [], rows.is_sort(rows.CHECKPOINT)
     for one in await found.found():
         state = (one.thread_id, "state", None)

@@ -1,4 +1,4 @@
-"""What of an agent's messages is a turn, and how what is remembered of earlier ones is told."""
+"""Selects the turns of an agent's messages, and formats recalled ones."""
 
 from collections.abc import Iterable, Sequence
 
@@ -10,14 +10,14 @@ from lance_context_core.results import SearchHit
 from langchain_lance_context._blocks import to_parts
 
 _MADE_BY = "lc_source"
-"""Where LangChain keeps that a message was made by middleware, such as a summary."""
+"""LangChain's key for messages that middleware made, such as a summary."""
 
 
 def last_turn(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
-    """What the user said since the last answer but one, and the last answer, in order.
+    """The user's messages since the last answer but one, and the last answer, in order.
 
-    Without what was only thought or looked up on the way: tools, their calls, summaries, and what
-    says nothing. Empty if no one said anything.
+    Without intermediate steps: tools, their calls, summaries and empty messages. Empty without a
+    message of the user.
     """
     asked: list[BaseMessage] = []
     answer: list[BaseMessage] = []
@@ -32,15 +32,15 @@ def last_turn(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
 
 
 def last_question(messages: Sequence[BaseMessage]) -> str:
-    """The text that the user said last, which can be searched for; empty if there is none."""
+    """The user's last text, for a search; empty if there is none."""
     texts = (str(one.text).strip() for one in reversed(messages) if _is_said(one))
     return str(encodable(next(filter(None, texts), "")))
 
 
 def as_list(hits: Iterable[SearchHit[ContextRecord]], *, max_chars: int) -> str:
-    """A list of what was found, each with its date and with who said it, in the order of the hits.
+    """Hits as a list with dates and speakers, in order.
 
-    Texts of `max_chars` in all: the one that goes beyond is cut, and those after it are left out.
+    The texts have `max_chars` in all: the one that exceeds it is cut, and later ones are left out.
     """
     lines = []
     for hit in hits:
@@ -70,5 +70,5 @@ def _about(record: ContextRecord) -> str:
 
 
 def _indented(text: str) -> str:
-    """Without line breaks at which a text could pass for several."""
+    """Without line breaks that would make one text look like several."""
     return "\n  ".join(text.splitlines())

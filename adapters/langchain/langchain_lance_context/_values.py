@@ -1,4 +1,4 @@
-"""Values that JSON cannot hold, as JSON, and back: metadata, items, what tools return."""
+"""Converts values that JSON cannot hold: metadata, items, tool results."""
 
 from langchain_core.documents import Document
 

@@ -10,13 +10,13 @@ from lance_context_core.arguments import ItemKey
 from langchain_lance_context._pairs import pairs
 
 _PAGE = 1_000
-"""How many keys are read at once."""
+"""Number of keys in one read."""
 
 
 class LanceContextByteStore(HandleOwner, ByteStore):
-    """Bytes under keys, in a namespace: what `CacheBackedEmbeddings` and the like keep.
+    """Bytes under keys in a namespace, for `CacheBackedEmbeddings` and others.
 
-    Each call is one read or one commit. A value that is not text as a key, and what is no bytes as a value,
+    Each call is one read or one commit. A key that is not a text, or a value that is not bytes,
     raises InvalidRequestError, a ValueError, before anything is written. The asynchronous methods
     await the store, and block no event loop.
     """
@@ -30,8 +30,8 @@ class LanceContextByteStore(HandleOwner, ByteStore):
     ) -> None:
         """Over `store`: an open one, which stays open, or a URI, which `close` closes again.
 
-        - `namespace`: where the keys are; those of others are neither seen nor touched.
-        - `name`: what the store calls these items, which are `store.kv(name)`.
+        - `namespace`: of the keys; other namespaces are neither read nor written.
+        - `name`: of the store's items, which are `store.kv(name)`.
         """
         self._handle = Handle(store)
         self._namespace = tuple(namespace)
@@ -39,7 +39,7 @@ class LanceContextByteStore(HandleOwner, ByteStore):
         self._kv = KeyValues(self._aio)
 
     def mget(self, keys: Iterable[str]) -> list[bytes | None]:
-        """The values in the order of `keys`; None for a key that is not there."""
+        """The values in the order of `keys`; None for a missing key."""
         return [_data(one) for one in self._kv.get(self._keys(keys))]
 
     async def amget(self, keys: Iterable[str]) -> list[bytes | None]:
@@ -47,7 +47,7 @@ class LanceContextByteStore(HandleOwner, ByteStore):
         return [_data(one) for one in await self._aio.get(self._keys(keys))]
 
     def mset(self, key_value_pairs: Iterable[tuple[str, bytes]]) -> None:
-        """Write values, replacing what is there; of two with one key the last counts."""
+        """Writes values, replacing existing ones; the last of two with the same key counts."""
         self._kv.put(self._items(key_value_pairs))
 
     async def amset(self, key_value_pairs: Iterable[tuple[str, bytes]]) -> None:
@@ -55,7 +55,7 @@ class LanceContextByteStore(HandleOwner, ByteStore):
         await self._aio.put(self._items(key_value_pairs))
 
     def mdelete(self, keys: Iterable[str]) -> None:
-        """Remove values; unknown keys are no error."""
+        """Deletes values; unknown keys are ignored."""
         self._kv.delete(self._keys(keys))
 
     async def amdelete(self, keys: Iterable[str]) -> None:
@@ -63,7 +63,7 @@ class LanceContextByteStore(HandleOwner, ByteStore):
         await self._aio.delete(self._keys(keys))
 
     def yield_keys(self, *, prefix: str | None = None) -> Iterator[str]:
-        """The keys that begin so, or all, in order; read as they are asked for."""
+        """The keys with the prefix, or all, in order; read lazily."""
         after = None
         while True:
             page = self._kv.keys(

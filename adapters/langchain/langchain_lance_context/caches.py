@@ -1,4 +1,4 @@
-"""The store's key-value items as LangChain's cache of what models answered."""
+"""The store's key-value items as LangChain's cache of model answers."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
@@ -14,12 +14,12 @@ from langchain_lance_context._answers import Prompt, from_json, to_json
 
 
 class LanceContextSemanticCache(HandleOwner, BaseCache):
-    """Answers of models, found again by the meaning of what was asked.
+    """Caches the answers of models, and finds them by the meaning of the prompt.
 
-    The model and its parameters must be the same to the letter. Of a prompt, the text is compared by
-    meaning; of a conversation, the last message's text if a human wrote it, while all that stands
-    before it must be the same. An answer is found if its prompt reaches `score_threshold`, and of
-    several the one with the nearest prompt.
+    The model and its parameters must match exactly. The text of a prompt is compared by meaning; of
+    a conversation, the last message's text if a human wrote it, while all messages before it must
+    match exactly. An answer is found if its prompt reaches `score_threshold`; the nearest prompt
+    wins.
 
     The asynchronous methods await the store, and block no event loop.
     """
@@ -36,10 +36,10 @@ class LanceContextSemanticCache(HandleOwner, BaseCache):
         """Over `store`: an open one, which stays open, or a URI, which `close` closes again.
 
         - `embedding`: makes the vectors of prompts; without it the store's embedder does.
-        - `score_threshold`: in [0, 1], how near a prompt must be, as (1 + cosine) / 2; with 1 only
-          the same text is found.
-        - `ttl`: how long an answer is kept; None means for good.
-        - `name`: what the store calls these items, which are `store.kv(name)`.
+        - `score_threshold`: in [0, 1], the least similarity of a prompt, as (1 + cosine) / 2; 1
+          finds only the same text.
+        - `ttl`: lifetime of an answer; None means for ever.
+        - `name`: of the store's items, which are `store.kv(name)`.
         """
         _check(score_threshold, ttl)
         self._handle = Handle(store)
@@ -58,7 +58,7 @@ class LanceContextSemanticCache(HandleOwner, BaseCache):
             )
 
     def lookup(self, prompt: str, llm_string: str) -> list[Generation] | None:
-        """What the model answered to this prompt, or to one that means the same; None if unknown."""
+        """The model's answer to this prompt, or to one with the same meaning; None if unknown."""
         return block_on(self._blocking.lookup(Prompt.of(prompt, llm_string)))
 
     async def alookup(self, prompt: str, llm_string: str) -> list[Generation] | None:
@@ -66,7 +66,7 @@ class LanceContextSemanticCache(HandleOwner, BaseCache):
         return await self._awaiting.lookup(Prompt.of(prompt, llm_string))
 
     def update(self, prompt: str, llm_string: str, return_val: Sequence[Generation]) -> None:
-        """Keep an answer, in place of an earlier one to the same prompt."""
+        """Stores an answer, replacing an earlier one to the same prompt."""
         block_on(self._blocking.update(Prompt.of(prompt, llm_string), to_json(return_val)))
 
     async def aupdate(self, prompt: str, llm_string: str, return_val: Sequence[Generation]) -> None:
@@ -74,7 +74,7 @@ class LanceContextSemanticCache(HandleOwner, BaseCache):
         await self._awaiting.update(Prompt.of(prompt, llm_string), to_json(return_val))
 
     def clear(self, **kwargs: Any) -> None:  # noqa: ARG002 - the base class has it
-        """Forget all answers."""
+        """Deletes all answers."""
         block_on(self._kv.delete_under(()))
 
     async def aclear(self, **kwargs: Any) -> None:  # noqa: ARG002 - the base class has it
@@ -83,7 +83,7 @@ class LanceContextSemanticCache(HandleOwner, BaseCache):
 
 
 class _Answers:
-    """The cached answers, with what embeds, blocking or not; without that, the store embeds."""
+    """The cached answers, with a blocking or asynchronous embedder; None means the store's."""
 
     def __init__(
         self,

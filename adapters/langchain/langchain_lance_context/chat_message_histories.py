@@ -15,17 +15,17 @@ A = TypeVar("A")
 B = TypeVar("B")
 
 _AT_ONCE = 50
-"""How many messages are converted before an event loop gets on with other work."""
+"""Number of messages that are converted before the event loop runs other work."""
 
 
 class LanceContextChatMessageHistory(HandleOwner, BaseChatMessageHistory):
     """The messages of one session, in the order in which they were acknowledged.
 
-    They read back equal to what was added, but for chunks, which are stored as the messages that they
-    amount to. Through the store, and for other frameworks, they are canonical messages.
+    They read back equal, except chunks, which are stored as complete messages. The store and other
+    frameworks read them as canonical messages.
 
-    A message that the session has already, by its id, is left as it is, so that a retry is safe; one
-    that says something else raises AlreadyExistsError. Without an id a message is always added. The
+    A message with an id that the session contains is skipped, so that retries are safe; a different
+    message with that id raises AlreadyExistsError. A message without an id is always added. The
     asynchronous methods await the store, and block no event loop.
     """
 
@@ -40,9 +40,9 @@ class LanceContextChatMessageHistory(HandleOwner, BaseChatMessageHistory):
     ) -> None:
         """Over `store`: an open one, which stays open, or a URI, which `close` closes again.
 
-        - `session_id`, `agent_id`: whose conversation; without an agent, no one's in particular.
-        - `run_id`: what is written down with each message that is added.
-        - `limit`: how many of the last messages are read; absent means all. The others stay.
+        - `session_id`, `agent_id`: the conversation; without an agent it belongs to none.
+        - `run_id`: stored with each added message.
+        - `limit`: how many of the last messages are read; absent means all. The others stay stored.
         """
         if limit is not None and (isinstance(limit, bool) or limit < 0):
             raise InvalidRequestError(f"limit={limit!r}: give a number of messages, 0 or more")
@@ -54,7 +54,7 @@ class LanceContextChatMessageHistory(HandleOwner, BaseChatMessageHistory):
 
     @property
     def session_id(self) -> str:
-        """Which conversation this is."""
+        """The conversation's id."""
         return self._session_id
 
     @property
@@ -74,9 +74,9 @@ class LanceContextChatMessageHistory(HandleOwner, BaseChatMessageHistory):
         return [message for some in read for message in some]
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
-        """Add messages at the end, all or none of them, in one commit.
+        """Adds messages at the end, atomically, in one commit.
 
-        Raises InvalidRequestError, before anything is written, for what cannot be stored.
+        Raises InvalidRequestError, before anything is written, for a message that cannot be stored.
         """
         self._handle.sync.history.append_many(
             self._agent_id,
@@ -95,7 +95,7 @@ class LanceContextChatMessageHistory(HandleOwner, BaseChatMessageHistory):
         )
 
     def clear(self) -> None:
-        """Forget the session's messages."""
+        """Deletes the session's messages."""
         self._handle.sync.history.clear(self._agent_id, session_id=self._session_id)
 
     async def aclear(self) -> None:
@@ -104,7 +104,7 @@ class LanceContextChatMessageHistory(HandleOwner, BaseChatMessageHistory):
 
 
 async def _each(convert: Callable[[A], B], values: Sequence[A]) -> list[B]:
-    """What `convert` makes of each value, in order."""
+    """The converted values, in order."""
     made: list[B] = []
     for start in range(0, len(values), _AT_ONCE):
         if start:

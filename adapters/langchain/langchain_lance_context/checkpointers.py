@@ -35,16 +35,16 @@ _NAME = "checkpoints"
 class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
     """The checkpoints of all threads, for synchronous and for asynchronous graphs.
 
-    A `put` is one commit, and so is a `put_writes`: in a directory it is one transaction of the
-    store's journal. Of a channel's value only what the value before it has not is stored. The
-    asynchronous methods await the store, and block no event loop.
+    A `put` is one commit, and so is a `put_writes`; in a directory, one transaction of the store's
+    journal. A channel's value is stored as its difference to the previous one. The asynchronous
+    methods await the store, and block no event loop.
 
-    The configs that it returns name the user, as `user_id`: the one whom the given config names, else
-    the one whose run put the checkpoint.
+    Returned configs have the `user_id` of the given config, else of the run that put the
+    checkpoint.
 
-    A scope of a store isolates checkpoints too: a thread of the same id in another one is
-    another thread. A branch of the store goes on from the checkpoints of then, and an earlier
-    version shows them.
+    Scopes isolate checkpoints: threads with the same id in two scopes are different threads. A
+    branch of the store continues from its checkpoints at that time, and an earlier version shows
+    them.
     """
 
     def __init__(
@@ -57,15 +57,15 @@ class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
     ) -> None:
         """Over `store`: an open one, which stays open, or a URI, which `close` closes again.
 
-        - `serde`: how values become bytes; absent means what LangGraph's own savers have, its
-          `JsonPlusSerializer`: objects of any type come back as such, unless the environment says
-          `LANGGRAPH_STRICT_MSGPACK=true`. Then those alone do whose types LangGraph lists as safe
-          or the graph's schemas name, and others come back as plain data.
-        - `keep_last`: how many checkpoints of a thread, in each of its namespaces, stay at least;
-          at most 32 more, or half as many again if that is more, are there before the oldest go.
-        - `keep_for`: how long they stay. The newest one stays in any case.
+        - `serde`: serializes values; absent means LangGraph's `JsonPlusSerializer`: objects of any
+          type are restored, unless the environment has `LANGGRAPH_STRICT_MSGPACK=true`. Then only
+          types that LangGraph lists as safe or the graph's schemas name are restored, and others
+          become plain data.
+        - `keep_last`: minimum number of checkpoints that stay in each namespace of a thread; up to
+          32 more, or half as many again if that is more, exist before the oldest are removed.
+        - `keep_for`: how long they stay. The newest one always stays.
 
-        What is kept needs of others stays as well, such as the writes of delta channels.
+        Data that remaining checkpoints need stays, such as the writes of delta channels.
         """
         if keep_last is not None and (isinstance(keep_last, bool) or keep_last < 1):
             raise InvalidRequestError(f"keep_last={keep_last!r}: give a number, 1 or more")
@@ -88,10 +88,10 @@ class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
         keep_last: int | None = None,
         keep_for: timedelta | None = None,
     ) -> Self:
-        """As the constructor, for a `with` or `async with` block, which closes the store.
+        """Opens a saver for a `with` or `async with` block, which closes the store.
 
         `conn_string` is a path or a URI; `:memory:` is a store that lives as long as the block.
-        Raises InvalidRequestError for any other type than a text.
+        Raises InvalidRequestError unless it is a text.
         """
         place = place_at(conn_string)
         return cls(place, serde=serde, keep_last=keep_last, keep_for=keep_for)
@@ -192,7 +192,7 @@ class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """The checkpoint that `config` names by its id, or the thread's newest one; None if none.
 
-        Its pending writes are in the order in which a run applies them.
+        Its pending writes are sorted as a run applies them.
         """
         return block_on(self._log.get_tuple(config))
 
@@ -204,12 +204,12 @@ class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> Iterator[CheckpointTuple]:
-        """The checkpoints that meet all conditions, newest first; they are read as they are taken.
+        """The checkpoints that match all conditions, newest first; read lazily.
 
-        - `config`: a thread, and one of its namespaces if it names one; None means all threads.
-        - `filter`: keys of the metadata, the custom ones too, and what they are equal to; a key with
-          dots that a checkpoint has not is the path to a nested value.
-        - `before`: names the checkpoint that all of them are older than.
+        - `config`: a thread, and one of its namespaces if given; None means all threads.
+        - `filter`: values of metadata keys, custom ones included; a key with dots that a checkpoint
+          lacks is the path to a nested value.
+        - `before`: a config; only checkpoints older than its checkpoint are returned.
         """
         found = CheckpointList(
             log=self._log, config=config, filter=filter, before=before, limit=limit
@@ -231,10 +231,10 @@ class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        """Store a checkpoint, whose parent is the one that `config` names, in one commit.
+        """Stores a checkpoint in one commit; the config names its parent.
 
-        `new_versions` tells which values are new; the others are those of the versions before.
-        Returns the config that names it.
+        `new_versions` lists the new values; the others are those of earlier versions. Returns the
+        new checkpoint's config.
         """
         return block_on(self._log.put(config, checkpoint, metadata, new_versions))
 
@@ -245,18 +245,18 @@ class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
         task_id: str,
         task_path: str = "",
     ) -> None:
-        """Store what a task wrote on top of the checkpoint that `config` names, in one commit.
+        """Stores a task's writes on top of the config's checkpoint, in one commit.
 
-        What a task has written stays as it is; errors, interrupts and what they were resumed with
-        are replaced. Hence it may be repeated.
+        Existing writes of a task stay unchanged; errors, interrupts and resume values are replaced.
+        So it may be repeated.
         """
         block_on(self._log.put_writes(config, writes, task_id=task_id, task_path=task_path))
 
     def delete_thread(self, thread_id: str) -> None:
-        """Remove a thread's checkpoints and writes; no error if there are none.
+        """Deletes a thread's checkpoints and writes; an unknown thread is ignored.
 
-        A run of the thread that goes on stores nothing more, and ends as usual. A new run begins a
-        new thread under the same id.
+        A running graph of the thread stores nothing more, and ends as usual. A new run begins a new
+        thread under the same id.
         """
         block_on(self._log.removal.of_thread(_id(thread_id, "thread_id")))
 
@@ -267,48 +267,49 @@ class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
         limit: int | None = None,
         before: datetime | RunnableConfig | None = None,
     ) -> builtins.list[SavedThread]:
-        """The threads that meet all conditions; the one with the newest checkpoint comes first.
+        """The threads that match all conditions; the one with the newest checkpoint comes first.
 
         - `filter`: keys of the newest checkpoint's metadata, as in `list`.
-        - `before`: a time, with its zone, that the newest checkpoint was put before; or the config of
-          a thread, such as the last one of a page, which all others are older than.
-        - `limit`: how many at most; absent means all.
+        - `before`: a time with a zone; only threads with an older newest checkpoint are returned.
+          Or the config of a thread, such as the last one of a page; only older threads are
+          returned.
+        - `limit`: maximum number; absent means all.
 
-        Raises InvalidRequestError for a `before` or `limit` of another type. The names of all
-        checkpoints are read, and the newest ones of as many threads as are needed.
+        Raises InvalidRequestError for a `before` or `limit` of another type. Reads the names of all
+        checkpoints, and the newest ones of the returned threads.
         """
         return block_on(self._threads(filter, before, limit).found())
 
     def delete_threads(
         self, before: datetime, *, filter: dict[str, Any] | None = None
     ) -> builtins.list[str]:
-        """Delete the threads whose newest checkpoint was put before a time; returns their ids.
+        """Deletes the threads with a newest checkpoint before a time; returns their ids.
 
-        Each is deleted as `delete_thread` does; one that goes on meanwhile stays. `filter` is as in
-        `threads`. Raises InvalidRequestError for a time without a zone.
+        Deletes each as `delete_thread` does; a thread that continues meanwhile stays. `filter` is
+        as in `threads`. Raises InvalidRequestError for a time without a zone.
         """
         return block_on(delete_old(self._threads(filter, _moment(before), None)))
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """Remove the checkpoints that these runs made, with their writes, in all threads.
+        """Deletes the checkpoints of these runs, with their writes, in all threads.
 
-        Delta channels of later checkpoints lose what these contributed.
+        Delta channels of later checkpoints lose these runs' contributions.
         """
         block_on(self._log.removal.of_runs(_ids(run_ids, "run_ids")))
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """Give a thread all checkpoints, values and writes of another one, in one commit.
+        """Copies all checkpoints, values and writes of a thread to another one, in one commit.
 
-        No error if there are none. What the target has of its own stays.
+        An unknown source is ignored. Existing checkpoints of the target stay.
         """
         block_on(self._log.copy_thread(*_source_and_target(source_thread_id, target_thread_id)))
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """Remove checkpoints of these threads, a commit for each namespace of each.
+        """Deletes checkpoints of these threads, in one commit for each namespace of each.
 
-        - "keep_latest": all but the newest of each namespace, its writes, and the ancestors that its
-          delta channels are put together from.
-        - "retention": those that `keep_last` and `keep_for` do not keep.
+        - "keep_latest": all but the newest of each namespace, its writes, and the ancestors of its
+          delta channels.
+        - "retention": those that exceed `keep_last` and `keep_for`.
         - "delete": all of them.
 
         Raises InvalidRequestError, before anything is removed, for a value that is not a list of ids.
@@ -318,17 +319,17 @@ class LanceContextSaver(HandleOwner, BaseCheckpointSaver[str]):
     def get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
-        """What the ancestors of a checkpoint wrote to channels, and the values that this began with.
+        """The ancestors' writes to channels, and the values at their start.
 
-        The ancestors are read in pages, not one by one.
+        Reads the ancestors in pages, not one by one.
         """
         return block_on(self._log.history(config, channels))
 
     def get_next_version(self, current: str | float | None, channel: None) -> str:
-        """The version after `current`: counted on, and unlike that of any other branch or process."""
+        """The version after `current`: incremented, and unique across branches and processes."""
         del channel
         count = 0 if current is None else int(str(current).partition(".")[0])
-        # As other savers have them: a thread may have come from one.
+        # Other savers have them: a thread may have been copied from one.
         return f"{count + 1:032}.{random.random():018.16f}"  # noqa: S311 - nobody is to be kept from guessing
 
     # Helpers
@@ -365,7 +366,7 @@ def _ids(values: Sequence[str], where: str) -> builtins.list[str]:
 
 
 def _id(value: object, where: str) -> str:
-    """An id as it is stored: numbers and UUIDs are as good as texts."""
+    """An id as stored: numbers and UUIDs are accepted as texts."""
     if isinstance(value, int | UUID) and not isinstance(value, bool):
         return str(value)
     return check_name(value, where)

@@ -1,4 +1,4 @@
-"""The files of the store, as LangChain's retriever: what loaders have read goes in, citations come out."""
+"""LangChain's retriever over the store's documents: adds loaded files, returns cited passages."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -30,19 +30,18 @@ from langchain_lance_context._keywords import check_keywords
 from langchain_lance_context._values import decode_object, encode_object
 
 _PAGES = ("page", "page_label", "page_number")
-"""The metadata keys in which the pages of one file differ."""
+"""The metadata keys that differ between pages of one file."""
 
 
 class LanceContextDocumentRetriever(HandleOwner, BaseRetriever):
-    """Finds the passages of `store.documents` that answer a text, by words and by meaning, and cites them.
+    """Finds passages of `store.documents` by words and meaning, with citations.
 
-    `add_documents` puts there what LangChain's loaders have read. `invoke` takes `k` and `mode` in place
+    `add_documents` adds the output of LangChain's loaders. `invoke` takes `k` and `mode` in place
     of the retriever's own, and a `filter` that narrows it further.
 
-    A document that is found has the metadata of the file. Under `lance_context` stands what it is
-    cited by: `citation`, such as `handbook.pdf, p. 3`, `document_id`, `name`, `type`, `page` from 1,
-    `section`, the offsets `start` and `end`, `score` in [0, 1] and `channels`, without what is
-    absent.
+    A found document has the metadata of its file. `lance_context` in it has the citation:
+    `citation`, such as `handbook.pdf, p. 3`, `document_id`, `name`, `type`, `page` from 1,
+    `section`, the offsets `start` and `end`, `score` in [0, 1] and `channels`, without absent ones.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -50,35 +49,35 @@ class LanceContextDocumentRetriever(HandleOwner, BaseRetriever):
     store: StoreLike
     """An open store, which stays open, or a URI, which `close` closes again."""
     embedding: Embeddings | None = None
-    """What the store at the URI is embedded with; an open store has its own."""
+    """The embedder of a store at a URI; an open store has its own."""
     splitter: Any = None
-    """What cuts the documents that are added: a text splitter of LangChain, or a `Chunker` of the store;
-    absent means the store's own."""
+    """Cuts added documents: a text splitter of LangChain, or a `Chunker` of the store; absent
+    means the store's own."""
     first_page: int = 0
-    """What the loader calls the first page in `page`: LangChain's PDF loaders count from 0."""
+    """The loader's number of the first page: LangChain's PDF loaders count from 0."""
     k: int = 4
-    """How many passages to return at most."""
+    """Maximum number of passages."""
     filter: Any = None
-    """Which passages may be found, in the store's filter language."""
+    """Filters passages, in the store's filter language."""
     mode: SearchMode | None = None
     """`hybrid`, `vector` or `text`; absent means hybrid where the store can embed, else text."""
     options: Any = None
     """The store's `SearchOptions`: how hits are fused and ranked."""
     scope: DocumentScope | Sequence[DocumentScope] | None = None
-    """For whom the documents are that may be found; absent means all. One is that of what is added."""
+    """Scopes of the documents to search; absent means all. Adding needs a single one."""
     type: str | Sequence[str] | None = None
-    """Of which types the files are, such as `pdf`; absent means all."""
+    """File types to search, such as `pdf`; absent means all."""
     document_id: str | Sequence[str] | None = None
-    """The only documents whose passages may be found; absent means all."""
+    """Ids of the documents to search; absent means all."""
     tenant: str | None = None
     user_id: str | None = None
     agent_id: str | None = None
-    """With `tenant` and `user_id` the scope of the store that is searched and added to."""
+    """With `tenant` and `user_id`, the scope of the store to search and add to."""
 
     _handle: Handle = PrivateAttr()
 
     def model_post_init(self, context: Any, /) -> None:
-        """Open what there is to open."""
+        """Opens the store."""
         super().model_post_init(context)
         self._handle = Handle(self.store, embedder=self.embedding)
 
@@ -91,14 +90,14 @@ class LanceContextDocumentRetriever(HandleOwner, BaseRetriever):
     async def aadd_documents(
         self, documents: Iterable[Document], *, scope: DocumentScope | None = None
     ) -> list[SourceDocument]:
-        """Add what loaders have read, such as `loader.lazy_load()`, each file in one commit.
+        """Adds loaded documents, such as `loader.lazy_load()`, each file in one commit.
 
-        Documents of one `source` that follow each other and differ in their page or `row` alone are
-        the pages of one file; any other is a file of its own. `scope` is for whom they are, without
-        one that of the retriever. What is blank is left out; what is there already, by its texts, is
-        left as it is, so that the call may be repeated. Returns what is there now, in order. Raises
-        InvalidRequestError for a value that is not a document, metadata that cannot be kept, and a
-        splitter that rewrites the text; the files before it are there.
+        Consecutive documents of one `source` that differ only in page or `row` are the pages of one
+        file; any other is its own file. `scope` replaces the retriever's. Blank texts are skipped,
+        and texts that are already stored are left unchanged, so that the call may be repeated.
+        Returns the stored documents, in order. Raises InvalidRequestError for a value that is not a
+        document, metadata that cannot be stored, and a splitter that rewrites the text; files
+        before it stay stored.
         """
         if scope is None and isinstance(self.scope, DocumentScope):
             scope = self.scope
@@ -173,7 +172,7 @@ def _chunker(splitter: Any) -> Chunker | None:
 
 
 def _text_of(piece: Any) -> Any:
-    """The text of what a splitter returned: those of headings return documents."""
+    """The text of a splitter's result: splitters by heading return documents."""
     return piece.page_content if isinstance(piece, Document) else piece
 
 
@@ -187,7 +186,7 @@ def _loaded(documents: Iterable[Document], first_page: int) -> Iterator[LoadedTe
         page, section = _page(one.metadata, first_page), None
         left_out: tuple[str, ...] = _PAGES if page is not None else ()
         if page is None and isinstance(row, int):
-            # Line 1 of the file has the names of the columns.
+            # Line 1 of the file has the column names.
             section, left_out = f"row {row + 2}", ("row",)
         metadata = {name: value for name, value in one.metadata.items() if name not in left_out}
         yield LoadedText(
@@ -200,7 +199,7 @@ def _loaded(documents: Iterable[Document], first_page: int) -> Iterator[LoadedTe
 
 
 def _page(metadata: dict[str, Any], first_page: int) -> int | None:
-    """The number of the page, from 1, where the loader says it."""
+    """The number of the page, from 1, if the loader gives it."""
     number, page = metadata.get("page_number"), metadata.get("page")
     if isinstance(number, int) and number >= 1:
         return number

@@ -1,4 +1,4 @@
-"""The store's graph for the graph documents that LangChain's transformers make of texts."""
+"""The store's graph for LangChain's graph documents, as its transformers make them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,12 +13,12 @@ from lance_context_core.graph import Entity, Mention, Relation
 from langchain_lance_context._values import decode_object, encode_object
 
 _Key = tuple[str, str]
-"""The type of a node, and its id."""
+"""The type and id of a node."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphNode:
-    """What LangChain's `Node` says."""
+    """The attributes of LangChain's `Node`."""
 
     id: str
     type: str = "Node"
@@ -27,7 +27,7 @@ class GraphNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphRelationship:
-    """What LangChain's `Relationship` says."""
+    """The attributes of LangChain's `Relationship`."""
 
     source: GraphNode
     target: GraphNode
@@ -37,7 +37,7 @@ class GraphRelationship:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphDocument:
-    """What LangChain's `GraphDocument` says: what was found in a document."""
+    """The attributes of LangChain's `GraphDocument`: the graph found in a document."""
 
     nodes: Sequence[GraphNode]
     relationships: Sequence[GraphRelationship]
@@ -45,24 +45,23 @@ class GraphDocument:
 
 
 class LanceContextGraphStore(HandleOwner):
-    """Graph documents in `store.graph`, where whatever else knows the store walks what they say.
+    """Stores graph documents in `store.graph`, for all frameworks.
 
-    A node is an entity: its id is the name. One of the same type and name, whatever the case, is the
-    same one. Each knows the documents that it is from. Anything with LangChain's attributes goes in.
+    A node is an entity with its id as the name; nodes with equal type and name, ignoring case, are
+    the same. Each lists its source documents. Any object with LangChain's attributes is accepted.
     """
 
     def __init__(self, store: StoreLike) -> None:
-        """Over an open store, or a scope of one, which stays open; or a URI, which `close` closes."""
+        """Opens over a store or a scope, which stays open, or a URI, which `close` closes."""
         self._handle = Handle(store)
 
     def add_graph_documents(self, graph_documents: Iterable[Any]) -> list[str]:
-        """Keep what was found in documents; returns the ids of these, one for each.
+        """Stores graph documents; returns the ids of their sources, in order.
 
-        That of a document without one is made of its text. First the nodes are written, then, in one
-        more commit, relationships and where all of it comes from; doing it again changes nothing. Of
-        what several documents say of a node or a relationship, properties are those said last; where
-        it is there already, they replace those that it had. Raises InvalidRequestError, before
-        anything is written, for a value that is not a graph document or cannot be kept.
+        A source without an id gets one from its text. Nodes are written first, then relationships
+        and sources in another commit; repeating the call changes nothing. The last properties of a
+        node or relationship win, and replace existing ones. Raises InvalidRequestError, before
+        anything is written, for a value that is not a graph document or cannot be stored.
         """
         return block_on(self.aadd_graph_documents(graph_documents))
 
@@ -105,10 +104,10 @@ class LanceContextGraphStore(HandleOwner):
         return [_id_of(one) for one in given]
 
     def get_graph_document(self, source_id: str, *, limit: int = 1_000) -> GraphDocument | None:
-        """What is known from a document, at most `limit` nodes; None for nothing.
+        """The graph of a document, with at most `limit` nodes; None if it has none.
 
-        It has `nodes`, `relationships` and `source` as LangChain's own have them, with properties as
-        they are now, and ids as texts. The source has its id; its text is kept by anyone who keeps it.
+        It has `nodes`, `relationships` and `source` like LangChain's, with current properties, and
+        ids as texts. The source has its id, without a text.
         """
         return block_on(self.aget_graph_document(source_id, limit=limit))
 
@@ -140,7 +139,7 @@ class LanceContextGraphStore(HandleOwner):
 
 
 def _read(given: Any, where: str) -> GraphDocument:
-    """A graph document of whatever class; its parts are checked by the store."""
+    """A graph document of any class; the store validates its parts."""
     try:
         return GraphDocument(
             nodes=[_node(one) for one in given.nodes],
@@ -173,14 +172,14 @@ def _word(given: object, where: str) -> str:
 
 
 def _nodes_of(document: GraphDocument) -> list[GraphNode]:
-    """Those it names, and what its relationships lead to beside them."""
+    """Its nodes, and further ends of its relationships."""
     ends = [end for one in document.relationships for end in (one.source, one.target)]
     named = {_key(node) for node in document.nodes}
     return [*document.nodes, *(end for end in ends if _key(end) not in named)]
 
 
 def _key(node: GraphNode) -> _Key:
-    # The store calls the same what differs in case alone.
+    # The store ignores case in names.
     return str(node.type).casefold(), node.id.casefold()
 
 

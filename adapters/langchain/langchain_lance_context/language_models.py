@@ -1,4 +1,4 @@
-"""LangChain's chat models as what makes the knowledge of a store."""
+"""LangChain's chat models as the store's language models."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,8 +13,8 @@ from lance_context_core.models import Completion, LanguageModel, ModelRequest
 def language_model(model: BaseChatModel, *, name: str | None = None) -> LanguageModel:
     """A chat model as a `LanguageModel` of the store, such as for `knowledge.using(model=…)`.
 
-    It is asked in a thread, by `invoke`, and answers with JSON in a text. `name` says which one it
-    is; absent means what the model calls itself.
+    It is called in a thread, by `invoke`, and answers with JSON in a text. `name` identifies it;
+    absent means the model's own name.
     """
     if not isinstance(model, BaseChatModel):
         raise InvalidRequestError(f"model is {model!r:.80}: pass a chat model of LangChain")
@@ -27,7 +27,10 @@ class _ChatModel:
         self._model = model
 
     def complete(self, request: ModelRequest) -> Completion:
-        """The model's answer. A client that is asked in a thread needs no event loop of ours."""
+        """The model's answer.
+
+        A client that is called in a thread needs no event loop of this process.
+        """
         limits: dict[str, Any] = (
             {} if request.max_output is None else {"max_tokens": request.max_output}
         )

@@ -1,8 +1,8 @@
-"""Tools by which an agent manages what is known of its user, and a manager that does so for it.
+"""Tools by which an agent manages a user's memories, and a manager that does so automatically.
 
-They are called as LangMem's are: `manage_memory` and `search_memory`, and a manager of a store. What
-is kept are facts of the store's knowledge: with evidence, with what they were before, never lost; or,
-below a namespace, items of LangGraph's store as LangMem's.
+They have LangMem's signatures: `manage_memory` and `search_memory`, and a manager of a store.
+Memories are facts of the store's knowledge, with evidence and history; or, in a namespace, items of
+LangGraph's store like LangMem's.
 """
 
 import json
@@ -72,21 +72,21 @@ def create_manage_memory_tool(
 
     With `store`, or a store as the first argument, memories are facts of `store.knowledge`:
 
-    - `user_id`: whose; absent means `config["configurable"]["user_id"]` of the run, or the user of
-      the scope that `store` is. A memory of another user cannot be touched.
-    - A memory that is updated keeps what it said before, and one that is deleted is hidden, not lost:
+    - `user_id`: the owner; absent means `config["configurable"]["user_id"]` of the run, or the user
+      of the scope `store`. Memories of other users cannot be changed.
+    - An updated memory keeps its former text, and a deleted one is hidden, not lost:
       `store.knowledge.history(id)` has both.
 
-    With `namespace`, or a tuple as the first argument, it is called as LangMem's tool of that name:
-    memories are items of LangGraph's store, `{"content": …}` below that namespace.
+    With `namespace`, or a tuple as the first argument, it is LangMem's tool of that name: memories
+    are items of LangGraph's store, `{"content": …}` in that namespace.
 
-    - `namespace`: its labels; `"{user_id}"` stands for `config["configurable"]["user_id"]` of the run,
-      and so does any other name in braces.
-    - `store`: LangGraph's store, such as a `LanceContextStore`; absent means that of the graph.
+    - `namespace`: its labels; `"{user_id}"` is replaced by `config["configurable"]["user_id"]` of
+      the run, and so is any other name in braces.
+    - `store`: LangGraph's store, such as a `LanceContextStore`; absent means the graph's.
     - `schema`: the type of a memory, such as a pydantic model.
 
-    `actions_permitted` is what the agent may do of "create", "update" and "delete". Raises
-    InvalidRequestError for arguments that do not go together.
+    `actions_permitted` are the agent's actions of "create", "update" and "delete". Raises
+    InvalidRequestError for arguments that exclude each other.
     """
     actions = _checked_actions(actions_permitted)
     if (labels := _labels(place, namespace)) is not None:
@@ -134,14 +134,14 @@ def create_search_memory_tool(
     name: str = "search_memory",
     instructions: str = _SEARCH,
 ) -> BaseTool:
-    """A tool with which an agent finds memories; no model is called.
+    """A tool with which an agent searches memories; calls no model.
 
-    Over a store as in `create_manage_memory_tool`, it answers with JSON: of each memory its `id`, its
-    `text`, and as `said` the turns that prove it; behind them what was said and no job has read yet,
-    which has no `id`. What is deleted is not found again, though the turns that said it are kept.
+    Over a store as in `create_manage_memory_tool`, it answers with JSON: each memory's `id` and
+    `text`, and its evidence as `said`; then recent turns that no job has read, without an `id`.
+    Deleted memories are not found again, though their turns stay stored.
 
-    With a namespace it is called as LangMem's tool of that name, and answers with the items as JSON;
-    with `response_format="content_and_artifact"` the items are the artifact of its message.
+    With a namespace it is LangMem's tool of that name, and answers with the items as JSON; with
+    `response_format="content_and_artifact"` the items are the artifact of its message.
 
     A search is a run of a retriever in the trace.
     """
@@ -191,11 +191,11 @@ def create_search_memory_tool(
 
 
 class LanceContextMemoryManager(HandleOwner, Runnable[dict[str, Any], list[dict[str, Any]]]):
-    """Makes knowledge of conversations, at once or in the background.
+    """Extracts knowledge from conversations, at once or in the background.
 
-    `invoke({"messages": […]})` keeps what was said, makes facts of it, and returns them. `submit`
-    only keeps it, with the job that is owed: `run_due` does what is due, in this process or in any
-    other one, after an exit too. The same messages again are the same job.
+    `invoke({"messages": […]})` stores the messages, extracts facts, and returns them. `submit` only
+    stores them with a job: `run_due` runs due jobs, in this process or any other one, after an exit
+    too. The same messages again are the same job.
     """
 
     def __init__(
@@ -203,7 +203,7 @@ class LanceContextMemoryManager(HandleOwner, Runnable[dict[str, Any], list[dict[
     ) -> None:
         """Over `store`: an open one, which stays open, or a URI, which `close` closes again.
 
-        - `model`: what finds the facts, such as `language_model(chat_model)`; absent means rules.
+        - `model`: extracts the facts, such as `language_model(chat_model)`; absent means rules.
         - `user_id`: as in `create_manage_memory_tool`.
         """
         self._handle = Handle(store)
@@ -214,10 +214,10 @@ class LanceContextMemoryManager(HandleOwner, Runnable[dict[str, Any], list[dict[
     def invoke(
         self, input: dict[str, Any], config: RunnableConfig | None = None, **_: Any
     ) -> list[dict[str, Any]]:
-        """The facts that these messages state, each with its `id` and `text`.
+        """The facts of these messages, each with its `id` and `text`.
 
-        Raises ContextStoreError where the model is away, or its answer cannot be used: the messages
-        are kept, and the job waits or has failed, as `store.knowledge.jobs` tells.
+        Raises ContextStoreError if the model is unavailable or its answer unusable: the messages
+        stay stored, and the job waits or has failed, see `store.knowledge.jobs`.
         """
         return block_on(self.ainvoke(input, config))
 
@@ -243,7 +243,7 @@ class LanceContextMemoryManager(HandleOwner, Runnable[dict[str, Any], list[dict[
         ]
 
     def submit(self, input: dict[str, Any], config: RunnableConfig | None = None) -> str | None:
-        """Keep messages, and owe the job: returns its id; None if they say nothing."""
+        """Stores messages with a job; returns its id, or None if they contain no text."""
         return block_on(self.asubmit(input, config))
 
     async def asubmit(
@@ -254,7 +254,7 @@ class LanceContextMemoryManager(HandleOwner, Runnable[dict[str, Any], list[dict[
         return None if added is None else added.job_id
 
     def run_due(self) -> list[Job]:
-        """Do what is owed, of all users that the store shows; returns what became of it."""
+        """Runs the due jobs of all users that the store shows; returns their results."""
         return block_on(self.arun_due())
 
     async def arun_due(self) -> list[Job]:
@@ -303,7 +303,7 @@ async def _managed(
 def _labels(
     place: StoreLike | tuple[str, ...] | None, namespace: str | tuple[str, ...] | None
 ) -> tuple[str, ...] | None:
-    """The labels of a namespace, if one is given: a text alone is the place of a store."""
+    """The labels of a namespace, if given: a plain text is the location of a store."""
     if isinstance(place, tuple | list):
         if namespace is not None:
             raise InvalidRequestError(f"namespace={namespace!r:.80}: the first argument is one")
@@ -318,7 +318,7 @@ def _labels(
 
 
 def _store(place: Any, store: Any) -> StoreLike:
-    """The store whose knowledge is meant."""
+    """The store of the knowledge."""
     if (place is None) == (store is None):
         raise InvalidRequestError("where are the memories? Pass a store, or a namespace")
     found: StoreLike = store if place is None else place
@@ -326,7 +326,7 @@ def _store(place: Any, store: Any) -> StoreLike:
 
 
 def _graph_store(store: Any) -> "BaseStore | None":
-    """LangGraph's store, if one is given."""
+    """LangGraph's store, if given."""
     from langgraph.store.base import BaseStore
 
     if store is not None and not isinstance(store, BaseStore):
@@ -378,7 +378,7 @@ def _with_id(message: BaseMessage) -> BaseMessage:
 
 
 def _of_the_user(handle: Handle, user_id: str | None, config: RunnableConfig) -> AsyncContextStore:
-    """The part of the store that this run may see."""
+    """The scope of this run."""
     user = user_id or config.get("configurable", {}).get("user_id") or handle.scope.user_id
     if not isinstance(user, str) or not user:
         raise InvalidRequestError(

@@ -1,4 +1,4 @@
-"""What an agent remembers of a user, before and after each turn of LangChain's `create_agent`."""
+"""Long-term memory for LangChain's `create_agent`, before and after each turn."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias
@@ -35,7 +35,7 @@ from langchain_lance_context._turns import as_list, last_question, last_turn
 Hits: TypeAlias = Sequence[SearchHit[ContextRecord]]
 
 MEMORIES = "{memories}"
-"""What a prompt has where the memories go."""
+"""The placeholder of the memories in a prompt."""
 
 _PROMPT = f"""\
 What you remember of earlier conversations with this user, the most relevant first. It may be out of \
@@ -52,11 +52,11 @@ _KEPT = {
         {"kind": "message", "role": {"$in": ["user", "assistant"]}},
     ]
 }
-"""What is recalled: no tool results, no system prompts, no documents."""
+"""Filter of recall: no tool results, system prompts or documents."""
 
 
 class LanceContextMemoryMiddleware(HandleOwner, AgentMiddleware[AgentState[Any], Any, Any]):
-    """Long-term memory for an agent: it recalls before each model call, and remembers each turn.
+    """Long-term memory for an agent: recalls before each model call, and stores each turn.
 
     Recalled is what answers the user's last message best, by words and by meaning: the user's
     memories (`store.memory`), and what was said in the user's conversations, whichever framework
@@ -92,24 +92,24 @@ class LanceContextMemoryMiddleware(HandleOwner, AgentMiddleware[AgentState[Any],
     ) -> None:
         """Over `store`: an open one, which stays open, or a URI, which `close` closes again.
 
-        - `user_id`: whose memories these are: a name, or a function of the run's `Runtime`. Absent
-          means `config["configurable"]["user_id"]`, or the user of the scope that `store` is.
-        - `agent_id`, `tenant`: with the user the scope; absent means that of `store`.
-        - `k`: how many memories are recalled at most.
-        - `filter`: which of them may be, in the store's filter language.
+        - `user_id`: the owner of the memories: a name, or a function of the run's `Runtime`. Absent
+          means `config["configurable"]["user_id"]`, or the user of the scope `store`.
+        - `agent_id`, `tenant`: the rest of the scope; absent means that of `store`.
+        - `k`: maximum number of recalled memories.
+        - `filter`: restricts them, in the store's filter language.
         - `mode`: `hybrid`, `vector` or `text`; absent means hybrid where the store can embed.
         - `score_threshold`: in [0, 1], the least score of a memory. Hybrid scores are relative to
           the best of the call; those by vector, (1 + cosine) / 2, are not.
         - `options`: how the store ranks.
-        - `system_prompt`: what is added to the system message, with `{memories}` in it where the
-          list of them goes; or a function that makes it of the hits, and "" of none that help.
-        - `max_chars`: how long the texts in the list are in all.
-        - `remember`: whether turns are remembered, or memories recalled only.
-        - `on_error`: what happens if the store is away or busy, or a text cannot be embedded. `"log"`:
-          the run goes on without memories, or is not remembered, and a warning is logged. `"raise"`:
-          the run fails with that error. What no later run mends is always raised: a request that is
-          wrong, such as one without a user, and a store that is closed.
-        - `embedding`: what a store at a URI embeds with: LangChain's `Embeddings`, or `"local"`.
+        - `system_prompt`: is added to the system message, with `{memories}` in place of their list;
+          or a function that makes it of the hits, or returns "" if none helps.
+        - `max_chars`: maximum length of all texts in the list.
+        - `remember`: whether turns are stored, or memories recalled only.
+        - `on_error`: for a store that is unavailable, or a text that cannot be embedded. `"log"`:
+          the run continues without memories, or is not stored, and a warning is logged. `"raise"`:
+          the run fails with that error. Permanent errors are always raised: an invalid request,
+          such as one without a user, and a closed store.
+        - `embedding`: the embedder of a store at a URI: LangChain's `Embeddings`, or `"local"`.
         """
         super().__init__()
         check_embedding(embedding, store)
@@ -140,7 +140,7 @@ class LanceContextMemoryMiddleware(HandleOwner, AgentMiddleware[AgentState[Any],
         request: ModelRequest[Any],
         handler: Callable[[ModelRequest[Any]], ModelResponse[Any]],
     ) -> ModelResponse[Any]:
-        """Recall, and call the model with it."""
+        """Recalls memories, and calls the model with them."""
         hits: Hits = []
         with going_on(self._on_error, "memories could not be recalled"):
             store = ContextStore(self._of_the_user(request.runtime))
@@ -178,7 +178,7 @@ class LanceContextMemoryMiddleware(HandleOwner, AgentMiddleware[AgentState[Any],
     # After a run
 
     def after_agent(self, state: AgentState[Any], runtime: Runtime[Any]) -> None:
-        """Remember the turn, in one commit."""
+        """Stores the turn, in one commit."""
         if turn := self._turn(state):
             with going_on(self._on_error, "a turn could not be remembered"):
                 store = ContextStore(self._of_the_user(runtime))
@@ -194,7 +194,7 @@ class LanceContextMemoryMiddleware(HandleOwner, AgentMiddleware[AgentState[Any],
     # How
 
     def _of_the_user(self, runtime: Runtime[Any]) -> AsyncContextStore:
-        """The part of the store that this run may see."""
+        """The scope of this run."""
         names = {part: name_of(whose, part, runtime) for part, whose in self._whose.items()}
         own = self._handle.scope.user_id
         user = names["user_id"] or configured("user_id", otherwise=own)
@@ -206,7 +206,7 @@ class LanceContextMemoryMiddleware(HandleOwner, AgentMiddleware[AgentState[Any],
         return self._handle.aio.scope(**{**names, "user_id": user})
 
     def _recall(self, request: ModelRequest[Any]) -> dict[str, Any]:
-        """What of the store is searched, and how: not for what the model sees anyway."""
+        """The searched records and options: not messages that the model sees anyway."""
         seen = [one.id for one in request.messages if one.id]
         thread = configured("thread_id")
         filters: list[FilterLike] = [_KEPT]
@@ -217,7 +217,7 @@ class LanceContextMemoryMiddleware(HandleOwner, AgentMiddleware[AgentState[Any],
         return {**self._how, "filter": {"$and": filters}}
 
     def _told(self, request: ModelRequest[Any], hits: Hits) -> ModelRequest[Any]:
-        """The request, with what was found in its system message."""
+        """The request with the hits in its system message."""
         hits = [one for one in hits if one.score >= self._score_threshold]
         if not hits:
             return request
@@ -235,7 +235,7 @@ class LanceContextMemoryMiddleware(HandleOwner, AgentMiddleware[AgentState[Any],
 
 
 def _session(turn: Sequence[Message]) -> str:
-    """The thread; a run without one is a conversation of its own."""
+    """The thread; a run without one is its own conversation."""
     thread = configured("thread_id", otherwise=turn[0].id)
     return str(thread)
 

@@ -1,4 +1,4 @@
-"""From another checkpointer of LangGraph to this one."""
+"""Copies checkpoints from another LangGraph checkpointer."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,11 +8,11 @@ from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 
 
 def copy_checkpoints(source: BaseCheckpointSaver[Any], target: BaseCheckpointSaver[Any]) -> int:
-    """Copy the checkpoints of all threads, with their ids and writes; returns how many there are.
+    """Copies the checkpoints of all threads, with ids and writes; returns their number.
 
-    They may go on where they stopped, and be forked where they could. May be repeated, also after
-    it was interrupted: what is there is written once more, and nothing doubles. Holds one
-    checkpoint at a time, and the ids of all.
+    Threads can continue and be forked as before. May be repeated, also after an interruption:
+    existing checkpoints are written again without duplicates. Holds one checkpoint at a time in
+    memory, and the ids of all.
 
     The checkpointers must be synchronous; SqliteSaver opens the file of AsyncSqliteSaver.
     """
@@ -30,7 +30,7 @@ def copy_checkpoints(source: BaseCheckpointSaver[Any], target: BaseCheckpointSav
 def _put(
     found: CheckpointTuple, target: BaseCheckpointSaver[Any], *, known: Mapping[str, Any]
 ) -> None:
-    """Write one checkpoint, whose parent has the versions that are `known`."""
+    """Writes one checkpoint; its parent has the versions `known`."""
     own = found.config["configurable"]
     parent = found.parent_config["configurable"] if found.parent_config else {}
     place = {"thread_id": own["thread_id"], "checkpoint_ns": own.get("checkpoint_ns", "")}

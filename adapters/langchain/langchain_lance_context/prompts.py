@@ -10,18 +10,18 @@ from lance_context_core.results import Template
 
 
 class LanceContextPromptTemplate(StringPromptTemplate):
-    """A template of the store as a prompt, filled in as the store fills it in.
+    """A template of the store as a prompt, rendered as the store renders it.
 
-    It goes wherever LangChain takes a `PromptTemplate`: before a model in a chain, or as the `prompt`
-    of a `HumanMessagePromptTemplate` in a `ChatPromptTemplate`. It stays as it was when it was made:
-    what is saved later is another version. Filling it in counts as no use of the template. What is no
-    text is written as LangChain writes it in a plain template; in one of Jinja it is JSON.
+    Use it like LangChain's `PromptTemplate`: before a model in a chain, or as the `prompt` of a
+    `HumanMessagePromptTemplate` in a `ChatPromptTemplate`. It does not change: a later save is
+    another version. Rendering does not count as a use of the template. In a plain template a value
+    that is not a text is written as LangChain writes it; in a Jinja template it is JSON.
     """
 
     template: Template = Field(exclude=True)
 
     def __init__(self, template: Template, **fields: Any) -> None:
-        """Of what `store.templates.get`, or `save`, has returned. `fields` as a `PromptTemplate`'s."""
+        """From the result of `store.templates.get` or `save`. `fields` are a `PromptTemplate`'s."""
         if not isinstance(template, Template):
             raise InvalidRequestError(
                 f"template is {template!r:.80}: give what store.templates.get(name) returns"
@@ -41,7 +41,10 @@ class LanceContextPromptTemplate(StringPromptTemplate):
     def from_store(
         cls, store: ContextStore, name: str, *, version: int | None = None, **fields: Any
     ) -> Self:
-        """The latest version of a template, or that one. Raises NotFoundError if there is none."""
+        """The latest version of a template, or the given one.
+
+        Raises NotFoundError if it does not exist.
+        """
         return cls(store.templates.get(name, version=version), **fields)
 
     @property
@@ -49,7 +52,7 @@ class LanceContextPromptTemplate(StringPromptTemplate):
         return "lance_context"
 
     def format(self, **kwargs: Any) -> str:
-        """The text with its variables filled in. Raises InvalidRequestError if one is missing."""
+        """The rendered text. Raises InvalidRequestError for a missing variable."""
         given = self._merge_partial_and_user_variables(**kwargs)
         values = {name: given[name] for name in self.template.variables if name in given}
         if self.template.syntax == "plain":

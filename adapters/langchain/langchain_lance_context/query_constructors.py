@@ -1,4 +1,4 @@
-"""What a model makes of a question, as a query and a filter of the store: for SelfQueryRetriever."""
+"""Translates a model's structured query for SelfQueryRetriever."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
@@ -33,25 +33,25 @@ _COMPARATORS = {
 class LanceContextTranslator(Visitor):
     """Translates structured queries for `LanceContextVectorStore`.
 
-    An attribute is a key of the metadata. `like` finds a part of a text, upper and lower case being
-    the same; `%` may stand before and after it. A day, as models write dates, is all of it: it is
-    compared with dates, with datetimes (naive, or in UTC), and with ISO 8601 texts, whichever the
-    metadata has. A datetime without a zone is in UTC where the metadata has one.
+    An attribute is a key of the metadata. `like` finds a part of a text, ignoring case; `%` may be
+    at its ends. A day, as models write dates, is the whole day: it is compared with dates, with
+    datetimes (naive, or in UTC), and with ISO 8601 texts, whichever the metadata has. A datetime
+    without a zone is in UTC where the metadata has one.
 
-    Raises FilterError, a ValueError, for a pattern or a date that is none.
+    Raises FilterError, a ValueError, for an invalid pattern or date.
     """
 
     allowed_operators = tuple(_OPERATORS)
     allowed_comparators = tuple(_COMPARATORS)
 
     def visit_operation(self, operation: Operation) -> dict[str, Any]:
-        """The filter that holds where all, at least one, or none of its arguments hold."""
+        """The filter that requires all, at least one, or none of its arguments."""
         self._validate_func(operation.operator)
         arguments = [one.accept(self) for one in operation.arguments]
         return {_OPERATORS[operation.operator]: arguments}
 
     def visit_comparison(self, comparison: Comparison) -> dict[str, Any]:
-        """The filter that holds where an attribute stands to a value as the comparator says."""
+        """The filter that compares an attribute with a value."""
         self._validate_func(comparison.comparator)
         key, value = f"metadata.{comparison.attribute}", comparison.value
         match comparison.comparator:
@@ -71,13 +71,13 @@ class LanceContextTranslator(Visitor):
     def visit_structured_query(
         self, structured_query: StructuredQuery
     ) -> tuple[str, dict[str, Any]]:
-        """The query, and the keywords of the search, `filter` among them if there is one."""
+        """The query, and the keywords of the search, with `filter` if any."""
         filter = structured_query.filter
         return structured_query.query, {} if filter is None else {"filter": filter.accept(self)}
 
 
 def _compared(key: str, operator: str, value: Any) -> dict[str, Any]:
-    """The condition; of a time, on any of the types in which metadata may have it."""
+    """The condition; for a time, on each type that metadata may have."""
     if not isinstance(value, Mapping) or value.get("type") not in {"date", "datetime"}:
         return {key: {operator: value}}
     if value["type"] == "date":
@@ -86,7 +86,7 @@ def _compared(key: str, operator: str, value: Any) -> dict[str, Any]:
 
 
 def _day(text: str) -> list[tuple[Any, Any]]:
-    """The beginning of a day, and that of the next one, in each type."""
+    """The beginnings of a day and of the next one, in each type."""
     try:
         first = date.fromisoformat(text)
         days = first, first + timedelta(days=1)
@@ -101,7 +101,7 @@ def _day(text: str) -> list[tuple[Any, Any]]:
 
 
 def _within(operator: str, start: Any, end: Any) -> dict[str, Any]:
-    """How a value stands to all that is from `start` on and before `end`."""
+    """The comparison of a value with the range from `start` to before `end`."""
     spans = {
         "$eq": {"$gte": start, "$lt": end},
         "$gt": {"$gte": end},
@@ -126,7 +126,7 @@ def _moments(text: str) -> list[Any]:
 
 
 def _part(comparison: Comparison) -> str:
-    """The text that a pattern looks for."""
+    """The text of a pattern."""
     pattern = comparison.value
     part = pattern.removeprefix("%").removesuffix("%") if isinstance(pattern, str) else "%"
     if "%" in part:

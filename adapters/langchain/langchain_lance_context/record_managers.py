@@ -12,16 +12,15 @@ from lance_context_core.arguments import ItemKey
 
 _TICK_SECONDS = 1e-6
 _ATTEMPTS = 100
-"""How often a tick is tried again when others keep taking it."""
+"""Retries of a tick when other writers take it."""
 
 
 class LanceContextRecordManager(HandleOwner, RecordManager):
-    """What was indexed when, so that `index()` knows what to skip, and what to delete.
+    """Records of indexing, by which `index()` skips and deletes documents.
 
-    Its clock is in the store: no two answers of `get_time` and no two updates of one namespace ever
-    have the same time, in whatever process or thread they were made, and a later one has a later
-    time, even while the clock of a machine is set back. So `index()` never deletes what was written
-    after it began.
+    Its clock is in the store: no two answers of `get_time` and no two updates of a namespace have
+    the same time, in any process or thread, and later ones have later times, even while a machine's
+    clock is set back. So `index()` never deletes documents that were written after it began.
 
     The asynchronous methods await the store, and block no event loop.
     """
@@ -31,21 +30,21 @@ class LanceContextRecordManager(HandleOwner, RecordManager):
     ) -> None:
         """Over `store`: an open one, which stays open, or a URI, which `close` closes again.
 
-        - `namespace`: whose records; usually the name of the vector store that is indexed.
-        - `name`: what the store calls these items, which are `store.kv(name)`.
+        - `namespace`: of the records; usually the name of the indexed vector store.
+        - `name`: of the store's items, which are `store.kv(name)`.
         """
         super().__init__(namespace)
         self._handle = Handle(store)
         self._records = _Records(namespace, self._handle.aio.kv(name), self._handle)
 
     def create_schema(self) -> None:
-        """Nothing: the table is made by the first write."""
+        """Does nothing: the first write creates the table."""
 
     async def acreate_schema(self) -> None:
         """As `create_schema`."""
 
     def get_time(self) -> float:
-        """The time in seconds since 1970, later than that of all that was written before."""
+        """The time in seconds since 1970, later than all earlier writes."""
         return block_on(self._records.tick())
 
     async def aget_time(self) -> float:
@@ -59,10 +58,10 @@ class LanceContextRecordManager(HandleOwner, RecordManager):
         group_ids: Sequence[str | None] | None = None,
         time_at_least: float | None = None,
     ) -> None:
-        """Write down that these keys were indexed now, all at one time and in one commit.
+        """Records that these keys were indexed now, all at one time and in one commit.
 
         Raises InvalidRequestError, a ValueError, before anything is written, for lists of different
-        lengths and for a `time_at_least` that lies ahead.
+        lengths and for a `time_at_least` in the future.
         """
         records = self._records.checked(keys, group_ids)
         if records:
@@ -96,9 +95,9 @@ class LanceContextRecordManager(HandleOwner, RecordManager):
         group_ids: Sequence[str] | None = None,
         limit: int | None = None,
     ) -> list[str]:
-        """The keys that were indexed before and after these times, and in one of the groups.
+        """The keys indexed after and before these times, and in one of the groups.
 
-        None sets no bound; of no groups, no key is one. In alphabetical order.
+        None sets no bound; an empty list of groups matches none. Sorted alphabetically.
         """
         where = _filter(before, after, group_ids)
         return block_on(self._records.list_keys(where, limit=limit))
@@ -116,7 +115,7 @@ class LanceContextRecordManager(HandleOwner, RecordManager):
         return await self._records.list_keys(where, limit=limit)
 
     def delete_keys(self, keys: Sequence[str]) -> None:
-        """Forget keys, in one commit; unknown ones are no error."""
+        """Deletes keys, in one commit; unknown ones are ignored."""
         block_on(self._records.delete(keys))
 
     async def adelete_keys(self, keys: Sequence[str]) -> None:
@@ -125,7 +124,7 @@ class LanceContextRecordManager(HandleOwner, RecordManager):
 
 
 class _Records:
-    """The records of a namespace and their clock: an item that has the last moment which was given out."""
+    """The records of a namespace and their clock, an item with the last time given out."""
 
     def __init__(self, namespace: str, kv: AsyncKeyValues, handle: Handle) -> None:
         self._kv = kv
@@ -136,7 +135,7 @@ class _Records:
     async def tick(
         self, records: Sequence[tuple[str, str | None]] = (), *, time_at_least: float | None = None
     ) -> float:
-        """The next moment, and the records written at it, in one commit."""
+        """The next time, and its records, in one commit."""
         attempts = Attempts(f"the clock of {self._namespace[0]!r} is taken by others", _ATTEMPTS)
         while True:
             attempts.begin()
@@ -171,7 +170,7 @@ class _Records:
     def checked(
         self, keys: Sequence[str], group_ids: Sequence[str | None] | None
     ) -> list[tuple[str, str | None]]:
-        """Each key with its group; of two with one key the last counts."""
+        """Each key with its group; the last of two with the same key counts."""
         keys = listed(keys, "keys")
         groups = [None] * len(keys) if group_ids is None else _groups(group_ids)
         if len(groups) != len(keys):

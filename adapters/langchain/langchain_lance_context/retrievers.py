@@ -1,4 +1,4 @@
-"""What the store remembers, as LangChain's retriever."""
+"""LangChain's retriever over the store's records or a collection."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -27,13 +27,13 @@ from langchain_lance_context._keywords import check_keywords
 class LanceContextRetriever(HandleOwner, BaseRetriever):
     """Retrieves nodes by words and by meaning at once.
 
-    Without a `collection` it searches the store's records: the messages of all conversations, the
-    memories and other records of every framework. `invoke` takes `k` and
-    `mode` in place of the retriever's own, and a `filter` that narrows it further.
+    Without a `collection` it searches the store's records: messages of all conversations, memories
+    and other records of every framework. `invoke` takes `k` and `mode` in place of the retriever's
+    own, and a `filter` that narrows it further.
 
-    A document's metadata is the record's own. Under `lance_context` stands what the store knows of
-    it: `score` in [0, 1] and `channels`, and of a record also its `kind`, `role`, `session_id`,
-    `user_id`, `created_at` and the like, without what is absent.
+    A document's metadata is the record's own. `lance_context` in it has the store's facts: `score`
+    in [0, 1] and `channels`, and for a record also its `kind`, `role`, `session_id`, `user_id`,
+    `created_at` and others, without absent ones.
 
     Fields that contradict each other raise pydantic's ValidationError, a ValueError.
     """
@@ -43,33 +43,33 @@ class LanceContextRetriever(HandleOwner, BaseRetriever):
     store: StoreLike
     """An open store, which stays open, or a URI, which `close` closes again."""
     embedding: Embeddings | None = None
-    """What the collection, or the store at the URI, is embedded with; an open store has its own."""
+    """The embedder of the collection, or of a store at a URI; an open store has its own."""
     collection: str | None = None
     """The collection to search; absent means the records."""
     k: int = 4
-    """How many documents to return at most."""
+    """Maximum number of documents."""
     filter: Any = None
-    """Which records or documents may be found, in the store's filter language; those of a collection
-    as in `LanceContextVectorStore`."""
+    """Filters records or documents, in the store's filter language; in a collection as in
+    `LanceContextVectorStore`."""
     mode: SearchMode | None = None
     """`hybrid`, `vector` or `text`; absent means hybrid where the store can embed, else text."""
     neighbours: float | None = None
-    """In [0, 1]: the share of their scores that the turns before and after lend to a record."""
+    """In [0, 1]: the share of their scores that neighbouring turns add to a record."""
     options: Any = None
     """The store's `SearchOptions`: how hits are fused and ranked."""
     tenant: str | None = None
     user_id: str | None = None
     agent_id: str | None = None
-    """With `tenant` and `user_id` the scope of what may be found."""
+    """With `tenant` and `user_id`, the scope of the search."""
     session_id: str | None = None
-    """The only session whose records may be found; absent means all."""
+    """The only session to search; absent means all."""
 
     _handle: Handle = PrivateAttr()
     _search: Callable[..., list[SearchHit[Any]]] = PrivateAttr()
     _asearch: Callable[..., Awaitable[list[SearchHit[Any]]]] = PrivateAttr()
 
     def model_post_init(self, context: Any, /) -> None:
-        """Open what there is to open."""
+        """Opens the store."""
         super().model_post_init(context)
         self._refuse_contradictions()
         self._handle = Handle(self.store, embedder=self.embedding)
@@ -107,7 +107,7 @@ class LanceContextRetriever(HandleOwner, BaseRetriever):
         mode: SearchMode | None = None,
         **others: Any,
     ) -> dict[str, Any]:
-        """How the store is asked: as `invoke` says, else as the fields do."""
+        """The search arguments: of `invoke`, else of the fields."""
         check_keywords(others, ("k", "filter", "mode"), "invoke")
         session = None if self.session_id is None else {"session_id": self.session_id}
         filters = [one for one in (session, self.filter, filter) if one is not None]

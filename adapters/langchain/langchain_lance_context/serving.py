@@ -23,7 +23,7 @@ PLACE = "LANCE_CONTEXT_STORE"
 
 @asynccontextmanager
 async def checkpointer() -> AsyncIterator[LanceContextSaver]:
-    """Yield the checkpointer of the store that the environment names, and close it afterwards.
+    """Yields the checkpointer of the environment's store, and closes it afterwards.
 
     Raises InvalidRequestError if `LANCE_CONTEXT_STORE` is not set.
     """
@@ -33,7 +33,7 @@ async def checkpointer() -> AsyncIterator[LanceContextSaver]:
 
 @asynccontextmanager
 async def store() -> AsyncIterator[LanceContextStore]:
-    """Yield the long-term memory of the store that the environment names, and close it afterwards.
+    """Yields the long-term memory of the environment's store, and closes it afterwards.
 
     Items are found by filters, not by meaning: an index needs a factory of your own. Raises
     InvalidRequestError if `LANCE_CONTEXT_STORE` is not set.

@@ -1,4 +1,4 @@
-"""The store's key-value items as LangGraph's `BaseStore`: what agents remember across threads."""
+"""The store's key-value items as LangGraph's `BaseStore`, for memories across threads."""
 
 import asyncio
 import weakref
@@ -48,38 +48,37 @@ from langchain_lance_context._operations import (
 from langchain_lance_context._sweeping import Sweeper
 
 _SWEEP_MINUTES = 5
-"""How often `start_ttl_sweeper` sweeps where no one says."""
+"""Default interval of `start_ttl_sweeper`."""
 
 
 class LanceContextStore(HandleOwner, BaseStore):
     """Long-term memory for graphs and agents: JSON objects under keys, in namespaces.
 
-    One class for synchronous and asynchronous code; the methods that begin with `a` await the store
-    and block no event loop. A batch reads what was there before it, and writes all of its puts and
-    deletions in one commit. Of several puts to a key the last counts.
+    One class for synchronous and asynchronous code; methods that begin with `a` await the store and
+    block no event loop. A batch reads the state before it, and writes all of its puts and deletions
+    in one commit. The last of several puts to a key counts.
 
-    - Values are JSON objects. One that replaces another keeps its `created_at`; vectors and time to
-      live are those of the new one.
-    - A search with a query has the items with vectors first, nearest first, `score` being the cosine
-      of the nearest of their vectors; then those without, with the score None. Without a query, or
-      without an `index`, the items that were written last come first.
-    - From the end of its time to live on, an item is not there, whether `omit_expired` says so or
-      not; the sweep only frees the space.
+    - Values are JSON objects. A replaced value keeps its `created_at`; vectors and time to live are
+      new.
+    - A search with a query returns items with vectors first, nearest first, with the cosine of
+      their nearest vector as `score`; then those without, with the score None. Without a query or
+      an `index`, the latest written items come first.
+    - An expired item is never returned, whatever `omit_expired` is; the sweep only frees the space.
 
-    What LangGraph's `SqliteStore` and `AsyncSqliteStore` have under one name and call in two ways,
-    `setup`, `sweep_ttl`, `start_ttl_sweeper` and `stop_ttl_sweeper`, may be called and may be awaited;
-    awaited, they block no event loop.
+    `setup`, `sweep_ttl`, `start_ttl_sweeper` and `stop_ttl_sweeper`, which LangGraph's
+    `SqliteStore` and `AsyncSqliteStore` share, may be called or awaited; awaited, they block no
+    event loop.
 
-    What cannot be understood or stored raises a ValueError, before anything is written.
+    Invalid values raise a ValueError, before anything is written.
     """
 
     supports_ttl = True
 
     index_config: IndexConfig | None
-    """What was given as `index`."""
+    """The given `index`."""
 
     embeddings: Embeddings | None
-    """Makes the vectors of items, as `index["embed"]` says; None if the store's embedder does."""
+    """The embedder of items, from `index["embed"]`; None if the store's embedder is used."""
 
     def __init__(
         self,
@@ -91,11 +90,12 @@ class LanceContextStore(HandleOwner, BaseStore):
     ) -> None:
         """Over `store`: an open one, which stays open, or a URI, which `close` closes again.
 
-        - `index`: what items are found by; without it, queries are ignored. Without `embed`, the
-          store's embedder makes the vectors.
-        - `ttl`: how long items live, in minutes. With `sweep_interval_minutes`, a thread sweeps from
-          the first put with a time to live on, until `close` or until no one has this object.
-        - `name`: what the store calls these items, which are `store.kv(name)`.
+        - `index`: the indexed fields; without it, queries are ignored. Without `embed`, the store's
+          embedder makes the vectors.
+        - `ttl`: lifetime of items, in minutes. With `sweep_interval_minutes`, a thread sweeps from
+          the first put with a time to live until `close`, or until this object is
+          garbage-collected.
+        - `name`: of the store's items, which are `store.kv(name)`.
         """
         self._handle = Handle(store)
         self.index_config, self.embeddings = index, None
@@ -119,18 +119,19 @@ class LanceContextStore(HandleOwner, BaseStore):
     def from_conn_string(
         cls, conn_string: str, *, index: IndexConfig | None = None, ttl: TTLConfig | None = None
     ) -> Self:
-        """As the constructor, for a `with` or `async with` block, which closes it.
+        """Opens a store for a `with` or `async with` block, which closes it.
 
-        `:memory:` is a store that lives as long as the block. Raises InvalidRequestError for non-text content.
+        `:memory:` is a store that lives as long as the block. Raises InvalidRequestError unless
+        `conn_string` is a text.
         """
         return cls(place_at(conn_string), index=index, ttl=ttl)
 
     def setup(self) -> Nothing:
-        """Nothing: the table is made by the first write."""
+        """Does nothing: the first write creates the table."""
         return Nothing()
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """See the class; the results are in the order of the operations."""
+        """Runs the operations; the results are in their order."""
         batch = to_batch(ops, fields=self._fields)
         if len(batch.gets) == batch.n_operations:
             return self._got(batch)
@@ -150,10 +151,9 @@ class LanceContextStore(HandleOwner, BaseStore):
         return results
 
     def sweep_ttl(self) -> Count | Later:
-        """Remove what has expired; returns how many items that were.
+        """Removes expired items; returns their number.
 
-        Beside a running event loop the sweep begins, and the number is there when it is awaited, or
-        asked for.
+        Inside a running event loop the sweep starts, and awaiting or using the result waits for it.
         """
         return Later(self._sweep()) if is_beside_a_loop() else Count(block_on(self._sweep()))
 
@@ -162,7 +162,9 @@ class LanceContextStore(HandleOwner, BaseStore):
         return await self._sweep()
 
     def start_ttl_sweeper(self, sweep_interval_minutes: float | None = None) -> Running:
-        """Sweep every so many minutes, in a thread; else as `ttl` says, or every five minutes.
+        """Sweeps periodically in a thread.
+
+        The default interval is that of `ttl`, else five minutes.
 
         Nothing changes if one sweeps already. Cancelling the future, `stop_ttl_sweeper`, closing
         the store, and the end of this object all end the thread. Awaited, the future is one of the
@@ -174,16 +176,16 @@ class LanceContextStore(HandleOwner, BaseStore):
         return self._sweeper.start(60 * checked_minutes(minutes, "sweep_interval_minutes"))
 
     def stop_ttl_sweeper(self, timeout: float | None = None) -> Answer | Later:
-        """End the thread; whether it has ended within so many seconds. None waits for it.
+        """Ends the thread; returns whether it ended within the timeout. None waits for it.
 
-        Beside a running event loop as `sweep_ttl` does.
+        Inside a running event loop it behaves as `sweep_ttl` does.
         """
         if is_beside_a_loop():
             return Later(asyncio.to_thread(self._sweeper.stop, timeout))
         return Answer(self._sweeper.stop(timeout))
 
     def close(self) -> None:
-        """End the sweeper, and close the store if it was given by its URI."""
+        """Ends the sweeper, and closes the store if it was given by its URI."""
         self._sweeper.stop()
         super().close()
 
@@ -193,7 +195,7 @@ class LanceContextStore(HandleOwner, BaseStore):
         await super().aclose()
 
     def _got(self, batch: Batch) -> list[Result]:
-        """The items of a batch that gets alone, most of which need not go the way to the store's loop."""
+        """The items of a batch of gets, most of which skip the store's loop."""
         gets = list(batch.gets.values())
         found = self._items.get([one.key for one in gets])
         refreshed = [
@@ -213,14 +215,14 @@ class LanceContextStore(HandleOwner, BaseStore):
 
 @dataclass(frozen=True, slots=True)
 class _Embed:
-    """What makes vectors, and how long they are to be."""
+    """The embedder, and the dimension of its vectors."""
 
     documents: Callable[[list[str]], Awaitable[list[list[float]]]]
     query: Callable[[str], Awaitable[list[float]]]
     dims: int | None
 
     async def of_texts(self, texts: Iterable[str]) -> dict[str, Sequence[float]]:
-        """A vector for each of the texts, each of which is embedded once."""
+        """A vector for each text; each distinct text is embedded once."""
         distinct = list(dict.fromkeys(texts))
         vectors = await self.documents(distinct) if distinct else []
         if len(vectors) != len(distinct):
@@ -228,7 +230,7 @@ class _Embed:
         return {text: self._checked(vector) for text, vector in zip(distinct, vectors, strict=True)}
 
     async def of_queries(self, texts: Iterable[str]) -> dict[str, Sequence[float]]:
-        """As `of_texts`, for texts that are looked for."""
+        """Like `of_texts`, for queries."""
         return {text: self._checked(await self.query(text)) for text in dict.fromkeys(texts)}
 
     def _checked(self, vector: Sequence[float]) -> Sequence[float]:
@@ -241,7 +243,7 @@ class _Embed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Work:
-    """What a batch does, with what embeds, blocking or not."""
+    """Runs a batch with a blocking or asynchronous embedder."""
 
     kv: AsyncKeyValues
     now: Callable[[], datetime]
@@ -249,7 +251,7 @@ class _Work:
     """Absent, the store's embedder makes the vectors."""
 
     async def do(self, batch: Batch) -> list[Result]:
-        """Read all, then write all."""
+        """Reads all, then writes all."""
         questions = await self._questions(batch.searches.values())
         puts = await self._items(batch.puts)
         results: list[Result] = [None] * batch.n_operations
@@ -277,7 +279,7 @@ class _Work:
         return results
 
     def plain_items(self, batch: Batch) -> list[StoredItem] | None:
-        """What is to be written, if that is all that is asked, and nothing has to be embedded."""
+        """The puts, if there is nothing else and nothing to embed."""
         puts = batch.puts
         is_all = not (batch.gets or batch.searches or batch.listings)
         if not puts or not is_all or any(put.texts or put.value is None for put in puts.values()):
@@ -286,14 +288,14 @@ class _Work:
         return [to_stored(key, put, vectors=(), now=now) for key, put in puts.items()]
 
     async def _questions(self, searches: Iterable[Search]) -> Mapping[str, str | Sequence[float]]:
-        """What the store is asked, by query."""
+        """The results of the store, by query."""
         queries = [one.query for one in searches if one.query is not None]
         if self.embed is None:
             return {query: query for query in queries}
         return await self.embed.of_queries(queries)
 
     async def _items(self, puts: Mapping[ItemKey, Put]) -> list[StoredItem]:
-        """What is to be written, with vectors or with texts that the store makes vectors of."""
+        """The items to write, with vectors or with texts for the store to embed."""
         vectors: Mapping[str, Sequence[float]] = {}
         if self.embed is not None:
             texts = [text for put in puts.values() for _, text in put.texts]
@@ -324,14 +326,14 @@ class _Work:
         if search.query is None:
             found = await self.kv.list(**listed, limit=search.limit, offset=search.offset)
             return [(one, None) for one in found]
-        # The data says how long an item lives from now on.
+        # The data has the lifetime of an item from now on.
         hits = await self.kv.search(
             questions[search.query], **within, limit=end, include_data=search.is_refreshing
         )
         ranked = [(hit.record, hit.channels["vector"].raw) for hit in hits]
         if len(ranked) == end:
             return [*ranked[search.offset :]]
-        # All that have vectors are here; among as many as are asked for, enough have none.
+        # All items with vectors are here; of the requested number, enough have none.
         known = {_identity(one) for one, _ in ranked}
         others = await self.kv.list(**listed, limit=end)
         unranked = [(one, None) for one in others if _identity(one) not in known]
@@ -347,7 +349,7 @@ class _Work:
         )
 
     async def refresh(self, read: Iterable[StoredItem], *, besides: Container[ItemKey]) -> None:
-        """Let what was read live again, one commit for each time to live."""
+        """Renews the lifetime of read items, in one commit for each time to live."""
         keys: dict[float, dict[ItemKey, None]] = {}
         for one in read:
             key, ttl = (one.namespace, one.key), ttl_of(one)
@@ -358,7 +360,7 @@ class _Work:
 
 
 def _identity(stored: StoredItem) -> tuple[object, ...]:
-    """What tells items apart, also those of the narrower scopes that a wider one sees."""
+    """The identity of items, also in narrower scopes that a wider one sees."""
     return stored.namespace, stored.key, stored.tenant, stored.user_id, stored.agent_id
 
 

@@ -25,7 +25,7 @@ from langchain_lance_context._keywords import check_keywords
 _MADE_WITH = ("collection", "mode")
 _ADDED_WITH = ("ids", "batch_size")
 _SEARCHED_WITH = ("filter", "mode", "options")
-"""The keywords of the calls that LangChain's base class gives any."""
+"""The keywords that LangChain's base class passes to any call."""
 
 
 class LanceContextVectorStore(HandleOwner, VectorStore):
@@ -33,12 +33,11 @@ class LanceContextVectorStore(HandleOwner, VectorStore):
 
     Every search takes, by keyword:
 
-    - `filter`: which documents may be found, as a dict or a condition in SQL of the store's filter
-      language. It is applied before the best `k` are taken, so that `k` come back if as many match.
-      A name is a key of the metadata. `id`, `text` and `written_by` are the document's own where its
-      metadata has no such key; `Field("id")` is the document's own in any case, and `metadata.id` is
-      the key in any case.
-    - `mode`: `vector`, `text` or `hybrid`; else the one that the constructor was given.
+    - `filter`: of documents, as a dict or an SQL condition of the store's filter language. It is
+      applied before the best `k` are taken, so that `k` are returned if as many match. A name is a
+      key of the metadata. `id`, `text` and `written_by` are the document's own if its metadata has
+      no such key; `Field("id")` is always the document's own, and `metadata.id` is always the key.
+    - `mode`: `vector`, `text` or `hybrid`; default: the constructor's.
     - `options`: the store's `SearchOptions`, which say how hits are fused and ranked.
 
     Any other keyword raises a TypeError, which names these. Scores lie in [0, 1], and higher is better: by vector
@@ -58,8 +57,8 @@ class LanceContextVectorStore(HandleOwner, VectorStore):
         """Over `store`: an open one, which stays open, or a URI, which `close` closes again.
 
         - `embedding`: makes the collection's vectors; without it the store's embedder does.
-        - `collection`: what the store calls it. It need not exist yet.
-        - `mode`: how a text is looked for where a search does not say.
+        - `collection`: its name in the store. It need not exist yet.
+        - `mode`: the default mode of a search.
         """
         self._handle = Handle(store)
         self._embedding = embedding
@@ -69,7 +68,7 @@ class LanceContextVectorStore(HandleOwner, VectorStore):
 
     @property
     def embeddings(self) -> Embeddings | None:
-        """What was given to embed with; None where the store's embedder does it."""
+        """The given embedder; None if the store's embedder is used."""
         return self._embedding
 
     @classmethod
@@ -83,7 +82,10 @@ class LanceContextVectorStore(HandleOwner, VectorStore):
         store: StoreLike = "memory://",
         **kwargs: Any,
     ) -> Self:
-        """As the constructor, then `add_texts`. Without a `store` it lives as long as the process."""
+        """Creates the object, then adds the texts.
+
+        Without a `store` it lives as long as the process.
+        """
         check_keywords(kwargs, _MADE_WITH, "the constructor")
         made = cls(store, embedding, **kwargs)
         try:
@@ -124,12 +126,14 @@ class LanceContextVectorStore(HandleOwner, VectorStore):
         ids: Iterable[str | None] | None = None,
         **kwargs: Any,
     ) -> list[str]:
-        """Add texts, or replace those whose ids exist, in one commit; returns all ids, in order.
+        """Adds texts, or replaces those with existing ids, in one commit.
 
-        An id that is absent or None is generated. Metadata may hold, besides JSON, times, decimals,
-        UUIDs, bytes, paths, tuples and sets, and comes back equal and of the same types; what it
-        cannot hold, an id that stands twice, and lists of different lengths raise
-        InvalidRequestError, a ValueError, before anything is written.
+        Returns all ids, in order.
+
+        An id that is absent or None is generated. Metadata may hold JSON, times, decimals, UUIDs,
+        bytes, paths, tuples and sets, and reads back equal with the same types; other values,
+        duplicate ids and lists of different lengths raise InvalidRequestError, a ValueError, before
+        anything is written.
         """
         return self._vectors.upsert(_given(texts, metadatas, ids, kwargs))
 
@@ -157,9 +161,9 @@ class LanceContextVectorStore(HandleOwner, VectorStore):
     def delete(
         self, ids: Iterable[str] | None = None, *, filter: FilterLike | None = None, **kwargs: Any
     ) -> bool:
-        """Delete by id, by filter, or by both at once; without either, every document.
+        """Deletes by id, by filter, or by both at once; without either, every document.
 
-        Unknown ids are no error. Always True.
+        Unknown ids are ignored. Always returns True.
         """
         check_keywords(kwargs, (), "deleting")
         self._vectors.delete(**_what_to_delete(ids, filter))
@@ -174,9 +178,9 @@ class LanceContextVectorStore(HandleOwner, VectorStore):
         return True
 
     def delete_collection(self) -> int:
-        """Remove the collection with all its versions; returns how many documents it had.
+        """Deletes the collection with all its versions; returns its number of documents.
 
-        In a scope only the scope's documents are removed. The next write makes it again.
+        In a scope only the scope's documents are deleted. The next write creates it again.
         """
         return self._vectors.delete_collection()
 
@@ -195,7 +199,7 @@ class LanceContextVectorStore(HandleOwner, VectorStore):
         return [to_document(one) for one in await self._aio.get(ids)]
 
     def count(self, *, filter: FilterLike | None = None) -> int:
-        """How many documents match `filter`; of all without one. 0 before the first write."""
+        """Number of documents that match `filter`, or of all. 0 before the first write."""
         return self._vectors.count(filter=metadata_first(filter))
 
     async def acount(self, *, filter: FilterLike | None = None) -> int:
@@ -250,12 +254,12 @@ class LanceContextVectorStore(HandleOwner, VectorStore):
 
     similarity_search_with_score_by_vector = similarity_search_by_vector_with_score
     asimilarity_search_with_score_by_vector = asimilarity_search_by_vector_with_score
-    """As LangChain's own store in memory calls it."""
+    """An alias with the name in LangChain's in-memory store."""
 
     def max_marginal_relevance_search(
         self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
     ) -> list[Document]:
-        """`k` of the best `fetch_k` documents, picked one by one, near to `query` and unlike before.
+        """`k` of the best `fetch_k` documents, picked for similarity to `query` and diversity.
 
         With `lambda_mult` 1 nearness alone counts, with 0 diversity alone.
         """
@@ -339,7 +343,7 @@ def _what_to_delete(ids: Iterable[str] | None, filter: FilterLike | None) -> dic
 
 
 def _deleted(filter: FilterLike | None) -> FilterLike | None:
-    """As it is if it says nothing, so that the store refuses it."""
+    """Unchanged if it is not a text, so that the store refuses it."""
     found = metadata_first(filter)
     return filter if found is None else found
 

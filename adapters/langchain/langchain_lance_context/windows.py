@@ -1,4 +1,4 @@
-"""What the model of LangChain's `create_agent` is shown of its thread: a window within a budget."""
+"""Shows the model of LangChain's `create_agent` a window of its thread, within a budget."""
 
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
@@ -47,12 +47,11 @@ _PROMPT = (
 class LanceContextWindowMiddleware(HandleOwner, AgentMiddleware[AgentState[Any], Any, Any]):
     """Shows the model a window of its thread, within a budget; the thread itself stays whole.
 
-    It takes the place of `SummarizationMiddleware`, which removes what it has summarised from the
-    thread, and of `ContextEditingMiddleware`: before each model call the thread's messages are kept in
-    the store, those that are there already once, and the model is called with the window that
-    `store.assemble` makes of them: no call loses its results, the newest turn of the user is always
-    there, and the beginning stays the same for many calls, as providers' caches want it. Nothing is
-    removed from the agent's state, its checkpoints, or the store.
+    Use it instead of `SummarizationMiddleware`, which removes summarized messages from the thread,
+    and `ContextEditingMiddleware`. Before each model call it stores the thread's messages, each
+    once, and calls the model with a window by `store.assemble`: calls keep their results, the
+    user's newest turn is always included, and the beginning stays the same for many calls, for
+    providers' caches. Nothing is removed from the agent's state, its checkpoints, or the store.
 
     The session is the thread's id. A run without a thread is a session of its own.
     """
@@ -75,21 +74,22 @@ class LanceContextWindowMiddleware(HandleOwner, AgentMiddleware[AgentState[Any],
     ) -> None:
         """Over `store`: an open one, which stays open, or a URI, which `close` closes again.
 
-        - `budget`: a `Budget`, or a number of tokens; what tools take is for `reserve_output`.
-        - `summariser`: a chat model, or a function of a transcript, that tells in short what came
-          before the window; without one that is left out, or recalled.
-        - `sections`: what the window is made of beside the instructions; see `WindowMaker`.
-        - `dialect`: whose rules it keeps.
-        - `user_id`: whose run it is, as in `LanceContextMemoryMiddleware`; with a user, what answers
-          the newest question is recalled from all of the user's threads. `agent_id` and `tenant` are
+        - `budget`: a `Budget`, or a number of tokens; reserve the tokens of tools with
+          `reserve_output`.
+        - `summariser`: a chat model, or a function of a transcript, that summarises messages before
+          the window; without one they are left out, or recalled.
+        - `sections`: the parts of the window after the instructions; see `WindowMaker`.
+        - `dialect`: the provider's rules.
+        - `user_id`: of the run, as in `LanceContextMemoryMiddleware`; with a user, answers to the
+          newest question are recalled from all of the user's threads. `agent_id` and `tenant` are
           the rest of the scope.
-        - `counter`: what counts tokens; see `AsyncContextStore.assemble`.
-        - `keep_windows`: whether each window is kept, so that `store.windows` shows what the model saw.
-        - `on_error`: what happens if the store is away or busy. `"log"`: the model is called with the
-          whole thread, and a warning is logged. `"raise"`: the run fails with that error. What no later
-          run mends is always raised: a request that is wrong, such as a budget that is too small, and
-          a store that is closed.
-        - `embedding`: what a store at a URI embeds with.
+        - `counter`: counts tokens; see `AsyncContextStore.assemble`.
+        - `keep_windows`: whether each window is stored, for `store.windows`.
+        - `on_error`: for a store that is unavailable. `"log"`: the model is called with the whole
+          thread, and a warning is logged. `"raise"`: the run fails with that error. Permanent
+          errors are always raised: an invalid request, such as a too small budget, and a closed
+          store.
+        - `embedding`: the embedder of a store at a URI.
         """
         super().__init__()
         check_embedding(embedding, store)
@@ -114,7 +114,7 @@ class LanceContextWindowMiddleware(HandleOwner, AgentMiddleware[AgentState[Any],
         request: ModelRequest[Any],
         handler: Callable[[ModelRequest[Any]], ModelResponse[Any]],
     ) -> ModelResponse[Any]:
-        """Keep the thread, and call the model with a window of it."""
+        """Stores the thread, and calls the model with a window of it."""
         shown = request
         with going_on(self._on_error, "no window could be made, the model sees the whole thread"):
             shown = block_on(self._shown(request, *self._run(request)))
@@ -132,7 +132,7 @@ class LanceContextWindowMiddleware(HandleOwner, AgentMiddleware[AgentState[Any],
         return await handler(shown)
 
     def _run(self, request: ModelRequest[Any]) -> tuple[AsyncContextStore, str, str]:
-        """The part of the store that this run may see, its session, and its user."""
+        """The scope of this run, its session, and its user."""
         names = {part: name_of(whose, part, request.runtime) for part, whose in self._whose.items()}
         user = names["user_id"] or configured("user_id", otherwise=self._handle.scope.user_id)
         if user is not None and (not isinstance(user, str) or not user):
@@ -154,7 +154,7 @@ class LanceContextWindowMiddleware(HandleOwner, AgentMiddleware[AgentState[Any],
 
 
 def _told(request: ModelRequest[Any], window: Window, *, n_before: int) -> ModelRequest[Any]:
-    """The request with the window's messages; what else it tells as the system's goes to that message."""
+    """The request with the window's messages; other system texts of it go to the system message."""
     system, messages = request.system_message, list[Any]()  # of the messages that its types name
     for one in window.messages[n_before:]:
         made = from_canonical(one)

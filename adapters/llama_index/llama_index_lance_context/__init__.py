@@ -1,4 +1,4 @@
-"""The one memory of lance-context, as what LlamaIndex keeps things in."""
+"""LlamaIndex's stores, memory and retrievers over a lance-context store."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -62,7 +62,7 @@ _HOMES = {
     "language_model": "language_models",
     "storage_context": "storage",
 }
-"""Where each name lives: LlamaIndex's modules are slow to import, so each is when it is asked for."""
+"""The module of each name: LlamaIndex is slow to import, so names are imported on first use."""
 
 
 def __getattr__(name: str) -> Any:

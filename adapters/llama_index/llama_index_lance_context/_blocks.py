@@ -57,15 +57,15 @@ _MEDIA: dict[str, tuple[type[ImagePart | AudioPart | VideoPart | FilePart], str,
     "video": (VideoPart, "video", "video_mimetype"),
     "document": (FilePart, "data", "document_mimetype"),
 }
-"""By the type of the block: the part, and the names of what holds the bytes and says their type."""
+"""By type of block: the part, and the names of the fields with its bytes and MIME type."""
 
 _BLOCKS = {"image": "image", "audio": "audio", "video": "video", "file": "document"}
-"""The type of the block, by that of the part."""
+"""The type of block, by type of part."""
 
 _UNTITLED = "input_document"
-"""What LlamaIndex calls a document without a title."""
+"""LlamaIndex's title of a document without one."""
 _SOUNDS = {"mp3": "mpeg"}
-"""The subtypes of the media types of sounds whose names are not those of their files."""
+"""The audio subtypes that differ from the file extension."""
 
 
 # As JSON
@@ -77,7 +77,7 @@ def block_to_json(block: BaseContentBlock) -> dict[str, Any]:
     if kind := _MEDIA.get(data["block_type"]):
         content = getattr(block, kind[1])
         if isinstance(content, IOBase):
-            # LlamaIndex reads a file wherever it uses one; here it is kept as the bytes it holds.
+            # LlamaIndex reads a file on each use; the bytes are stored here.
             data[kind[1]] = b64encode(data[kind[1]]).decode()
         elif content is not None:
             data[kind[1]] = content.decode("ascii")
@@ -86,7 +86,7 @@ def block_to_json(block: BaseContentBlock) -> dict[str, Any]:
 
 
 def block_from_json(data: Mapping[str, Any]) -> BaseContentBlock:
-    """The block that was stored, even where a file that it names is gone."""
+    """The stored block, also if a file that it names no longer exists."""
     block_class = _CLASSES[data["block_type"]]
     values = decode(dict(data))
     try:
@@ -103,12 +103,12 @@ def block_from_json(data: Mapping[str, Any]) -> BaseContentBlock:
 
 
 def to_parts(blocks: Iterable[BaseContentBlock]) -> list[Part]:
-    """What the blocks say, in order; what can be cited stands in parts of its own."""
+    """The parts of the blocks, in order; citable content has its own parts."""
     return [part for block in blocks for part in _to_parts(block)]
 
 
 def call_part(call: Mapping[str, Any]) -> ToolCallPart:
-    """A tool call in OpenAI's form, which LlamaIndex once kept beside the blocks."""
+    """A tool call in OpenAI's form, which older LlamaIndex releases kept outside of the blocks."""
     function = call["function"]
     return ToolCallPart(
         call_id=call.get("id") or None,
@@ -126,7 +126,7 @@ def _to_parts(block: BaseContentBlock) -> list[Part]:
         if kind in _MEDIA:
             return [_media_part(data)]
     except InvalidRequestError:
-        # What is empty, or names two sources, is no part of ours.
+        # An empty block, or one with two sources, has no part.
         pass
     return [UnknownPart(type=kind, payload=_rest(data, {"block_type"}))]
 
@@ -157,7 +157,7 @@ def _call(block: Any, data: Mapping[str, Any]) -> list[Part]:
 
 
 def _cited(block: Any, data: Mapping[str, Any]) -> list[Part]:
-    """What is cited, each part marked with where it comes from."""
+    """The cited parts, each marked with its source."""
     content = block.nested_blocks
     source = {k: v for k, v in data.items() if k not in ("block_type", "content", "cited_content")}
     marked = []
@@ -202,7 +202,7 @@ _READERS: dict[str, Callable[[Any, Mapping[str, Any]], list[Part]]] = {
 
 
 def _rest(data: Mapping[str, Any], known: set[str]) -> dict[str, Any]:
-    """What a block says besides what is known, and besides nothing."""
+    """The keys of a block that are neither known nor empty."""
     return {key: one for key, one in data.items() if key not in known and one not in (None, {})}
 
 
@@ -227,7 +227,7 @@ def _sound_format(media_type: str | None) -> str | None:
 
 
 def to_blocks(parts: Iterable[Part]) -> list[BaseContentBlock]:
-    """The blocks that say the same; what LlamaIndex has no block for is told as JSON text."""
+    """The blocks of the parts; parts without a block become JSON text."""
     return [_to_block(part) for part in parts]
 
 
@@ -276,7 +276,7 @@ def _media_block(part: MediaPart) -> BaseContentBlock:
     if isinstance(part.extra.get("detail"), str) and kind in ("image", "video"):
         values["detail"] = part.extra["detail"]
     if part.data is not None:
-        # Bytes that look like base64 would be taken for it.
+        # Bytes that look like base64 would be decoded.
         values[content] = b64encode(part.data)
     elif part.url is not None:
         values["url"] = part.url
@@ -302,5 +302,5 @@ def _as_text(value: Any) -> TextBlock:
 
 
 def _arguments(given: Mapping[str, Any] | str) -> dict[str, Any] | str:
-    """The arguments as LlamaIndex had them, or the text that is no object."""
+    """The original arguments, or the text if it is not an object."""
     return decode(dict(given)) if isinstance(given, Mapping) else arguments_of(given)

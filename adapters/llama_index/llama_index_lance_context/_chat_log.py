@@ -1,7 +1,7 @@
-"""The conversations of an agent, as what LlamaIndex's chat stores hold.
+"""Conversations of an agent in the store's history, for LlamaIndex's chat stores.
 
-They are the store's history: each key is a session, and each message one of its messages. That one
-is archived stands in its metadata, so that other frameworks go on reading the whole conversation.
+Each key is a session, and each message one of its messages. The archived status is in the metadata,
+so that other frameworks still read the whole conversation.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -15,7 +15,7 @@ from lance_context_core import AsyncHistory, Field, Filter, InvalidRequestError,
 from llama_index_lance_context._messages import from_canonical, to_canonical
 
 STATUS = "llama_index_status"
-"""The metadata key that says that a message is archived; a message without it is active."""
+"""The metadata key of archived messages; a message without it is active."""
 
 _IS_ARCHIVED = Field("metadata", STATUS).eq(MessageStatus.ARCHIVED.value)
 _STATUSES = {MessageStatus.ACTIVE: ~_IS_ARCHIVED, MessageStatus.ARCHIVED: _IS_ARCHIVED, None: None}
@@ -23,22 +23,25 @@ _STATUSES = {MessageStatus.ACTIVE: ~_IS_ARCHIVED, MessageStatus.ARCHIVED: _IS_AR
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A message of the store, as LlamaIndex reads it."""
+    """A stored message with its LlamaIndex messages."""
 
     id: str
     messages: tuple[ChatMessage, ...]
-    """At least one; several only where another framework wrote down several tool results in one."""
+    """At least one; several only if another framework wrote several tool results in one."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChatLog:
-    """The sessions of one agent, over a store, blocking or asynchronous; of the blocking one, nothing waits."""
+    """The sessions of one agent, over a blocking or asynchronous store.
+
+    Blocking calls never await.
+    """
 
     _history: AsyncHistory
     _agent_id: str
 
     async def keys(self) -> list[str]:
-        """The sessions that have messages, in the order in which they began."""
+        """The sessions with messages, in the order of their beginning."""
         return await self._history.session_ids(self._agent_id)
 
     async def entries(
@@ -49,7 +52,7 @@ class ChatLog:
         n_messages: int | None = None,
         last: int | None = None,
     ) -> list[Entry]:
-        """What a session holds, in order; enough to make the first `n_messages`, or the `last`."""
+        """The entries of a session, in order; enough for the first `n_messages`, or the `last`."""
         found = await self._history.get_messages(
             self._agent_id, session_id=key, limit=n_messages, last=last, filter=_STATUSES[status]
         )
@@ -63,14 +66,14 @@ class ChatLog:
         limit: int | None = None,
         offset: int | None = None,
     ) -> list[ChatMessage]:
-        """The messages of a session, in order, both kinds where `status` is None."""
+        """The messages of a session, in order; both statuses if `status` is None."""
         start = _checked(offset or 0, "offset")
         n_messages = None if limit is None else start + _checked(limit, "limit")
         found = await self.entries(key, status, n_messages=n_messages)
         return _flat(found)[start:n_messages]
 
     async def add(self, key: str, messages: Iterable[ChatMessage], status: MessageStatus) -> None:
-        """Add messages at the end, all or none of them, in one commit."""
+        """Adds messages at the end, atomically, in one commit."""
         written = [_marked(one, status) for one in messages]
         await self._history.append_many(self._agent_id, written, session_id=key)
 
@@ -82,7 +85,7 @@ class ChatLog:
         *,
         replaced: MessageStatus | None,
     ) -> None:
-        """Put messages in the place of those of the status `replaced`, or of all, in one commit."""
+        """Replaces the messages of the status `replaced`, or all, in one commit."""
         written = [_marked(one, status) for one in messages]
         await self._history.replace(
             self._agent_id, written, session_id=key, filter=_STATUSES[replaced]
@@ -91,8 +94,8 @@ class ChatLog:
     async def remove_at(
         self, key: str, position: int, status: MessageStatus | None
     ) -> ChatMessage | None:
-        """Remove the message at a position, which may be counted from the end, and return it."""
-        # As far as that position, from the nearer end: a message is a position or several.
+        """Removes the message at a position, negative from the end, and returns it."""
+        # Reads up to that position from the nearer end: a message is one position or several.
         near = {"n_messages": position + 1} if position >= 0 else {"last": -position}
         while True:
             found = await self.entries(key, status, **near)
@@ -104,23 +107,26 @@ class ChatLog:
                 return message
 
     async def remove_last(self, key: str) -> ChatMessage | None:
-        """Remove the last message of a session, and return it; no other one is read for it."""
+        """Removes the last message of a session, and returns it; reads no other one."""
         last = await self._history.pop(self._agent_id, session_id=key)
         return None if last is None else _flat(_entries([last]))[-1]
 
     async def remove_all(self, key: str, status: MessageStatus | None) -> None:
-        """Remove a session's messages, in one commit."""
+        """Removes a session's messages, in one commit."""
         await self._history.clear(self._agent_id, session_id=key, filter=_STATUSES[status])
 
     async def take_all(self, key: str) -> list[ChatMessage]:
-        """Remove a session's messages, in one commit, and return them."""
+        """Removes a session's messages, in one commit, and returns them."""
         found = await self.entries(key, None)
         if found:
             await self._remove([entry.id for entry in found], key, None)
         return _flat(found)
 
     async def take_oldest(self, key: str, n: int, *, seen: Sequence[str] = ()) -> list[ChatMessage]:
-        """Remove the first `n` active messages, and return them in order; see `archive_oldest`."""
+        """Removes the first `n` active messages, and returns them in order.
+
+        See `archive_oldest`.
+        """
         known = seen[: _checked(n, "n")]
         taken = await self._take(key, await self._active(key, known))
         return taken + await self._further(key, n - len(known), self._take)
@@ -128,10 +134,10 @@ class ChatLog:
     async def archive_oldest(
         self, key: str, n: int, *, seen: Sequence[str] = ()
     ) -> list[ChatMessage]:
-        """Archive the first `n` active messages, and return them in order.
+        """Archives the first `n` active messages, and returns them in order.
 
-        They are counted from those that the caller has `seen`, the id of each, oldest first: one
-        that others have let go of since is one of the `n`, and no later one goes in its place.
+        They are counted from the ids that the caller has `seen`, oldest first: messages that others
+        archived since are among the `n`, and no later one replaces them.
         """
         known = seen[: _checked(n, "n")]
         archived = await self.archive(key, await self._active(key, known))
@@ -143,7 +149,7 @@ class ChatLog:
         n: int,
         let_go: Callable[[str, Sequence[Entry]], Awaitable[list[ChatMessage]]],
     ) -> list[ChatMessage]:
-        """Let go of the first `n` active messages; where another task takes some first, of those behind."""
+        """Passes the next `n` active messages to `let_go`, except those that another task took."""
         gone: list[ChatMessage] = []
         while (n_left := n - len(gone)) > 0:
             oldest = await self._oldest(key, n_left)
@@ -153,7 +159,7 @@ class ChatLog:
         return gone
 
     async def archive(self, key: str, entries: Sequence[Entry]) -> list[ChatMessage]:
-        """Archive these, in one commit; returns the messages that no one has archived before."""
+        """Archives these in one commit; returns the messages that were active before."""
         if not entries:
             return []
         changed = await self._history.annotate(
@@ -165,16 +171,16 @@ class ChatLog:
         return _flat([entry for entry in entries if entry.id in set(changed)])
 
     async def _take(self, key: str, entries: Sequence[Entry]) -> list[ChatMessage]:
-        """Remove active ones, in one commit; returns the messages that no one has removed before."""
+        """Removes active ones in one commit; returns the messages that were not removed before."""
         if not entries:
             return []
         ids = [entry.id for entry in entries]
         n_removed = await self._remove(ids, key, MessageStatus.ACTIVE)
-        # What is missing was taken by another, who began at the beginning, too.
+        # Another writer removed the missing ones, from the beginning too.
         return _flat(entries[len(entries) - n_removed :])
 
     async def _active(self, key: str, ids: Sequence[str]) -> list[Entry]:
-        """Which of these are active, in order."""
+        """The active ones of these, in order."""
         if not ids:
             return []
         found = await self._history.get_messages(
@@ -183,7 +189,7 @@ class ChatLog:
         return _entries(found)
 
     async def _oldest(self, key: str, n: int) -> list[Entry]:
-        """The first active entries that make up `n` messages."""
+        """The first active entries that contain `n` messages."""
         oldest: list[Entry] = []
         for entry in await self.entries(key, MessageStatus.ACTIVE, n_messages=n):
             if len(_flat(oldest)) >= n:

@@ -1,4 +1,4 @@
-"""The graph of the store as LlamaIndex's retrievers ask for it in Cypher: its schema, and answers."""
+"""The store's graph for LlamaIndex's Cypher retrievers: its schema and query results."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -21,12 +21,12 @@ Rules:
 async def answered(
     graph: AsyncGraph, query: str, parameters: Mapping[str, Any] | None
 ) -> list[dict[str, Any]]:
-    """The rows that a query returns."""
+    """The rows of a query."""
     return await graph.cypher(query, parameters=parameters)
 
 
 async def schema_of(graph: AsyncGraph) -> dict[str, Any]:
-    """The labels, the types, and which types lead from where to where, each in alphabetical order."""
+    """The labels, the relation types, and the labels that each type connects, sorted."""
     labels = await graph.cypher("MATCH (a:Entity) RETURN DISTINCT a.type AS label ORDER BY label")
     led = await graph.cypher(
         "MATCH (a:Entity)-[r:Relation]->(b:Entity) "
@@ -44,7 +44,7 @@ async def schema_of(graph: AsyncGraph) -> dict[str, Any]:
 
 
 def schema_text(schema: Mapping[str, Any]) -> str:
-    """The schema in words, with what a query may not be, for a model that is to write one."""
+    """The schema in words, with the limits of queries, for a model that writes one."""
     return "\n".join(
         [
             f"Labels: {_listed(schema['node_props'])}",

@@ -1,4 +1,4 @@
-"""LlamaIndex's metadata filters in the filter language of the store."""
+"""Converts LlamaIndex's metadata filters to the store's filter language."""
 
 import operator
 from collections.abc import Callable, Sequence
@@ -29,25 +29,25 @@ _PLACES = {
     "ref_doc_id": SOURCE_ID,
     "_node_type": CLASS_NAME,
 }
-"""What LlamaIndex's stores let filters ask of a node beside its metadata."""
+"""The fields outside of the metadata that LlamaIndex's filters can name."""
 
 
 def place_of(key: str) -> Field:
-    """Where the store keeps what LlamaIndex calls `key`."""
+    """The store's key for LlamaIndex's `key`."""
     literal = Field("metadata", key)
     name = _PLACES.get(key)
-    # What another framework wrote has nothing but its own metadata.
+    # Nodes of other frameworks have only their own metadata.
     return literal if name is None else Field("metadata", NATIVE, name).otherwise(key)
 
 
 def to_filter(filters: MetadataFilters, *, place: Callable[[str], Field] = place_of) -> Filter:
-    """What `filters` say, as LlamaIndex's own filter function reads them, and nested.
+    """Converts `filters`, nested ones too, as LlamaIndex's own filter function reads them.
 
-    A key is a whole key of the metadata, never a path. A value that is missing, null or of another
-    type than the operand does not match; `!=` and `nin` then do. As in Python, True equals 1 and
-    lies above 0. As operands are texts and numbers alone, a text in ISO 8601 or a UUID's stands for
-    times, dates and UUIDs, too: see `_readings`. No filters at all match everything, whatever their condition. `place` says where
-    the value of a key is kept.
+    A key is a literal key of the metadata, never a path. A value that is missing, null or of
+    another type than the operand does not match, except for `!=` and `nin`. As in Python, True
+    equals 1 and is above 0. Operands are only texts and numbers, so a text in ISO 8601 or of a UUID
+    also means times, dates and UUIDs: see `_readings`. Empty filters match everything, with any
+    condition. `place` returns the stored key of a key.
 
     Raises FilterError, a ValueError, for an operand that the operator cannot take.
     """
@@ -72,7 +72,7 @@ def to_filter(filters: MetadataFilters, *, place: Callable[[str], Field] = place
 
 
 def of_sources(ref_doc_ids: Sequence[str]) -> Filter:
-    """The nodes that were made from one of these documents."""
+    """The filter for nodes of these documents."""
     return place_of("ref_doc_id").is_in(ref_doc_ids)
 
 
@@ -86,7 +86,7 @@ def _condition(filter: MetadataFilter, *, place: Callable[[str], Field]) -> Filt
 
 
 def _equal(place: Field, filter: MetadataFilter) -> Filter:
-    # LlamaIndex asks for empty values by IS_EMPTY: nothing equals None.
+    # LlamaIndex tests for empty values with IS_EMPTY: nothing equals None.
     return NOTHING if filter.value is None else Membership(place, _equals(filter.value))
 
 
@@ -133,14 +133,14 @@ def _contains_all(place: Field, filter: MetadataFilter) -> Filter:
 
 
 def _has(place: Field, value: Any) -> Filter:
-    """That a list has `value`, or that a text contains the text `value`."""
+    """A list that contains `value`, or a text that contains the text `value`."""
     if not isinstance(value, str):
         return place.contains_any(equals_of(value))
     return _any([place.contains(one) for one in _equals(value)])
 
 
 def _text(place: Field, filter: MetadataFilter) -> Filter:
-    # Only of texts it can be said that they come after the empty one or are it.
+    # Only texts can be at or after the empty text.
     return And((place.contains(_worded(filter)), place.gte("")))
 
 
@@ -154,7 +154,7 @@ def _empty(place: Field, filter: MetadataFilter) -> Filter:
 
 
 def equals_of(value: Any) -> tuple[Any, ...]:
-    """All that equals `value` in Python: 1 and True are the same there, and are not in JSON."""
+    """Everything that equals `value` in Python: 1 and True are equal there, but not in JSON."""
     return (value, bool(value)) if isinstance(value, int | float) and value in (0, 1) else (value,)
 
 
@@ -163,9 +163,9 @@ def _equals(value: Any) -> tuple[Any, ...]:
 
 
 def _readings(text: str) -> tuple[Any, ...]:
-    """The date, times or UUID that a text says; a time without an offset may be one in UTC, too.
+    """The date, times or UUID that a text may mean; a time without an offset may be in UTC.
 
-    What has neither a dash nor a colon says nothing.
+    A text without a dash or colon means none.
     """
     if "-" not in text and ":" not in text:
         return ()
@@ -176,7 +176,7 @@ def _readings(text: str) -> tuple[Any, ...]:
 
 
 def _bounds(text: str) -> tuple[Any, ...]:
-    """What comes before or after a text: that of its readings, and times that of a date's midnight."""
+    """Values before or after a text, in each of its meanings; times against a date's midnight."""
     found = _readings(text)
     midnights = [datetime.combine(one, time()) for one in found if type(one) is date]
     return (text, *found, *(one for midnight in midnights for one in _with_utc(midnight)))

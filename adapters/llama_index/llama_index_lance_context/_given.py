@@ -1,4 +1,4 @@
-"""Where a class of this package keeps things, as its own users say it and as those of others do."""
+"""Parameters that name the store and its scope, under this package's and other packages' names."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -14,11 +14,11 @@ _DETOURS = {
     "region": "an object store's options go to ContextStore.open(uri, storage_options=…)",
     "table": "give the store, and the collection's name",
 }
-"""What becomes of parameters that other vector stores have."""
+"""Replacements of parameters that other vector stores have."""
 
 
 def store_given(store: StoreLike | None, uri: StoreLike | None) -> StoreLike:
-    """The one of both names of the same parameter that was given."""
+    """The value that was given under one of two names of a parameter."""
     if store is not None and uri is not None:
         raise InvalidRequestError(
             f"uri={uri!r:.80}: uri is another name of store; give one of them"
@@ -30,7 +30,7 @@ def store_given(store: StoreLike | None, uri: StoreLike | None) -> StoreLike:
 
 
 def collection_given(collection: str | None, table_name: str | None) -> str | None:
-    """The one of both names of the same parameter that was given, if one was."""
+    """The value that was given under one of two names of a parameter, or None."""
     if collection is not None and table_name is not None:
         raise InvalidRequestError(
             f"table_name={table_name!r:.80}: table_name is another name of collection; give one of "
@@ -40,7 +40,7 @@ def collection_given(collection: str | None, table_name: str | None) -> str | No
 
 
 def refuse_unknown(class_name: str, kwargs: Mapping[str, Any], *, known: Iterable[str]) -> None:
-    """Raise InvalidRequestError if there are keywords beside the `known` ones."""
+    """Raises InvalidRequestError for keywords that are not `known`."""
     for name in kwargs.keys() - set(known):
         detour = _DETOURS.get(name, "leave it out")
         raise InvalidRequestError(

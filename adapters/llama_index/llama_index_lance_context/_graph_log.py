@@ -1,4 +1,4 @@
-"""A property graph as documents of one collection: what is read and written."""
+"""A property graph as documents of one collection: reads and writes."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
@@ -47,7 +47,7 @@ from llama_index_lance_context._words import check_count, in_words_of
 
 
 class GraphLog:
-    """The graph in a collection, and what of it all frameworks share."""
+    """The graph in a collection, and the part of it that all frameworks share."""
 
     def __init__(self, vectors: AsyncVectors, shared: SharedGraph) -> None:
         self._vectors = vectors
@@ -154,7 +154,7 @@ class GraphLog:
         await self._delete(gone, conditions)
 
     async def delete_said(self, node_ids: list[str] | None, ref_doc_ids: list[str] | None) -> None:
-        """Delete chunks, by their ids or those of their documents, with what they alone named."""
+        """Deletes chunks, by their ids or documents, with everything that only they mention."""
         documents = _listed(ref_doc_ids, "ref_doc_ids") or []
         of_documents = property_place("ref_doc_id").is_in(documents)
         chunks = await self._ids(ARE_CHUNKS & of_documents) if documents else []
@@ -164,7 +164,7 @@ class GraphLog:
     async def _delete(
         self, ids: Sequence[str], conditions: Sequence[Filter], *, sources: Sequence[str] = ()
     ) -> None:
-        """Delete nodes, and what is known from `sources` or from the chunks among them alone."""
+        """Deletes nodes, and everything that only `sources` or the chunks among them mention."""
         direct = Or((with_ids(ids), touching(ids), *conditions))
         going = await self._vectors.list(filter=direct)
         gone = {*sources, *(id_of(one) for one in going if is_chunk(one))}
@@ -175,7 +175,7 @@ class GraphLog:
         named = Field("id").is_in([one.id for one in alone])
         further = [*going, *alone, *await self._touching(extra)]
         await self._shared.forget(further)
-        # First, so that a call that died in between is repeated: what goes still names its sources.
+        # First, so that a call that died can be repeated: remaining rows still name their sources.
         await self._write(kept)
         await self._vectors.delete(filter=Or((direct, named, touching(extra))))
         await self._tell(kept)
@@ -183,9 +183,12 @@ class GraphLog:
     async def _known_from(
         self, sources: Collection[str], *, but: Collection[str | None]
     ) -> list[Document]:
-        """What these sources name, named by the others that do: by none if it is to go.
+        """The mentions of these sources, with their other sources.
 
-        A relation that another source names names its ends, too, as an index writes an entity once.
+        Without any they are to be deleted.
+
+        A relation that another source mentions also mentions its ends, as an index writes an entity
+        once.
         """
         if not sources:
             return []
@@ -203,7 +206,7 @@ class GraphLog:
         return await self._vectors.list(filter=touching(ids)) if ids else []
 
     async def _upsert_nodes(self, documents: Sequence[Document]) -> None:
-        """Write nodes, and share them: second, so that what is refused is written nowhere."""
+        """Writes nodes, then shares them, so that a refused write is written nowhere."""
         with in_words_of(documents, id_of=name_of):
             ids = [check_name(one.id, f"documents[{n}].id") for n, one in enumerate(documents)]
         before = await self._there(ids)
@@ -215,7 +218,7 @@ class GraphLog:
         await self._tell([*documents, *led])
 
     async def _tell(self, documents: Sequence[Document]) -> None:
-        """Share nodes and relations that are written."""
+        """Shares nodes and relations that were written."""
         nodes = [one for one in documents if not is_relation(one)]
         relations = [to_relation(one) for one in documents if is_relation(one)]
         ends = sorted({id for one in relations for id in _endpoints(one)})
@@ -225,7 +228,7 @@ class GraphLog:
     async def _upsert(
         self, documents: Sequence[Document], before: Mapping[str | None, Document]
     ) -> None:
-        """Write documents in the place of those that were there, which name further sources."""
+        """Writes documents over existing ones, and keeps the sources of both."""
         old = (before[one.id] for one in documents if one.id in before)
         await self._write(joined([*old, *documents]))
 
@@ -240,7 +243,7 @@ class GraphLog:
                 await self._vectors.add(documents)
 
     async def _there(self, ids: Sequence[str]) -> dict[str | None, Document]:
-        """The documents of these ids that exist."""
+        """The existing documents with these ids."""
         return {one.id: one for one in await self._vectors.get(ids)} if ids else {}
 
     async def _nodes(
@@ -256,11 +259,11 @@ class GraphLog:
         return await self._vectors.get(keys, include_embedding=True)
 
     async def _ids(self, condition: Filter) -> list[str]:
-        """The ids of the nodes that satisfy a condition."""
+        """The ids of the nodes that match a filter."""
         return [id_of(one) for one in await self._vectors.list(filter=ARE_NODES & condition)]
 
     async def _triplets(self, relations: Sequence[Relation]) -> list[Triplet]:
-        """The relations with their endpoints; without those that have lost one meanwhile."""
+        """The relations with their endpoints; without those with a deleted endpoint."""
         documents = await self._nodes(None, [id for one in relations for id in _endpoints(one)])
         nodes = {id_of(one): to_labelled_node(one) for one in documents}
         return [
@@ -270,7 +273,7 @@ class GraphLog:
         ]
 
     async def _by_ids(self, relations: Sequence[Relation]) -> list[Relation]:
-        """The relations, those between names too, where a name is not the id of its entity."""
+        """The relations, also between names if a name is not the id of its entity."""
         endpoints = {id for relation in relations for id in _endpoints(relation)}
         names = {id: _id_of_name(id) for id in endpoints if _id_of_name(id) != id}
         for one in (await self._there([node_key(id) for id in names])).values():
@@ -291,7 +294,7 @@ def _listed(values: list[str] | None, name: str) -> list[str] | None:
 
 
 def _is_renamed(before: Entity | None, now: Entity | None) -> bool:
-    """Whether it was another entity before."""
+    """Whether it was a different entity before."""
     return before is not None and (now is None or now.id != before.id)
 
 
@@ -304,7 +307,7 @@ def _id_of_name(name: str) -> str:
 
 
 def _ends(documents: Sequence[Document]) -> dict[str, list[str]]:
-    """The nodes that relations relate, and the sources of what relates them."""
+    """The endpoints of relations, and the sources of the relations."""
     ends: dict[str, list[str]] = {}
     for document in documents:
         for id in sorted(_endpoints(to_relation(document))):
@@ -313,5 +316,5 @@ def _ends(documents: Sequence[Document]) -> dict[str, list[str]]:
 
 
 def _bare(id: str, sources: Sequence[str]) -> Document:
-    """An entity of which nothing is known but that it is related."""
+    """An entity that is known only from a relation."""
     return with_sources(from_node(EntityNode(name=id)), sources)

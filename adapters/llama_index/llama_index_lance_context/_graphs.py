@@ -1,4 +1,4 @@
-"""The nodes and relations of a property graph to the documents of one collection, and back."""
+"""Converts nodes and relations of a property graph to documents of one collection, and back."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -23,7 +23,7 @@ from llama_index_lance_context._filters import equals_of
 from llama_index_lance_context._values import decode_object, encode, encode_object
 
 _GRAPH = "graph"
-"""The metadata key of what a document is in the graph; the properties stand beside it."""
+"""The metadata key of a document's graph fields; properties are separate keys."""
 
 _CLASS, _LABEL, _SOURCE, _TARGET = (
     Field("metadata", _GRAPH, name) for name in ("class", "label", "source_id", "target_id")
@@ -39,12 +39,12 @@ ARE_RELATIONS = _CLASS.eq("Relation")
 
 
 def property_place(key: str) -> Field:
-    """Where the store keeps a property."""
+    """The store's key of a property."""
     return Field("metadata", "properties", key)
 
 
 def with_properties(properties: Mapping[str, Any]) -> Filter:
-    """That has all of these properties; None is the value of one that it does not have."""
+    """The filter for all of these properties; None matches a missing one."""
     if not isinstance(properties, Mapping):
         raise InvalidRequestError(f"properties={properties!r:.80}: give a dict")
     return And(
@@ -58,7 +58,7 @@ def with_properties(properties: Mapping[str, Any]) -> Filter:
 
 
 def _operand(value: Any, where: str) -> Any:
-    """What a filter compares with: what sorts as it is, as one number or moment has several forms."""
+    """The comparable form of a value, as one number or time has several forms."""
     return value if isinstance(value, _SORTED) else encode(value, where)
 
 
@@ -79,7 +79,7 @@ def labelled(labels: Iterable[str]) -> Filter:
 
 
 def known_from(sources: Iterable[str]) -> Filter:
-    """The entities and relations that one of these chunks or documents names."""
+    """The entities and relations that one of these chunks or documents mentions."""
     sources = list(sources)
     return _SOURCES.contains_any(sources) | property_place(TRIPLET_SOURCE_KEY).is_in(sources)
 
@@ -90,7 +90,7 @@ def node_key(id: str) -> str:
 
 
 def from_node(node: LabelledNode) -> Document:
-    """What to store of a node."""
+    """The stored form of a node."""
     if isinstance(node, EntityNode):
         class_name, content = "EntityNode", node.name
     elif isinstance(node, ChunkNode):
@@ -110,7 +110,7 @@ def from_node(node: LabelledNode) -> Document:
         graph["sources"] = [_source(node.properties)]
     return Document(
         id=node_key(id),
-        # Without a vector no text: the store's embedder knows nothing of the index's model.
+        # Without a vector no text: the store's embedder does not know the index's model.
         text="" if node.embedding is None else content,
         embedding=node.embedding,
         metadata={
@@ -121,7 +121,7 @@ def from_node(node: LabelledNode) -> Document:
 
 
 def check_relation(relation: object) -> None:
-    """Raise InvalidRequestError for what is none."""
+    """Raises InvalidRequestError for anything else."""
     if not isinstance(relation, Relation):
         raise InvalidRequestError(
             f"{type(relation).__name__}: a relation of the graph is a Relation"
@@ -129,7 +129,7 @@ def check_relation(relation: object) -> None:
 
 
 def from_relation(relation: Relation) -> Document:
-    """What to store of a relation, which is one by its endpoints and its label."""
+    """The stored form of a relation, which is identified by its endpoints and label."""
     endpoints = {"source_id": relation.source_id, "target_id": relation.target_id}
     where = " ".join(
         f"{one!r:.80}" for one in (relation.source_id, relation.label, relation.target_id)
@@ -151,13 +151,13 @@ def from_relation(relation: Relation) -> Document:
 
 
 def _source(properties: Mapping[str, Any]) -> str:
-    """The chunk that an index says it extracted something from, else the document; "" without one."""
+    """The chunk that it was extracted from, else the document; "" without one."""
     named = (properties.get(TRIPLET_SOURCE_KEY), properties.get("ref_doc_id"))
     return next((one for one in named if isinstance(one, str)), "")
 
 
 def sources_of(document: Document) -> list[str]:
-    """The chunks and documents that name it; "" stands for a caller who named none."""
+    """The chunks and documents that mention it; "" stands for a caller without a source."""
     graph = document.metadata[_GRAPH]
     if "sources" not in graph and graph["class"] != "ChunkNode":
         return [_source(document.metadata["properties"])]  # as the first ones were written
@@ -165,7 +165,7 @@ def sources_of(document: Document) -> list[str]:
 
 
 def with_sources(document: Document, sources: Iterable[str]) -> Document:
-    """The same, named by these alone: if it said that it comes from another chunk, from one of them."""
+    """The same with these sources alone; a removed source chunk is replaced by one of them."""
     sources = list(dict.fromkeys(sources))
     properties = dict(document.metadata["properties"])
     if properties.get(TRIPLET_SOURCE_KEY, "") not in {"", *sources}:
@@ -177,7 +177,7 @@ def with_sources(document: Document, sources: Iterable[str]) -> Document:
 
 
 def joined(documents: Iterable[Document]) -> list[Document]:
-    """One document for each id: the last one, named by all that name one of them."""
+    """One document for each id: the last one, with the sources of all."""
     made: dict[str | None, Document] = {}
     for one in documents:
         before = made.get(one.id)
@@ -197,19 +197,19 @@ def is_relation(document: Document) -> bool:
 
 
 def name_of(document: Document) -> str:
-    """What an error calls a node, or a relation, that is to be stored."""
+    """The name of a node or relation in errors."""
     graph = document.metadata[_GRAPH]
     return str(graph.get("id", graph["label"]))
 
 
 def id_of(document: Document) -> str:
-    """The id of the node that was stored."""
+    """The id of the stored node."""
     id: str = document.metadata[_GRAPH]["id"]
     return id
 
 
 def to_labelled_node(document: Document) -> LabelledNode:
-    """The node that was stored."""
+    """The stored node."""
     graph = document.metadata[_GRAPH]
     common: dict[str, Any] = {
         "label": graph["label"],
@@ -222,7 +222,7 @@ def to_labelled_node(document: Document) -> LabelledNode:
 
 
 def entity_of(document: Document) -> Entity | None:
-    """The node as an entity of the store's graph; None of a chunk, and of what has no name."""
+    """The node as an entity of the store's graph; None for a chunk, or without a name."""
     graph = document.metadata[_GRAPH]
     name, label = graph["content"], graph["label"]
     if graph["class"] != "EntityNode" or not name.strip() or not label.strip():
@@ -237,7 +237,7 @@ def entity_of(document: Document) -> Entity | None:
 
 
 def to_relation(document: Document) -> Relation:
-    """The relation that was stored."""
+    """The stored relation."""
     graph = document.metadata[_GRAPH]
     return Relation(
         label=graph["label"],

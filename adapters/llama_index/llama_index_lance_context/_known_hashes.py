@@ -1,4 +1,4 @@
-"""All hashes of a document store, kept while it stays as it is, for who asks for one after the other."""
+"""Caches all hashes of a document store at one version, for callers that ask one by one."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -6,10 +6,10 @@ from typing import NamedTuple
 from lance_context_core.adapting import emptied_with_stores
 
 _ITEMS_PER_QUESTION = 500
-"""Reading so many hashes together is worth it for each question that was asked before."""
+"""Earlier questions for each hash that make one read of all worth its cost."""
 
 _MAX_ITEMS = 250_000
-"""Some 50 MB; more hashes are looked up one by one."""
+"""Some 50 MB; more hashes are read one by one."""
 
 
 class _Asked(NamedTuple):
@@ -24,22 +24,22 @@ class _Known(NamedTuple):
 
 
 class KnownHashes:
-    """What was read at one version of the items, and how often it was asked for at that version.
+    """The hashes read at one version of the items, and the number of questions at that version.
 
-    A pipeline asks for the hash of each of its documents, one by one. The first few are looked up;
-    then all are read together, as soon as that costs not much more than looking up what has been
-    asked for already. They hold as long as the items' version, which anyone who asks has just read:
-    what any process has written is seen as soon as in any other read.
+    A pipeline asks for the hash of each document, one by one. The first few are read singly; then
+    all are read together, once that costs little more than the reads so far. They are valid at that
+    version of the items, which each question reads first, so another process's write is seen as
+    soon as by any other read.
     """
 
     def __init__(self) -> None:
-        # Each is replaced as a whole: any number of threads may ask.
+        # Each is replaced as a whole, so any number of threads may ask.
         self._known = _Known(-1, {})
         self._asked = _Asked(-1, 0, None)
         emptied_with_stores(self)
 
     def empty(self) -> None:
-        """Know no hashes."""
+        """Clears the cache."""
         self._known = _Known(-1, {})
 
     def at(self, version: int) -> Mapping[str, str] | None:
@@ -48,7 +48,7 @@ class KnownHashes:
         return known.hashes if known.version == version else None
 
     def ask(self, version: int) -> bool:
-        """Count a question at this version; returns whether one should know how many items there are."""
+        """Counts a question at this version; returns whether the number of items is needed."""
         asked = self._asked
         if asked.version != version:
             asked = _Asked(version, 0, None)
@@ -56,7 +56,7 @@ class KnownHashes:
         return asked.n_questions > 0 and asked.n_items is None
 
     def count(self, version: int, n_items: int) -> None:
-        """At this version there are so many items."""
+        """Sets the number of items at this version."""
         if self._asked.version == version:
             self._asked = self._asked._replace(n_items=n_items)
 
@@ -70,5 +70,5 @@ class KnownHashes:
         )
 
     def keep(self, version: int, hashes: Mapping[str, str]) -> None:
-        """These are all hashes at this version, or at a later one."""
+        """Sets all hashes at this version, or a later one."""
         self._known = _Known(version, hashes)

@@ -1,4 +1,4 @@
-"""What each task has read of a conversation, so that what it says of it afterwards is of that."""
+"""Records each task's read of a conversation, so that its later calls refer to it."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -6,11 +6,11 @@ from weakref import WeakKeyDictionary
 
 
 class Looks:
-    """The messages that each task saw when it last read a conversation, as long as it runs.
+    """The messages that each task saw in its last read of a conversation.
 
-    LlamaIndex's `Memory` reads a conversation, decides how many of its messages are too many, and
-    says that number alone. Of two that do so at the same time the second would mean those that the
-    first one has let go of already, and take others for them.
+    LlamaIndex's `Memory` reads a conversation, decides how many messages are too many, and passes
+    only that number. Of two concurrent tasks the second one would otherwise remove further messages
+    instead of those that the first one removed already.
     """
 
     def __init__(self) -> None:
@@ -18,22 +18,22 @@ class Looks:
         self._seen = WeakKeyDictionary()
 
     def note(self, key: str, ids: Iterable[str]) -> None:
-        """This task sees the conversation `key`: an id for each message, oldest first."""
+        """Records that this task read the conversation `key`: the ids, oldest first."""
         if (task := asyncio.current_task()) is not None:
             self._seen[task] = key, list(ids)
 
     def seen(self, key: str) -> Sequence[str]:
-        """The ids that this task saw, unless it has seen another conversation since, or changed it."""
+        """The ids that this task saw, unless it read or changed a conversation since."""
         task = asyncio.current_task()
         of, ids = self._seen.get(task, (key, ())) if task is not None else (key, ())
         return ids if of == key else ()
 
     def drop(self, key: str, n: int) -> None:
-        """This task has let go of the first `n` of them."""
+        """Records that this task archived the first `n` of them."""
         if ids := self.seen(key):
             self.note(key, ids[n:])
 
     def forget(self) -> None:
-        """This task has changed the conversation itself."""
+        """Records that this task changed the conversation itself."""
         if (task := asyncio.current_task()) is not None:
             self._seen.pop(task, None)

@@ -1,7 +1,7 @@
-"""LlamaIndex's chat messages to the canonical ones, and back.
+"""Converts LlamaIndex's chat messages to canonical ones, and back.
 
-What is written keeps LlamaIndex's own form beside the canonical one, and is read back equal to what
-it was. What another framework wrote is translated.
+A written message keeps LlamaIndex's own form too, and reads back equal. Messages of other
+frameworks are translated.
 """
 
 from collections.abc import Iterator, Mapping
@@ -38,10 +38,10 @@ _CALL_ID = "tool_call_id"
 def to_canonical(
     message: ChatMessage, *, metadata: Mapping[str, Any] | None = None, id: str | None = None
 ) -> Message:
-    """The canonical message, with LlamaIndex's own form beside it.
+    """The canonical message, which keeps LlamaIndex's own form.
 
-    A subclass is stored as the ChatMessage that it amounts to, and lone surrogates are replaced. Raises InvalidRequestError for what
-    is no message, or holds something that cannot be stored.
+    A subclass is stored as a ChatMessage, and lone surrogates are replaced. Raises
+    InvalidRequestError for a value that is not a message or cannot be stored.
     """
     if not isinstance(message, ChatMessage):
         raise InvalidRequestError(
@@ -50,7 +50,7 @@ def to_canonical(
     try:
         return _canonical(message, metadata, id)
     except InvalidRequestError:
-        # Few messages hold one, so that no other is looked through for it.
+        # Lone surrogates are rare, so that messages without one are not walked.
         if (replaced := encodable(message)) is message:
             raise
         return _canonical(replaced, metadata, id)
@@ -75,14 +75,14 @@ def _canonical(message: ChatMessage, metadata: Mapping[str, Any] | None, id: str
 
 
 def from_canonical(message: Message) -> list[ChatMessage]:
-    """The messages that stand for a canonical one: one, unless it holds several tool results.
+    """The LlamaIndex messages of a canonical one: one, unless it holds several tool results.
 
-    Each result is a message of its own in LlamaIndex, with the id of its call.
+    Each result is its own message in LlamaIndex, with the id of its call.
     """
     native = message.native
     if native is None or native["framework"] != FRAMEWORK:
         return list(_translated(message))
-    # Validated again, a message would read its images from the disk again.
+    # Validating a message again would read its images from the disk again.
     return [
         ChatMessage.model_construct(
             role=MessageRole(native["role"]),
@@ -102,7 +102,7 @@ def _parts(message: ChatMessage) -> list[Part]:
 
 
 def _calls_beside(more: Mapping[str, Any], parts: list[Part]) -> Iterator[Part]:
-    """The tool calls in OpenAI's form that do not stand among the blocks."""
+    """The tool calls in OpenAI's form that the blocks lack."""
     known = {part.call_id for part in parts if isinstance(part, ToolCallPart)}
     calls = encode(more.get("tool_calls"), "tool_calls")
     for call in calls if isinstance(calls, list) else []:
@@ -115,7 +115,7 @@ def _calls_beside(more: Mapping[str, Any], parts: list[Part]) -> Iterator[Part]:
 
 
 def _translated(message: Message) -> Iterator[ChatMessage]:
-    """One message for what stands between tool results, and one for each of them."""
+    """One message for the parts between tool results, and one for each result."""
     if not message.parts:
         yield _spoken(message, ())
     for is_result, parts in groupby(message.parts, key=_is_result):
@@ -139,7 +139,7 @@ def _answered(part: ToolResultPart) -> ChatMessage:
 
 
 def _spoken(message: Message, parts: tuple[Part, ...]) -> ChatMessage:
-    """The parts as a message of the role; of one that LlamaIndex does not know, as a user's."""
+    """The parts as a message of the role; a role that LlamaIndex lacks becomes a user's."""
     known = {role.value: role for role in MessageRole}
     return ChatMessage(
         role=known.get(message.role, MessageRole.USER),

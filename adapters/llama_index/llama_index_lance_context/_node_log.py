@@ -1,4 +1,4 @@
-"""The nodes of a document store as key-value items: one for each, and for each separately set hash."""
+"""Nodes of a document store as key-value items: one for each, and one for each separate hash."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,10 +19,10 @@ from llama_index_lance_context._values import decode, encode, node_from_json, no
 from llama_index_lance_context.kv_stores import JSON_TYPE, from_data, to_data
 
 _N_KEYS_AS_ONE = 64
-"""So many keys are made in the time of a node."""
+"""Number of keys made in the time of one node."""
 
 _FEW = 4
-"""More are written on the store's loop, which has time for others between them."""
+"""More are written on the store's loop, which yields between them."""
 
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
@@ -33,13 +33,13 @@ class Entry:
 
     id: str
     value: dict[str, Any]
-    """What is asked for without the node: the hash, the source document, and its metadata."""
+    """Fields that are read without the node: its hash, source document and metadata."""
     data: bytes | None
-    """The node itself; absent if only what is known of it is to be kept."""
+    """The node itself; absent if only the other fields are stored."""
 
 
 def entries_of(nodes: Iterable[BaseNode], *, with_content: bool) -> list[Entry]:
-    """What to keep of nodes; of those with the same id the last one."""
+    """The stored form of nodes; the last one of an id."""
     unique = {node.node_id: node for node in nodes}
     return [_entry(node, with_content=with_content) for node in unique.values()]
 
@@ -53,10 +53,10 @@ class NodeLog:
     _known: KnownHashes
 
     async def add(self, entries: Sequence[Entry], *, may_replace: bool) -> None:
-        """Write nodes, in one commit. A node that is replaced keeps its place among its document's.
+        """Writes nodes in one commit. A replaced node keeps its position in its document.
 
-        The hash that was set for it counts no more. Raises AlreadyExistsError, and writes nothing,
-        for one that is there and none `may_replace`, also if it comes at the same moment.
+        A hash that was set separately is dropped. Raises AlreadyExistsError, and writes nothing,
+        for an existing node that is not in `may_replace`, also for one written concurrently.
         """
         ids = [entry.id for entry in entries]
         places = await in_steps(self._node, ids, n_as_one=_N_KEYS_AS_ONE)
@@ -84,9 +84,9 @@ class NodeLog:
                 return None
 
     def add_few(self, kv: KeyValues, entries: Sequence[Entry]) -> bool:
-        """As `add`, by the same items' blocking calls; whether it was done.
+        """Like `add`, with blocking calls; returns whether it wrote.
 
-        A few whole nodes, none of which is there, take a transaction in the caller's thread.
+        A few new whole nodes take one transaction in the caller's thread.
         """
         if len(entries) > _FEW or any(entry.data is None for entry in entries):
             return False
@@ -98,23 +98,23 @@ class NodeLog:
         return False
 
     async def nodes(self, ids: Sequence[str]) -> list[BaseNode | None]:
-        """The nodes with these ids, in their order; None for one that is not kept."""
+        """The nodes with these ids, in order; None for a missing one."""
         return await in_steps(_node_of, await self._kv.get([self._node(id) for id in ids]))
 
     async def all_nodes(self) -> list[BaseNode]:
-        """All nodes, in the order in which they were first written."""
+        """All nodes, in the order of their first write."""
         items = _in_order(await self._kv.list(namespace=(self._namespace, "nodes")))
         return [node for node in await in_steps(_node_of, items) if node is not None]
 
     async def exists(self, id: str) -> bool:
-        """Whether the node itself is kept."""
+        """Whether the node itself is stored."""
         (item,) = await self._kv.get([self._node(id)])
         return item is not None and item.data is not None
 
     async def remove(self, id: str) -> bool:
-        """Remove a node, in one commit; with the last one of a document what is known of that.
+        """Removes a node in one commit; with the last node of a document, the document's metadata.
 
-        Returns whether there was anything to remove.
+        Returns whether anything was removed.
         """
         keys = [self._node(id), self._hash(id)]
         (item, _) = await self._kv.get(keys, include_data=False)
@@ -126,7 +126,7 @@ class NodeLog:
         return any((await self._kv.delete(keys))[:2])
 
     async def remove_document(self, source: str) -> bool:
-        """Remove a document's nodes and what is known of it, in one commit.
+        """Removes a document's nodes and metadata, in one commit.
 
         Returns whether it had nodes.
         """
@@ -136,7 +136,7 @@ class NodeLog:
         return bool(keys)
 
     async def set_hashes(self, hashes: Mapping[str, str]) -> None:
-        """Write down hashes, in one commit, whether there are such nodes or not."""
+        """Sets hashes in one commit, also for missing nodes."""
         items = [
             Item(namespace=namespace, key=key, value={"doc_hash": hashes[id]})
             for id in hashes
@@ -145,7 +145,7 @@ class NodeLog:
         await self._kv.put(items)
 
     async def hash(self, id: str) -> str | None:
-        """The hash that was set for a node, or else that it had when it was written."""
+        """The hash that was set for a node, or else the hash of its write."""
         version = await self._kv.version()
         if (known := self._known.at(version)) is not None:
             return known.get(id)
@@ -154,7 +154,7 @@ class NodeLog:
         if self._known.should_read_all(version):
             items = await self._items_with_hashes()
             hashes = _hashes(items)
-            # What expires is gone one day without a new version.
+            # Expiry changes the items without a new version.
             if all(item.expires_at is None for item in items):
                 self._known.keep(version, hashes)
             return hashes.get(id)
@@ -166,7 +166,7 @@ class NodeLog:
         return _hashes(await self._items_with_hashes())
 
     async def documents(self, source: str | None = None) -> dict[str, RefDocInfo]:
-        """What nodes the documents have, or one of them; by the documents' ids."""
+        """The nodes of the documents, or of one; by document id."""
         known = {"ref_doc_id": {"$exists": True} if source is None else source}
         found = await self._kv.list(
             namespace=(self._namespace, "nodes"), filter=known, include_data=False
@@ -183,7 +183,7 @@ class NodeLog:
         return documents
 
     async def _items_with_hashes(self) -> list[Item]:
-        """First the nodes, then what was set for them; each in order."""
+        """First the nodes, then separate hashes; each in order."""
         found = await self._kv.list(namespace=(self._namespace, None), include_data=False)
         return sorted(_in_order(found), key=lambda item: item.namespace == self._hash("")[0])
 
@@ -216,7 +216,7 @@ class NodeLog:
 
 
 def _node_of(item: Item | None) -> BaseNode | None:
-    """The node that an item keeps, if there is one and it does."""
+    """The node of an item, if the item holds one."""
     return None if item is None or item.data is None else node_from_json(from_data(item.data))
 
 
@@ -225,7 +225,7 @@ def _entry(node: BaseNode, *, with_content: bool) -> Entry:
     value = {"doc_hash": node.hash}
     if node.ref_doc_id:
         value["ref_doc_id"] = node.ref_doc_id
-        # As a text it keeps the order of its keys.
+        # JSON text keeps the order of the keys.
         value["metadata"] = json.dumps(encode(node.metadata, f"the metadata of {where}"))
     data = to_data(node_to_json(node), where) if with_content else None
     return Entry(id=node.node_id, value=value, data=data)
@@ -249,7 +249,7 @@ def _hash_of(item: Item) -> str | None:
 
 
 def _in_order(items: Iterable[Item]) -> list[Item]:
-    """By when they were first written; those of one commit as they stood in it."""
+    """Sorted by first write, within a commit by position."""
     return sorted(items, key=lambda one: (one.created_at or _LONG_AGO, _index(one), one.key))
 
 

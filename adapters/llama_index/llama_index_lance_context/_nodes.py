@@ -1,4 +1,4 @@
-"""LlamaIndex's nodes to the documents of the store, and back."""
+"""Converts LlamaIndex's nodes to documents of the store, and back."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,21 +16,22 @@ from llama_index_lance_context._values import (
 )
 
 NATIVE = "_llama_index"
-"""The metadata key under which a document keeps what makes it a node again."""
+"""The metadata key of the fields that restore a node."""
 
 CLASS_NAME = "type"
 """Below `NATIVE`: the name of the node's class."""
 
 SOURCE_ID = "ref_doc_id"
-"""Below `NATIVE`: the id of the document that the node was made from, or null."""
+"""Below `NATIVE`: the id of the node's source document, or null."""
 
 _CONTENT = "node"
-"""Below `NATIVE`: the JSON text of the node without its text and vector, and what `_shorten` omits."""
+"""Below `NATIVE`: the JSON text of the node without its text and vector, and without the parts
+that `_shorten` omits."""
 
 _METADATA = "metadata"
 
 _OTHER_METADATA = "other_metadata"
-"""In a related node: its metadata where that differs from the node's own under the same keys."""
+"""In a related node: its metadata where it differs from the node's own."""
 
 _USUAL: Mapping[str, Mapping[str, Any]] = {
     "TextNode": {
@@ -44,7 +45,8 @@ _USUAL: Mapping[str, Mapping[str, Any]] = {
         "class_name": "TextNode",
     }
 }
-"""Values that are omitted, by class. Stored nodes rely on them: add classes, and change none."""
+"""Default values that are omitted, by class. Stored nodes rely on them: add classes, but change
+none."""
 
 _EMBEDDED_WITHOUT, _SHOWN_WITHOUT = "excluded_embed_metadata_keys", "excluded_llm_metadata_keys"
 
@@ -60,16 +62,17 @@ _CLASSES: dict[str, type[BaseNode]] = {
     "IndexNode": IndexNode,
     "Node": Node,
 }
-"""What a node is read as, by what it was; all others, documents too, are read as TextNode."""
+"""The class for reading a node, by its original class; others, documents too, are read as
+TextNode."""
 
 
 def to_documents(nodes: Iterable[BaseNode]) -> list[Document]:
-    """What to store; of nodes with the same id the last one."""
+    """The stored form of nodes; the last one of an id."""
     return [to_document(node) for node in {node.node_id: node for node in nodes}.values()]
 
 
 def to_document(node: BaseNode) -> Document:
-    """With the node's own text, vector and metadata, so that every framework can read it.
+    """The stored form, with the node's own text, vector and metadata, readable by all frameworks.
 
     Raises InvalidRequestError for a node whose metadata has the key `NATIVE`, or cannot be stored.
     """
@@ -97,7 +100,7 @@ def to_document(node: BaseNode) -> Document:
 
 
 def to_node(document: Document) -> BaseNode:
-    """The node that was stored; what another framework wrote becomes a TextNode."""
+    """The stored node; a document of another framework becomes a TextNode."""
     metadata = dict(document.metadata)
     native = metadata.pop(NATIVE, None)
     vector = None if document.embedding is None else list(document.embedding)
@@ -127,7 +130,7 @@ def to_node(document: Document) -> BaseNode:
     content[_METADATA] = decode_object(kept)
     node_class = _CLASSES.get(native[CLASS_NAME], TextNode)
     if node_class is TextNode and content.get("text_resource", content) is None:
-        # A document without a text, which a TextNode has no word for.
+        # A document without a text, which a TextNode cannot represent.
         del content["text_resource"]
     return node_class.from_dict({**content, "embedding": vector})
 
@@ -139,7 +142,7 @@ def _written(content: dict[str, Any], kept: dict[str, Any] | list[str], where: s
 
 
 def _shorten(content: dict[str, Any], node: BaseNode) -> None:
-    """Omit from the JSON of a node what stands beside it, or is usual, or stands in it already.
+    """Omits redundant and default fields from the JSON of a node.
 
     The metadata of related nodes is often that of the node itself.
     """
@@ -164,16 +167,16 @@ def _shorten(content: dict[str, Any], node: BaseNode) -> None:
 
 
 def _related(content: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The JSON of each node that the JSON of a node names as related."""
+    """The JSON of each related node in the JSON of a node."""
     for related in content["relationships"].values():
         yield from related if isinstance(related, list) else [related]
 
 
 def _kept(metadata: dict[str, Any]) -> dict[str, Any] | list[str]:
-    """What is kept of the metadata in a text beside it: the order of its keys, or else all of it.
+    """The part of the metadata to store as text: the order of its keys, or all of it.
 
-    A text keeps the order of keys, which is that of the prompt; the store's JSON does not, nor that
-    of the keys of a mapping within, nor whether a number without a fraction was a float.
+    The order of keys is that of the prompt. The store's JSON keeps neither it, nor that of nested
+    mappings, nor whether a number without a fraction was a float.
     """
     return list(metadata) if all(map(_stays_as_it_is, metadata.values())) else metadata
 
@@ -187,7 +190,7 @@ def _stays_as_it_is(value: Any) -> bool:
 
 
 def _keep_data(content: dict[str, Any], node: BaseNode) -> None:
-    """Add what LlamaIndex leaves out of the JSON of a node: the bytes of its media, in base64."""
+    """Adds the bytes of a node's media, in base64, which LlamaIndex's JSON omits."""
     for name in _RESOURCES:
         if content.get(name) is None:
             continue
@@ -197,7 +200,7 @@ def _keep_data(content: dict[str, Any], node: BaseNode) -> None:
 
 
 def _set_text(content: dict[str, Any], text: str) -> None:
-    """Put a text into the JSON of a node in place of the one that it has, if it has one."""
+    """Replaces the text in the JSON of a node, if it has one."""
     place = content if "text" in content else content.get("text_resource")
     if place is not None and place["text"] is not None:
         place["text"] = text

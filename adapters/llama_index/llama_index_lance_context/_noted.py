@@ -1,7 +1,7 @@
-"""Lists of ids that indexes pass of themselves: `VectorStoreIndex` notes no other nodes than these.
+"""Recognizes the lists of node ids that a `VectorStoreIndex` passes automatically.
 
-Of a vector store that keeps texts an index notes the ids of index and image nodes alone, and its
-retriever passes all that it has noted, as if nothing else were asked for.
+With a vector store that keeps texts, an index records only ids of index and image nodes, and its
+retriever passes all recorded ids with each query.
 """
 
 from collections.abc import Sequence
@@ -14,16 +14,16 @@ from llama_index_lance_context._nodes import CLASS_NAME, NATIVE
 _NAMES = [one.class_name() for one in (IndexNode, ImageNode)]
 
 ARE_OTHERS = ~Field("metadata", NATIVE, CLASS_NAME).is_in(_NAMES)
-"""The nodes that no index notes."""
+"""The classes of nodes that no index records."""
 
 _N_AT_ONCE = 500
 
 
 async def are_noted(vectors: AsyncVectors, ids: Sequence[str]) -> bool:
-    """Whether all nodes that these ids name are such as indexes note, and at least one is there.
+    """Whether all of these ids name recordable nodes, and at least one exists.
 
-    Reads the nodes by their ids, which is cheaper than to ask the store for what they are not, and
-    ends with the first ones that no index has noted.
+    Reads the nodes by id, which is cheaper than a search for others, and stops at the first other
+    node.
     """
     is_one_there = False
     for start in range(0, len(ids), _N_AT_ONCE):
@@ -35,5 +35,5 @@ async def are_noted(vectors: AsyncVectors, ids: Sequence[str]) -> bool:
 
 
 def is_noted(document: Document) -> bool:
-    """Whether an index notes such a node."""
+    """Whether an index records such a node."""
     return document.metadata.get(NATIVE, {}).get(CLASS_NAME) in _NAMES

@@ -1,4 +1,4 @@
-"""LlamaIndex's queries as searches of the store, and what these find as LlamaIndex's results."""
+"""Converts LlamaIndex's queries to searches of the store, and hits to LlamaIndex's results."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -27,7 +27,7 @@ DEFAULT_ALPHA = 0.5
 DEFAULT_THRESHOLD = 0.5
 
 DEFAULT_PREFETCH_FACTOR = 4
-"""How many candidates there are for each node of a diverse answer."""
+"""Number of candidates for each node of a diverse answer."""
 
 _MODES = (
     VectorStoreQueryMode.DEFAULT,
@@ -41,36 +41,36 @@ _MODES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diversity:
-    """How a diverse answer is picked from its candidates."""
+    """The selection of a diverse answer from its candidates."""
 
     query_embedding: Sequence[float]
     limit: int
     threshold: float
-    """1 is nearness to the query alone, 0 distance from what was picked before alone."""
+    """1 is similarity to the query alone, 0 distance from the previous picks alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """What the store is asked for a query, and what is made of its answer."""
+    """A search of the store for a query, and the conversion of its result."""
 
     arguments: Mapping[str, Any]
-    """Those of `Vectors.search`, or of `Vectors.list`."""
+    """Arguments of `Vectors.search`, or of `Vectors.list`."""
     similarity: Callable[[SearchHit[Document]], float]
     diversity: Diversity | None = None
     is_listing: bool = False
-    """Whether nothing is compared: a query of filters and ids alone."""
+    """Whether nothing is compared: a query of only filters and ids."""
     mode: str = ""
-    """What LlamaIndex calls the mode."""
+    """LlamaIndex's name of the mode."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weighted:
-    """The fusion of both channels by LlamaIndex's `alpha`: a channel of weight 0 brings no hits."""
+    """Fuses both channels by LlamaIndex's `alpha`; a channel of weight 0 adds no hits."""
 
     alpha: float
     """In [0, 1]: 0 is words alone, 1 vectors alone."""
     n_texts: int | None = None
-    """How many of the words' best candidates count; absent means all."""
+    """Number of the words' best candidates; absent means all."""
 
     def __call__(
         self, vector: Mapping[str, ChannelScore], text: Mapping[str, ChannelScore], /
@@ -93,9 +93,9 @@ def ask(
     mmr_prefetch_k: int | None = None,
     **unknown: Any,
 ) -> Ask:
-    """What to ask the store, of what satisfies `restriction`.
+    """The search arguments of a query within `restriction`.
 
-    Raises InvalidRequestError for what cannot be asked.
+    Raises InvalidRequestError for an unsupported query.
     """
     if unknown:
         raise InvalidRequestError(
@@ -139,11 +139,11 @@ def ask(
 
 
 def restriction(query: VectorStoreQuery, where: FilterLike | None) -> Filter | None:
-    """Which nodes of a collection a query may find; None if it says nothing of that."""
+    """The filter of nodes that a query may find; None if it has none."""
     parts = [
         None if query.filters is None else to_filter(query.filters),
         None if query.doc_ids is None else of_sources(listed(query.doc_ids, "doc_ids")),
-        # Indexes pass an empty list where they know of no ids.
+        # Indexes pass an empty list if they have no ids.
         Field("id").is_in(check_names(query.node_ids, "node_ids")) if query.node_ids else None,
         parse(where, columns=DOCUMENT_FIELDS),
     ]
@@ -152,7 +152,7 @@ def restriction(query: VectorStoreQuery, where: FilterLike | None) -> Filter | N
 
 
 async def find(vectors: AsyncVectors, asked: Ask) -> list[SearchHit[Document]]:
-    """What the store finds: of a collection whose methods are awaited."""
+    """The hits of the store, for an asynchronous collection."""
     if asked.is_listing:
         documents = await vectors.list(**asked.arguments)
         return [SearchHit(record=one, score=1.0, channels={}) for one in documents]
@@ -171,7 +171,7 @@ async def find(vectors: AsyncVectors, asked: Ask) -> list[SearchHit[Document]]:
 
 
 def ranked(asked: Ask, hits: Sequence[SearchHit[Document]]) -> list[tuple[Document, float]]:
-    """What was found, best first, with its similarities; without embeddings."""
+    """The hits, best first, with similarities; without embeddings."""
     if asked.diversity is None:
         return [(hit.record, asked.similarity(hit)) for hit in hits]
     return [
@@ -185,7 +185,7 @@ def ranked(asked: Ask, hits: Sequence[SearchHit[Document]]) -> list[tuple[Docume
 def answer(
     found: Sequence[tuple[Document, float]], nodes: Sequence[BaseNode]
 ) -> VectorStoreQueryResult:
-    """What was found as LlamaIndex has it, `nodes` being those of the documents."""
+    """The hits as LlamaIndex's result, with `nodes` of the documents."""
     return VectorStoreQueryResult(
         nodes=list(nodes),
         similarities=[similarity for _, similarity in found],
@@ -196,9 +196,9 @@ def answer(
 def _diverse(
     asked: Diversity, embeddings: Sequence[Sequence[float]]
 ) -> Iterator[tuple[int, float]]:
-    """What LlamaIndex's `get_top_k_mmr_embeddings` picks, and how relevant each was at its turn.
+    """Equals LlamaIndex's `get_top_k_mmr_embeddings`, with the relevance of each pick.
 
-    That compares two lists of numbers at a time, thousands of times in one answer.
+    LlamaIndex's function compares two lists of numbers at a time, thousands of times in one answer.
     """
     if not embeddings:
         return
@@ -220,7 +220,7 @@ def _unit(vector: Sequence[float]) -> np.ndarray:
 
 
 def _mode(query: VectorStoreQuery, *, can_rerank: bool) -> VectorStoreQueryMode:
-    """The query's mode, if it is one that the store has."""
+    """The query's mode, if the store supports it."""
     try:
         mode = VectorStoreQueryMode(query.mode)
     except ValueError:
@@ -260,7 +260,7 @@ def _fused(query: VectorStoreQuery, *, reranker: Reranker | None) -> dict[str, A
 
 
 def _count(query: VectorStoreQuery, *names: str) -> int:
-    """The first of these numbers of nodes that the query says."""
+    """The first given limit of the query."""
     name = next(name for name in names if getattr(query, name) is not None)
     return check_count(getattr(query, name), name)
 
@@ -294,7 +294,7 @@ def _text(query: VectorStoreQuery) -> str:
 
 
 def _first(*values: Any) -> Any:
-    """The first of some values that is not absent."""
+    """The first value that is not None."""
     return next(value for value in values if value is not None)
 
 

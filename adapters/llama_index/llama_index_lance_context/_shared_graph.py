@@ -1,4 +1,4 @@
-"""What a property graph says, in the graph of the store, where every other framework walks it."""
+"""Shares a property graph with the store's graph, for all frameworks."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -12,10 +12,10 @@ from llama_index_lance_context._graphs import entity_of, from_relation
 
 
 class SharedGraph:
-    """Entities and the relations between them; chunks, which are texts, stay in the collection.
+    """Entities and relations; chunks, which are texts, stay in the collection.
 
-    Each is known from the document that it is in the collection, and goes when it goes there, unless
-    another writer knows of it. What has no name is left out.
+    Each has its document in the collection as source, and is deleted with it unless it has other
+    sources. Nodes without a name are left out.
     """
 
     def __init__(self, store: AsyncContextStore) -> None:
@@ -28,7 +28,7 @@ class SharedGraph:
         relations: Sequence[Relation] = (),
         ends: Mapping[str, Document] | None = None,
     ) -> None:
-        """Say what nodes say, and what relates the nodes in `ends`, by their ids, in one commit."""
+        """Adds nodes, and the relations of the nodes in `ends`, by id, in one commit."""
         told = list(_entities(documents).values())
         made = _entities((ends or {}).values())
         entities = {
@@ -44,11 +44,11 @@ class SharedGraph:
         try:
             await self._graph.add(told, related)
         except NotFoundError:
-            # The nodes were written before the graph was shared, or someone deleted them there.
+            # The nodes predate sharing, or were deleted in the graph.
             await self._graph.add([*told, *entities.values()], related)
 
     async def forget(self, documents: Iterable[Document]) -> None:
-        """Let nothing be known from these documents any more, in one commit."""
+        """Removes these documents as sources, in one commit."""
         ids = [one.id for one in documents if one.id is not None]
         if ids:
             await self._graph.forget(ids)
@@ -59,7 +59,7 @@ class SharedGraph:
 
 
 def _entities(documents: Iterable[Document]) -> dict[str, Entity]:
-    """The entities among nodes, by the ids of their documents."""
+    """The entities among nodes, by document id."""
     made = {one.id or "": entity_of(one) for one in documents}
     return {id: one for id, one in made.items() if one is not None}
 

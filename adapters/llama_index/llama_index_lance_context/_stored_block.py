@@ -1,4 +1,4 @@
-"""What the store's blocks of LlamaIndex's `Memory` have in common."""
+"""Shared by the store's blocks for LlamaIndex's `Memory`."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -10,16 +10,16 @@ from llama_index.core.memory.memory import BaseMemoryBlock
 from lance_context_core.adapting import HandleOwner, encodable
 
 SESSION = "session_id"
-"""What LlamaIndex's own blocks write into the messages that they share."""
+"""The key that LlamaIndex's own blocks write into shared messages."""
 
 
 class StoredBlock(HandleOwner, BaseMemoryBlock[str]):
-    """A block that keeps what leaves the conversation, by the session that it is of."""
+    """A block that stores messages that leave the conversation, by session."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
     context_window: int = Field(default=1, ge=1)
-    """How many of the last messages it looks for answers to."""
+    """Number of the last messages that form its query."""
 
     async def aput(
         self,
@@ -27,7 +27,7 @@ class StoredBlock(HandleOwner, BaseMemoryBlock[str]):
         from_short_term_memory: bool = False,  # noqa: FBT001, FBT002 - the base has it so
         session_id: str | None = None,
     ) -> None:
-        """Keep messages, each once; empty ones are no messages."""
+        """Stores messages, each once; empty ones are skipped."""
         if from_short_term_memory and not self.accept_short_term_memory:
             return
         await self._keep(messages, session_id)
@@ -42,6 +42,6 @@ class StoredBlock(HandleOwner, BaseMemoryBlock[str]):
     async def _keep(self, messages: Sequence[ChatMessage], session_id: str | None) -> None: ...
 
     def _asked(self, messages: Sequence[ChatMessage] | None) -> str:
-        """What the last messages ask; empty if they say nothing."""
+        """The query of the last messages; empty without text."""
         recent = [one.content or "" for one in messages or []]
         return str(encodable("\n".join(recent[-self.context_window :]).strip()))

@@ -1,4 +1,4 @@
-"""How much of a model's context messages take up, tool calls and all."""
+"""Counts the tokens of messages, tool calls included."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ from lance_context_core.adapting import countable_text
 from llama_index_lance_context._blocks import to_parts
 
 _CALLS = "tool_calls"
-"""The key of `additional_kwargs` under which LlamaIndex keeps tool calls in OpenAI's form."""
+"""LlamaIndex's key in `additional_kwargs` for tool calls in OpenAI's form."""
 
 
 def count_tokens(
@@ -23,11 +23,11 @@ def count_tokens(
     tokenizer: Callable[[str], Sequence[Any]],
     media: Mapping[str, int],
 ) -> int:
-    """The tokens of all that a model is sent of messages, or of blocks.
+    """The tokens of all that a model receives of messages, or of blocks.
 
-    Those are texts, reasoning, tool calls, what is cited, and `additional_kwargs`; a call that
-    stands there and among the blocks counts once. An image, a sound, a film or a document counts
-    as `media` says, by the type of its block.
+    Counts texts, reasoning, tool calls, citations and `additional_kwargs`; a call in both
+    `additional_kwargs` and the blocks counts once. Images, audio, video and documents count by
+    `media`, by type of block.
     """
     return sum(_tokens(one, tokenizer, media) for one in messages)
 
@@ -38,7 +38,7 @@ def _tokens(
     media: Mapping[str, int],
 ) -> int:
     blocks = list(_leaves(one))
-    # What weighs as its kind does is not read for it.
+    # A block with a fixed count is not read.
     words = [block for block in blocks if _kind(block) not in media and _kind(block) != "cache"]
     texts = [countable_text(to_parts(words))]
     if isinstance(one, ChatMessage):
@@ -49,7 +49,7 @@ def _tokens(
 
 
 def _leaves(one: BaseContentBlock) -> Iterator[BaseContentBlock]:
-    """The blocks that hold no others, in order."""
+    """The leaf blocks, in order."""
     if not isinstance(one, BaseRecursiveContentBlock):
         yield one
         return
@@ -58,7 +58,7 @@ def _leaves(one: BaseContentBlock) -> Iterator[BaseContentBlock]:
 
 
 def _beside(more: Mapping[str, Any], blocks: Iterable[BaseContentBlock]) -> str:
-    """What `additional_kwargs` say that the blocks do not, as LlamaIndex counts it."""
+    """The parts of `additional_kwargs` that the blocks lack, as LlamaIndex counts them."""
     known = {block.tool_call_id for block in blocks if isinstance(block, ToolCallBlock)} - {None}
     calls = more.get(_CALLS)
     if known and isinstance(calls, list | tuple):

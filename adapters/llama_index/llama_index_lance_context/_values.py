@@ -1,4 +1,4 @@
-"""Values that JSON cannot hold, as JSON, and back: metadata, what tools answer, whole nodes."""
+"""Converts values that JSON cannot hold: metadata, tool results, whole nodes."""
 
 from collections.abc import Mapping
 from enum import Enum
@@ -15,9 +15,9 @@ _RESOURCES = ("text_resource", "image_resource", "audio_resource", "video_resour
 
 
 def node_to_json(node: BaseNode) -> dict[str, Any]:
-    """The node as LlamaIndex's document stores write it, and what these leave out or cannot write.
+    """The JSON of LlamaIndex's document stores, with the fields that those lose.
 
-    Those are the bytes of its media, and metadata that is no JSON. Raises InvalidRequestError for
+    These are the bytes of media, and metadata that is not JSON. Raises InvalidRequestError for
     metadata that cannot be stored.
     """
     dumped = _dumped(node)
@@ -28,7 +28,7 @@ def node_to_json(node: BaseNode) -> dict[str, Any]:
 
 
 def node_from_json(content: Mapping[str, Any]) -> BaseNode:
-    """The node that `node_to_json`, or LlamaIndex itself, wrote."""
+    """The node of `node_to_json`, or of LlamaIndex's own JSON."""
     return json_to_doc({DATA_KEY: decode(content[DATA_KEY]), TYPE_KEY: content[TYPE_KEY]})
 
 
@@ -36,7 +36,7 @@ def _dumped(node: BaseNode) -> dict[str, Any]:
     content = node.model_dump()
     for name in _RESOURCES:
         if content.get(name) is not None and (data := getattr(node, name).data) is not None:
-            # LlamaIndex keeps bytes in base64, and out of its own JSON.
+            # LlamaIndex keeps bytes in base64, and omits them from its JSON.
             content[name]["data"] = data.decode("ascii")
     if content["embedding"] is not None:
         content["embedding"] = [float(one) for one in content["embedding"]]
@@ -44,7 +44,7 @@ def _dumped(node: BaseNode) -> dict[str, Any]:
 
 
 def _plain(value: object) -> Any:
-    """Models of pydantic and members of an enumeration as LlamaIndex serialises them anywhere."""
+    """Pydantic models and enum members, serialized as LlamaIndex does everywhere."""
     if isinstance(value, BaseModel):
         return value.model_dump()
     if isinstance(value, Enum):

@@ -1,4 +1,4 @@
-"""The store's history as LlamaIndex's chat stores: conversations by key, in the order of writing."""
+"""The store's history as LlamaIndex's chat stores: conversations by key, in order of writing."""
 
 from functools import partial
 from typing import Any
@@ -16,24 +16,23 @@ ACTIVE = MessageStatus.ACTIVE
 
 
 class LanceContextAsyncChatStore(HandleOwner, AsyncDBChatStore):
-    """What `Memory` keeps its messages in: `Memory.from_defaults(chat_store=…)`.
+    """The chat store of `Memory`: `Memory.from_defaults(chat_store=…)`.
 
-    A key is a session of the store's history, and what is written reads back equal. Another
-    framework reads the same conversation, archived messages too; what it wrote is translated. A
-    message of its own that holds several tool results reads as several here, which are archived and
-    removed together.
+    A key is a session of the store's history, and messages read back equal. Other frameworks read
+    the same conversation, archived messages too; their messages are translated. A foreign message
+    with several tool results reads as several here, which are archived and removed together.
 
-    Every call is one read, one commit, or one of each; only where another process changes the same
-    messages meanwhile it is repeated for what is left. It may be used from several event loops at
-    once. Bad arguments raise InvalidRequestError, a ValueError, before anything is written. Given by
-    its URI a store can be pickled and serialised.
+    Every call is one read, one commit, or one of each; if another process changes the same messages
+    meanwhile, the call repeats for the rest. It may be used from several event loops at once.
+    Invalid arguments raise InvalidRequestError, a ValueError, before anything is written. With a
+    store given by its URI it can be pickled and serialized.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
     store: Any = Field(description="An open store, or the URI of one.")
     agent_id: str = ""
-    """Whose conversations; without an agent, no one's in particular."""
+    """The owner of the conversations; without an agent they belong to none."""
 
     _handle: Handle = PrivateAttr()
     _log: ChatLog = PrivateAttr()
@@ -47,7 +46,7 @@ class LanceContextAsyncChatStore(HandleOwner, AsyncDBChatStore):
 
     @classmethod
     def class_name(cls) -> str:
-        """The name under which LlamaIndex serialises it."""
+        """The name in LlamaIndex's serialization."""
         return "LanceContextAsyncChatStore"
 
     async def get_messages(
@@ -57,7 +56,7 @@ class LanceContextAsyncChatStore(HandleOwner, AsyncDBChatStore):
         limit: int | None = None,
         offset: int | None = None,
     ) -> list[ChatMessage]:
-        """The messages of that status, or both kinds in the order of the conversation."""
+        """The messages of that status, or of both in the order of the conversation."""
         if status != ACTIVE or limit is not None or offset:
             return await self._log.messages(key, status, limit=limit, offset=offset)
         entries = await self._log.entries(key, ACTIVE)
@@ -65,30 +64,30 @@ class LanceContextAsyncChatStore(HandleOwner, AsyncDBChatStore):
         return [message for entry in entries for message in entry.messages]
 
     async def count_messages(self, key: str, status: MessageStatus | None = ACTIVE) -> int:
-        """How many `get_messages` would return; they are read for it."""
+        """Number of messages of `get_messages`; reads them."""
         return len(await self._log.messages(key, status))
 
     async def add_message(
         self, key: str, message: ChatMessage, status: MessageStatus = ACTIVE
     ) -> None:
-        """Add a message at the end."""
+        """Adds a message at the end."""
         await self._log.add(key, [message], status)
 
     async def add_messages(
         self, key: str, messages: list[ChatMessage], status: MessageStatus = ACTIVE
     ) -> None:
-        """Add messages at the end, all or none of them, in one commit."""
+        """Adds messages at the end, atomically, in one commit."""
         await self._log.add(key, messages, status)
 
     async def set_messages(
         self, key: str, messages: list[ChatMessage], status: MessageStatus = ACTIVE
     ) -> None:
-        """Put messages in the place of those of that status, in one commit; the others stay."""
+        """Replaces the messages of that status, in one commit; the others stay."""
         self._looks.forget()
         await self._log.replace(key, messages, status, replaced=status)
 
     async def delete_message(self, key: str, idx: int) -> ChatMessage | None:
-        """Remove the active message at a position, and return it; None if there is none.
+        """Removes the active message at a position, and returns it; None if it does not exist.
 
         A negative position counts from the end.
         """
@@ -96,33 +95,33 @@ class LanceContextAsyncChatStore(HandleOwner, AsyncDBChatStore):
         return await self._log.remove_at(key, idx, ACTIVE)
 
     async def delete_messages(self, key: str, status: MessageStatus | None = None) -> None:
-        """Remove the messages of that status, or all of the session, in one commit."""
+        """Removes the messages of that status, or all of the session, in one commit."""
         self._looks.forget()
         await self._log.remove_all(key, status)
 
     async def delete_oldest_messages(self, key: str, n: int) -> list[ChatMessage]:
-        """Remove the first `n` active messages, or all if there are fewer; returns them in order.
+        """Removes the first `n` active messages, or all if there are fewer; returns them in order.
 
-        As `archive_oldest_messages`, of those that this task has read.
+        Counts like `archive_oldest_messages`, from those that this task has read.
         """
         taken = await self._log.take_oldest(key, n, seen=self._looks.seen(key))
         self._looks.drop(key, n)
         return taken
 
     async def archive_oldest_messages(self, key: str, n: int) -> list[ChatMessage]:
-        """Archive the first `n` active messages, or all if there are fewer; returns them in order.
+        """Archives the first `n` active messages, or all if there are fewer; returns them in order.
 
-        Of two calls at the same time, in whatever processes, each archives other messages. But a
-        task that has read the active messages means the first of those: what others have archived
-        or removed since is among the `n`, and what it has not seen stays in its place. So two that
-        read the same, and find the same too much, let go of it once.
+        Concurrent calls of any processes archive different messages. A task that has read the
+        active messages means the first of those: messages that others archived or removed since
+        count toward `n`, and unseen ones stay. So two tasks that read the same messages archive
+        them once.
         """
         archived = await self._log.archive_oldest(key, n, seen=self._looks.seen(key))
         self._looks.drop(key, n)
         return archived
 
     async def get_keys(self) -> list[str]:
-        """The sessions in which the agent has messages, in the order in which they began."""
+        """The sessions with messages of the agent, in the order of their beginning."""
         return await self._log.keys()
 
     @field_serializer("store")
@@ -134,18 +133,18 @@ class LanceContextAsyncChatStore(HandleOwner, AsyncDBChatStore):
 
 
 class LanceContextChatStore(HandleOwner, BaseChatStore):
-    """What `ChatMemoryBuffer` and the chat engines keep their messages in.
+    """The chat store of `ChatMemoryBuffer` and the chat engines.
 
-    It is the same conversations as those of `LanceContextAsyncChatStore`: each reads what the other
-    wrote. This interface knows no status: it shows, and removes, archived messages like all others.
-    What is said there holds here. The asynchronous methods await the store, and block no event loop.
+    It shares conversations with `LanceContextAsyncChatStore`. This interface has no status: it
+    returns and removes archived messages like all others. Otherwise the same guarantees hold. The
+    asynchronous methods await the store, and block no event loop.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
     store: Any = Field(description="An open store, or the URI of one.")
     agent_id: str = ""
-    """Whose conversations; without an agent, no one's in particular."""
+    """The owner of the conversations; without an agent they belong to none."""
 
     _handle: Handle = PrivateAttr()
     _log: ChatLog = PrivateAttr()
@@ -158,11 +157,11 @@ class LanceContextChatStore(HandleOwner, BaseChatStore):
 
     @classmethod
     def class_name(cls) -> str:
-        """The name under which LlamaIndex serialises it."""
+        """The name in LlamaIndex's serialization."""
         return "LanceContextChatStore"
 
     def set_messages(self, key: str, messages: list[ChatMessage]) -> None:
-        """Put messages in the place of all that the session has, in one commit."""
+        """Replaces all messages of the session, in one commit."""
         block_on(self._log.replace(key, messages, ACTIVE, replaced=None))
 
     async def aset_messages(self, key: str, messages: list[ChatMessage]) -> None:
@@ -170,7 +169,7 @@ class LanceContextChatStore(HandleOwner, BaseChatStore):
         await self._log.replace(key, messages, ACTIVE, replaced=None)
 
     def get_messages(self, key: str) -> list[ChatMessage]:
-        """The messages of a session, in order; none if it is unknown."""
+        """The messages of a session, in order; empty for an unknown one."""
         return block_on(self._log.messages(key, None))
 
     async def aget_messages(self, key: str) -> list[ChatMessage]:
@@ -178,7 +177,7 @@ class LanceContextChatStore(HandleOwner, BaseChatStore):
         return await self._log.messages(key, None)
 
     def add_message(self, key: str, message: ChatMessage) -> None:
-        """Add a message at the end."""
+        """Adds a message at the end."""
         block_on(self._log.add(key, [message], ACTIVE))
 
     async def async_add_message(self, key: str, message: ChatMessage) -> None:
@@ -186,7 +185,7 @@ class LanceContextChatStore(HandleOwner, BaseChatStore):
         await self._log.add(key, [message], ACTIVE)
 
     def delete_messages(self, key: str) -> list[ChatMessage] | None:
-        """Remove a session's messages, and return them; None if it has none."""
+        """Removes a session's messages, and returns them; None if it has none."""
         return block_on(self._log.take_all(key)) or None
 
     async def adelete_messages(self, key: str) -> list[ChatMessage] | None:
@@ -194,7 +193,7 @@ class LanceContextChatStore(HandleOwner, BaseChatStore):
         return await self._log.take_all(key) or None
 
     def delete_message(self, key: str, idx: int) -> ChatMessage | None:
-        """Remove the message at a position, and return it; None if there is none.
+        """Removes the message at a position, and returns it; None if it does not exist.
 
         A negative position counts from the end.
         """
@@ -205,7 +204,7 @@ class LanceContextChatStore(HandleOwner, BaseChatStore):
         return await self._log.remove_at(key, idx, None)
 
     def delete_last_message(self, key: str) -> ChatMessage | None:
-        """Remove the last message, and return it; None if there is none."""
+        """Removes the last message, and returns it; None if it does not exist."""
         return block_on(self._log.remove_last(key))
 
     async def adelete_last_message(self, key: str) -> ChatMessage | None:
@@ -213,7 +212,7 @@ class LanceContextChatStore(HandleOwner, BaseChatStore):
         return await self._log.remove_last(key)
 
     def get_keys(self) -> list[str]:
-        """The sessions in which the agent has messages, in the order in which they began."""
+        """The sessions with messages of the agent, in the order of their beginning."""
         return block_on(self._log.keys())
 
     async def aget_keys(self) -> list[str]:

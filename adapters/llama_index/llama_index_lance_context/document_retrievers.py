@@ -1,4 +1,4 @@
-"""The files of the store, as LlamaIndex's retriever: what readers have read goes in, citations come out."""
+"""LlamaIndex's retriever over the store's documents: adds read files, returns cited passages."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -39,23 +39,23 @@ from llama_index_lance_context._values import decode_object, encode_object
 from llama_index_lance_context._words import check_count
 
 FACTS = "lance_context"
-"""The metadata key under which a passage's node says what it is cited by."""
+"""The metadata key of a passage's citation."""
 
 _SOURCES = ("file_path", "url", "URL", "source", "file_name")
-"""The metadata keys in which readers say where a file is, the best one first."""
+"""The readers' metadata keys of a file's location, the best one first."""
 
 _LABELS = ("page_label", "page_number")
-"""The metadata keys in which they say which page it is, from 1."""
+"""The readers' metadata keys of the page number, from 1."""
 
 
 class LanceContextDocumentRetriever(HandleOwner, BaseRetriever):
-    """Finds the passages of `store.documents` that answer a text, by words and by meaning, and cites them.
+    """Finds passages of `store.documents` by words and meaning, with citations.
 
-    `add_documents` puts there what LlamaIndex's readers have read. A node that is found has the
-    metadata of the file, its offsets as `start_char_idx` and `end_char_idx`, and the file's id as
-    `ref_doc_id`. Under `lance_context`, which no prompt shows, stands what it is cited by:
-    `citation`, such as `handbook.pdf, p. 3`, `document_id`, `name`, `type`, `page` from 1, `section`,
-    `start` and `end`, without what is absent. Scores lie in [0, 1].
+    `add_documents` adds the output of LlamaIndex's readers. A found node has the metadata of its
+    file, its offsets as `start_char_idx` and `end_char_idx`, and the file's id as `ref_doc_id`.
+    `lance_context`, which no prompt shows, has the citation: `citation`, such as `handbook.pdf, p.
+    3`, `document_id`, `name`, `type`, `page` from 1, `section`, `start` and `end`, without absent
+    ones. Scores are in [0, 1].
     """
 
     def __init__(
@@ -80,21 +80,20 @@ class LanceContextDocumentRetriever(HandleOwner, BaseRetriever):
     ) -> None:
         """Over `store`: an open one, which stays open, or a URI, which `close` closes again.
 
-        - `node_parser`: what cuts the documents that are added: one of LlamaIndex, or a `Chunker` of the
-          store; absent means the store's own.
-        - `embed_model`: what the store at the URI is embedded with; an open store has its own.
-        - `similarity_top_k`: how many nodes to return at most.
-        - `mode`: `hybrid`, `vector` or `text`; absent means hybrid where a vector can be had, else
+        - `node_parser`: cuts added documents: one of LlamaIndex, or a `Chunker` of the store;
+          absent means the store's own.
+        - `embed_model`: the embedder of a store at a URI; an open store has its own.
+        - `similarity_top_k`: maximum number of nodes.
+        - `mode`: `hybrid`, `vector` or `text`; absent means hybrid if a vector is available, else
           text.
-        - `filters`: which may be found, as LlamaIndex's or in the store's own filter language.
+        - `filters`: LlamaIndex's, or in the store's own filter language.
         - `options`: how hits are fused and ranked.
-        - `scope`: for whom the documents are that may be found; absent means all. One is that of what
-          is added.
-        - `type`, `document_id`: of which types the files are, or which they are; absent means all.
-        - `tenant`, `user_id`, `agent_id`: the scope of the store that is searched and added to.
+        - `scope`: of the documents to search; absent means all. Adding needs a single one.
+        - `type`, `document_id`: file types, or ids of documents, to search; absent means all.
+        - `tenant`, `user_id`, `agent_id`: the scope of the store to search and add to.
 
-        `uri` is what other classes call `store`. What cannot be raises InvalidRequestError, a
-        ValueError.
+        `uri` is another name of `store`, as in other classes. Invalid arguments raise
+        InvalidRequestError, a ValueError.
         """
         super().__init__(callback_manager, verbose=verbose)
         _chunker(node_parser)  # what is none is refused at once
@@ -121,14 +120,14 @@ class LanceContextDocumentRetriever(HandleOwner, BaseRetriever):
     async def aadd_documents(
         self, documents: Iterable[Document], *, scope: DocumentScope | None = None
     ) -> list[SourceDocument]:
-        """Add what readers have read, such as `reader.load_data()`, each file in one commit.
+        """Adds read documents, such as `reader.load_data()`, each file in one commit.
 
-        Documents of one file that follow each other and differ in their page alone are its pages; any
-        other is a file of its own. `scope` is for whom they are, without one that of the retriever.
-        What is blank is left out; what is there already, by its texts, is left as it is, so that the call
-        may be repeated. Returns what is there now, in order. Raises InvalidRequestError for what
-        is no document, metadata that cannot be kept, and a node parser that rewrites the text or
-        cuts it more than once; the files before it are there.
+        Consecutive documents of one file that differ only in page are its pages; any other is its
+        own file. `scope` replaces the retriever's. Blank texts are skipped, and texts that are
+        already stored are left unchanged, so that the call may be repeated. Returns the stored
+        documents, in order. Raises InvalidRequestError for a value that is not a document, metadata
+        that cannot be stored, and a node parser that rewrites the text or cuts it more than once;
+        files before it stay stored.
         """
         if scope is None and isinstance(self._scope, DocumentScope):
             scope = self._scope
@@ -196,10 +195,10 @@ def _loaded(documents: Iterable[Document]) -> Iterator[LoadedText]:
 
 
 def _taken_label(metadata: dict[str, Any]) -> str | None:
-    """Which page it is, which is taken out of the metadata; None if no reader says it."""
+    """The page number, which is removed from the metadata; None if the reader gives none."""
     found = [str(metadata.pop(name)) for name in _LABELS if _is_label(metadata, name)]
     if not found and "file_path" in metadata and str(metadata.get("source", "")).isdecimal():
-        # The reader that PyMuPDF stands behind calls the page so.
+        # LlamaIndex's reader for PyMuPDF uses this key.
         found = [str(metadata.pop("source"))]
     return next(iter(found), None)
 

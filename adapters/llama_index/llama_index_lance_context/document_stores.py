@@ -20,15 +20,15 @@ from llama_index_lance_context._node_log import NodeLog, entries_of
 
 
 class LanceContextDocumentStore(HandleOwner, BaseDocumentStore):
-    """The nodes and documents of `StorageContext`s and `IngestionPipeline`s.
+    """The nodes and documents of `StorageContext` and `IngestionPipeline`.
 
-    A node reads back equal to what it was, with its class, its vector and the bytes of its media.
-    Each call is one commit after at most two reads: also adding a thousand nodes, or deleting a
-    document with all of its nodes. A document has the nodes that name it as their source, in the
-    order in which they were first added.
+    A node reads back equal, with its class, its vector and the bytes of its media. Each call is one
+    commit after at most two reads, also for a thousand nodes or for deleting a document with all of
+    its nodes. A document's nodes are those with it as source, in the order of adding.
 
-    Setting a hash leaves the node as it is; it counts until the node is written again. The
-    asynchronous methods await the store, and block no event loop. Given by its URI it can be pickled.
+    Setting a hash leaves the node unchanged; it is valid until the node is written again. The
+    asynchronous methods await the store, and block no event loop. With a store given by its URI it
+    can be pickled.
     """
 
     def __init__(
@@ -40,8 +40,8 @@ class LanceContextDocumentStore(HandleOwner, BaseDocumentStore):
     ) -> None:
         """Over `store`: an open one, which stays open, or a URI, which `close` closes again.
 
-        - `namespace`: which nodes; those of others are neither seen nor touched.
-        - `name`: what the store calls these items, which are `store.kv(name)`.
+        - `namespace`: of the nodes; other namespaces are neither read nor written.
+        - `name`: of the store's items, which are `store.kv(name)`.
         """
         self._store = store
         self._namespace = namespace
@@ -50,7 +50,7 @@ class LanceContextDocumentStore(HandleOwner, BaseDocumentStore):
         self._log = NodeLog(self._handle.aio.kv(name), namespace, KnownHashes())
 
     def persist(self, persist_path: str = DEFAULT_PERSIST_PATH, fs: Any = None) -> None:
-        """Nothing: every node is in the store already."""
+        """Does nothing: every node is in the store already."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         made = partial(type(self), namespace=self._namespace, name=self._name)
@@ -60,7 +60,7 @@ class LanceContextDocumentStore(HandleOwner, BaseDocumentStore):
 
     @property
     def docs(self) -> dict[str, BaseNode]:
-        """All nodes by id, in the order in which they were first added."""
+        """All nodes by id, in the order of adding."""
         return {node.node_id: node for node in block_on(self._log.all_nodes())}
 
     def add_documents(
@@ -70,12 +70,11 @@ class LanceContextDocumentStore(HandleOwner, BaseDocumentStore):
         batch_size: int = DEFAULT_BATCH_SIZE,
         store_text: bool = True,  # noqa: FBT001, FBT002
     ) -> None:
-        """Add nodes, or replace those whose ids exist, all or none of them, in one commit.
+        """Adds nodes, or replaces those with existing ids, atomically, in one commit.
 
-        Without `store_text` only their hashes are kept, and that they belong to their documents.
-        There is one batch, whatever `batch_size` says. Raises AlreadyExistsError, a ValueError, for
-        a node that exists if `allow_update` is False, and InvalidRequestError for one that cannot
-        be stored, before anything is written.
+        Without `store_text` only their hashes and source documents are stored. `batch_size` is
+        ignored. Raises AlreadyExistsError, a ValueError, for an existing node if `allow_update` is
+        False, and InvalidRequestError for one that cannot be stored, before anything is written.
         """
         del batch_size
         entries = entries_of(docs, with_content=store_text)
@@ -96,12 +95,12 @@ class LanceContextDocumentStore(HandleOwner, BaseDocumentStore):
     ) -> None:
         """As `add_documents`."""
         del batch_size
-        # Thousands of nodes are written down in a thread, beside the event loop.
+        # Thousands of nodes are serialized in a thread, off the event loop.
         entries = await asyncio.to_thread(entries_of, docs, with_content=store_text)
         await self._log.add(entries, may_replace=allow_update)
 
     def get_document(self, doc_id: str, raise_error: bool = True) -> BaseNode | None:  # noqa: FBT001, FBT002
-        """The node with that id. Without one None, or a ValueError if `raise_error`."""
+        """The node with that id. For a missing one None, or a ValueError if `raise_error`."""
         (node,) = block_on(self._log.nodes([doc_id]))
         _require(doc_id, node is not None or not raise_error)
         return node
@@ -113,7 +112,7 @@ class LanceContextDocumentStore(HandleOwner, BaseDocumentStore):
         return node
 
     def get_nodes(self, node_ids: list[str], raise_error: bool = True) -> list[BaseNode]:  # noqa: FBT001, FBT002
-        """The nodes with these ids, in their order, in one read.
+        """The nodes with these ids, in order, in one read.
 
         Unknown ones are left out, or a ValueError if `raise_error`.
         """
@@ -124,7 +123,7 @@ class LanceContextDocumentStore(HandleOwner, BaseDocumentStore):
         return _all_found(node_ids, await self._log.nodes(node_ids), required=raise_error)
 
     def document_exists(self, doc_id: str) -> bool:
-        """Whether there is a node with that id."""
+        """Whether a node with that id exists."""
         return block_on(self._log.exists(doc_id))
 
     async def adocument_exists(self, doc_id: str) -> bool:
@@ -132,9 +131,9 @@ class LanceContextDocumentStore(HandleOwner, BaseDocumentStore):
         return await self._log.exists(doc_id)
 
     def delete_document(self, doc_id: str, raise_error: bool = True) -> None:  # noqa: FBT001, FBT002
-        """Delete a node, and with the last one of a document what is known of that; one commit.
+        """Deletes a node, with the last one of a document also its metadata; one commit.
 
-        Without such a node a ValueError, if `raise_error`.
+        A missing node raises a ValueError if `raise_error`.
         """
         _require(doc_id, block_on(self._log.remove(doc_id)) or not raise_error)
 
@@ -145,7 +144,7 @@ class LanceContextDocumentStore(HandleOwner, BaseDocumentStore):
     # Hashes
 
     def set_document_hash(self, doc_id: str, doc_hash: str) -> None:
-        """Write down a hash, whether there is such a node or not."""
+        """Sets a hash, also for a missing node."""
         self.set_document_hashes({doc_id: doc_hash})
 
     async def aset_document_hash(self, doc_id: str, doc_hash: str) -> None:
@@ -153,7 +152,7 @@ class LanceContextDocumentStore(HandleOwner, BaseDocumentStore):
         await self.aset_document_hashes({doc_id: doc_hash})
 
     def set_document_hashes(self, doc_hashes: dict[str, str]) -> None:
-        """Write down hashes by id, in one commit."""
+        """Sets hashes by id, in one commit."""
         block_on(self._log.set_hashes(doc_hashes))
 
     async def aset_document_hashes(self, doc_hashes: dict[str, str]) -> None:
@@ -163,8 +162,8 @@ class LanceContextDocumentStore(HandleOwner, BaseDocumentStore):
     def get_document_hash(self, doc_id: str) -> str | None:
         """The hash that was set for a node, or else its own; None for an unknown one.
 
-        Who asks for many, one after the other, as pipelines do, soon has them from one read of all,
-        for as long as nothing is written to the store's document stores; a write is seen at once.
+        Many sequential calls, as in pipelines, soon share one read of all hashes until the next
+        write to the store's document stores; a write is seen at once.
         """
         return block_on(self._log.hash(doc_id))
 
@@ -173,7 +172,7 @@ class LanceContextDocumentStore(HandleOwner, BaseDocumentStore):
         return await self._log.hash(doc_id)
 
     def get_all_document_hashes(self) -> dict[str, str]:
-        """The ids by hash. Of several with one hash this shows one, as LlamaIndex wants it."""
+        """The ids by hash; one id for each hash, as LlamaIndex's interface requires."""
         return _by_hash(block_on(self._log.hashes()))
 
     async def aget_all_document_hashes(self) -> dict[str, str]:
@@ -191,7 +190,7 @@ class LanceContextDocumentStore(HandleOwner, BaseDocumentStore):
         return (await self._log.documents(ref_doc_id)).get(ref_doc_id)
 
     def get_all_ref_doc_info(self) -> dict[str, RefDocInfo] | None:
-        """As `get_ref_doc_info`, of all documents that have nodes, by id."""
+        """The nodes and metadata of all documents with nodes, by id."""
         return block_on(self._log.documents())
 
     async def aget_all_ref_doc_info(self) -> dict[str, RefDocInfo] | None:
@@ -207,9 +206,9 @@ class LanceContextDocumentStore(HandleOwner, BaseDocumentStore):
         return await self.aget_ref_doc_info(ref_doc_id) is not None
 
     def delete_ref_doc(self, ref_doc_id: str, raise_error: bool = True) -> None:  # noqa: FBT001, FBT002
-        """Delete a document: its nodes, itself, and its hash, in one commit.
+        """Deletes a document: its nodes, itself, and its hash, in one commit.
 
-        If it has no nodes a ValueError, if `raise_error`.
+        A document without nodes raises a ValueError if `raise_error`.
         """
         _require(ref_doc_id, block_on(self._log.remove_document(ref_doc_id)) or not raise_error)
 
@@ -219,7 +218,7 @@ class LanceContextDocumentStore(HandleOwner, BaseDocumentStore):
 
 
 class NodeNotFoundError(NotFoundError, ValueError):
-    """There is no node, or no document with nodes, of that id; LlamaIndex expects a ValueError."""
+    """The node, or a document with nodes, does not exist; LlamaIndex expects a ValueError."""
 
 
 def _require(id: str, is_there: bool) -> None:  # noqa: FBT001 - what it is about

@@ -10,10 +10,10 @@ from llama_index_lance_context.kv_stores import LanceContextKVStore
 
 
 class LanceContextIndexStore(HandleOwner, KVIndexStore):
-    """What an index knows of its nodes, by the index's id: `StorageContext.from_defaults(…)`.
+    """The structs of indexes by id: `StorageContext.from_defaults(index_store=…)`.
 
-    Each call is one read or one commit. The asynchronous methods block no event loop. Given by its
-    URI it can be pickled.
+    Each call is one read or one commit. The asynchronous methods block no event loop. With a store
+    given by its URI it can be pickled.
     """
 
     def __init__(
@@ -21,8 +21,8 @@ class LanceContextIndexStore(HandleOwner, KVIndexStore):
     ) -> None:
         """Over `store`: an open one, which stays open, or a URI, which `close` closes again.
 
-        - `namespace`: which indexes; those of others are neither seen nor touched.
-        - `name`: what the store calls these items, which are `store.kv(name)`.
+        - `namespace`: of the indexes; other namespaces are neither read nor written.
+        - `name`: of the store's items, which are `store.kv(name)`.
         """
         self._store = store
         self._name = name

@@ -1,4 +1,4 @@
-"""What is known of a user, with what proves it, as a block of LlamaIndex's `Memory`."""
+"""The store's knowledge of a user as a block of LlamaIndex's `Memory`."""
 
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -14,27 +14,26 @@ from llama_index_lance_context._stored_block import StoredBlock
 
 
 class LanceContextKnowledgeBlock(StoredBlock):
-    """Makes facts of what leaves the conversation, and tells those that matter for the last messages.
+    """Extracts facts from messages that leave the conversation, and recalls the relevant ones.
 
-    As LlamaIndex's `FactExtractionMemoryBlock`, it keeps facts; but each has the turn that says so,
-    one that is no longer true gives way to the newer one, and none is lost when another is condensed.
-    They are told as `- fact (said on 2024-05-01)`, best first, and no model is called for that.
+    Like LlamaIndex's `FactExtractionMemoryBlock`, but each fact has its evidence, a newer fact
+    supersedes an older one, and no fact is lost when others are condensed. Facts are recalled as `-
+    fact (said on 2024-05-01)`, best first, without a call of a model.
 
-    - `model`: what finds the facts, such as `language_model(llm)`; absent means rules, in English.
-    - `infer="later"`: messages are kept, and the job is owed, until someone calls
-      `store.knowledge.jobs.run_due()`.
+    - `model`: extracts the facts, such as `language_model(llm)`; absent means rules, in English.
+    - `infer="later"`: stores messages with a job, which `store.knowledge.jobs.run_due()` runs.
     """
 
     name: str = "known"
     priority: int = 1
-    """Blocks with the lowest are cut first; 0 never is."""
+    """Blocks with the lowest are cut first; 0 is never cut."""
     store: Any = Field(description="An open store, or the URI of one.")
     user_id: str = ""
-    """Whose knowledge it is, in all sessions."""
+    """The owner of the knowledge, in all sessions."""
     model: Any = Field(default=None, exclude=True)
     infer: Literal["auto", "later"] = "auto"
     limit: int = Field(default=5, ge=1)
-    """How many facts it tells at most."""
+    """Maximum number of recalled facts."""
 
     _handle: Handle = PrivateAttr()
     _knowledge: Any = PrivateAttr()
@@ -49,7 +48,7 @@ class LanceContextKnowledgeBlock(StoredBlock):
         self._knowledge = own.knowledge.using(model=self.model)
 
     async def _aget(self, messages: list[ChatMessage] | None = None, **_: Any) -> str:
-        """What is known about the last messages; empty if nothing is, or they say nothing."""
+        """The facts for the last messages; empty if none matches, or they have no text."""
         if not (query := self._asked(messages)):
             return ""
         hits = await self._knowledge.search(
@@ -62,7 +61,7 @@ class LanceContextKnowledgeBlock(StoredBlock):
         return "\n".join(map(_line, hits))
 
     async def atruncate(self, content: str, tokens_to_truncate: int) -> str | None:
-        """The first facts, those that matter most, without the last ones; None if none is left."""
+        """The most relevant facts, without the last ones; None if none is left."""
         lines = content.split("\n")
         n_characters = 4 * tokens_to_truncate
         while lines and n_characters > 0:

@@ -22,17 +22,17 @@ JSON_TYPE = "application/json"
 class LanceContextKVStore(HandleOwner, BaseKVStore):
     """Mappings under keys, in collections: `IngestionCache(cache=…)`, `KVIndexStore(…)`.
 
-    A value reads back as it was, with its keys in their order. It must be JSON: what is not, and
-    what is no text as a key, raises InvalidRequestError, a ValueError, before anything is written.
-    Each call is one read or one commit. The asynchronous methods await the store, and block no event
-    loop; the others may be called where one runs. Given by its URI it can be pickled, so that the
-    workers of an `IngestionPipeline` share it.
+    A value reads back equal, with its keys in order. Values must be JSON and keys texts: others
+    raise InvalidRequestError, a ValueError, before anything is written. Each call is one read or
+    one commit. The asynchronous methods await the store, and block no event loop; the blocking ones
+    work inside a running loop. With a store given by its URI it can be pickled, so that the workers
+    of an `IngestionPipeline` share it.
     """
 
     def __init__(self, store: StoreLike, *, name: str = "llama_index") -> None:
         """Over `store`: an open one, which stays open, or a URI, which `close` closes again.
 
-        `name` is what the store calls these items, which are `store.kv(name)`.
+        `name` is that of the store's items, which are `store.kv(name)`.
         """
         self._store = store
         self._name = name
@@ -41,7 +41,7 @@ class LanceContextKVStore(HandleOwner, BaseKVStore):
         self._kv = KeyValues(self._aio)
 
     def put(self, key: str, val: dict[str, Any], collection: str = DEFAULT_COLLECTION) -> None:
-        """Write a value, replacing what is there."""
+        """Writes a value, replacing an existing one."""
         self.put_all([(key, val)], collection)
 
     async def aput(
@@ -56,9 +56,9 @@ class LanceContextKVStore(HandleOwner, BaseKVStore):
         collection: str = DEFAULT_COLLECTION,
         batch_size: int = DEFAULT_BATCH_SIZE,
     ) -> None:
-        """Write values, all or none of them, in one commit; of two with one key the last counts.
+        """Writes values atomically in one commit; the last of two with the same key counts.
 
-        There is one batch, whatever `batch_size` says.
+        `batch_size` is ignored.
         """
         del batch_size
         self._kv.put(_items(kv_pairs, collection))
@@ -71,11 +71,11 @@ class LanceContextKVStore(HandleOwner, BaseKVStore):
     ) -> None:
         """As `put_all`."""
         del batch_size
-        # Thousands of values are written down in a thread, beside the event loop.
+        # Thousands of values are serialized in a thread, off the event loop.
         await self._aio.put(await asyncio.to_thread(_items, kv_pairs, collection))
 
     def get(self, key: str, collection: str = DEFAULT_COLLECTION) -> dict[str, Any] | None:
-        """The value under a key; None if there is none."""
+        """The value of a key; None if it does not exist."""
         return _value(*self._kv.get(_keys(key, collection)))
 
     async def aget(self, key: str, collection: str = DEFAULT_COLLECTION) -> dict[str, Any] | None:
@@ -83,7 +83,10 @@ class LanceContextKVStore(HandleOwner, BaseKVStore):
         return _value(*await self._aio.get(_keys(key, collection)))
 
     def get_all(self, collection: str = DEFAULT_COLLECTION) -> dict[str, dict[str, Any]]:
-        """The values of a collection by key, as the keys were first written; those of one call by key."""
+        """The values of a collection by key, in order of first write.
+
+        Within one call sorted by key.
+        """
         return _values(self._kv.list(namespace=(collection,), order="created"))
 
     async def aget_all(self, collection: str = DEFAULT_COLLECTION) -> dict[str, dict[str, Any]]:
@@ -92,7 +95,7 @@ class LanceContextKVStore(HandleOwner, BaseKVStore):
         return await asyncio.to_thread(_values, found)
 
     def delete(self, key: str, collection: str = DEFAULT_COLLECTION) -> bool:
-        """Remove a value; returns whether there was one."""
+        """Removes a value; returns whether it existed."""
         (existed,) = self._kv.delete(_keys(key, collection))
         return existed
 
@@ -109,7 +112,7 @@ _encode = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def to_data(value: Any, where: str) -> bytes:
-    """JSON as bytes: other than the store's JSON they keep the order of the keys.
+    """JSON as bytes, which keep the order of the keys, unlike the store's JSON.
 
     A node's text, and its hash, depend on the order of its metadata.
     """
@@ -120,7 +123,7 @@ def to_data(value: Any, where: str) -> bytes:
 
 
 def from_data(data: bytes) -> Any:
-    """What `to_data` made bytes of."""
+    """The inverse of `to_data`."""
     return json.loads(data.decode("utf-8", "surrogatepass"))
 
 

@@ -1,4 +1,4 @@
-"""LlamaIndex's LLMs as what makes the knowledge of a store."""
+"""LlamaIndex's LLMs as the store's language models."""
 
 from typing import Any
 
@@ -12,8 +12,8 @@ from lance_context_core.models import Completion, LanguageModel, ModelRequest
 def language_model(llm: LLM, *, name: str | None = None) -> LanguageModel:
     """An LLM as a `LanguageModel` of the store, such as for `knowledge.using(model=…)`.
 
-    It is asked in a thread, by `chat`, or by `complete` if it is no chat model, and answers with JSON
-    in a text. `name` says which one it is; absent means what its metadata say.
+    It is called in a thread, by `chat`, or by `complete` if it is not a chat model, and answers
+    with JSON in a text. `name` identifies it; absent means the name in its metadata.
     """
     if not isinstance(llm, LLM):
         raise InvalidRequestError(f"llm is {llm!r:.80}: pass an LLM of LlamaIndex")
@@ -26,7 +26,7 @@ class _LLM:
         self._llm = llm
 
     def complete(self, request: ModelRequest) -> Completion:
-        """The LLM's answer. A client that is asked in a thread needs no event loop of ours."""
+        """The LLM's answer. It is called in a thread, without an event loop of this process."""
         limits: dict[str, Any] = (
             {} if request.max_output is None else {"max_tokens": request.max_output}
         )
@@ -38,6 +38,6 @@ class _LLM:
 
 
 def _usage(told: Any) -> dict[str, int]:
-    """What it took, in the words of most providers."""
+    """The usage, under the names of most providers."""
     names = {"prompt_tokens": "input_tokens", "completion_tokens": "output_tokens"}
     return {to: told[name] for name, to in names.items() if isinstance((told or {}).get(name), int)}

@@ -1,4 +1,4 @@
-"""LlamaIndex's `Memory` over the store: a conversation that survives the process it takes place in."""
+"""LlamaIndex's `Memory` over the store: a conversation that survives its process."""
 
 from collections.abc import Callable
 from typing import Any, Self
@@ -30,26 +30,26 @@ _PLAIN = (
     *("image_token_size_estimate", "audio_token_size_estimate", "video_token_size_estimate"),
     "document_token_size_estimate",
 )
-"""The fields that are JSON as they are."""
+"""The fields that are JSON already."""
 
 
 class LanceContextMemory(HandleOwner, Memory):
     """A session of the store, as the memory of an agent: `agent.run(…, memory=memory)`.
 
-    It differs from LlamaIndex's own in what it promises:
+    It differs from LlamaIndex's own:
 
-    - Each message is in the store when `put` returns, and a new process that is given the same
-      `store` and `session_id` goes on with it.
-    - Of what happens to one session at the same time, one thing happens after the other: messages
-      never leave the conversation twice, nor one in the place of another.
-    - All that a model is sent counts toward `token_limit`: tool calls, reasoning and what is cited,
-      which LlamaIndex counts as nothing, too.
-    - Instructions (system and developer messages) never leave it.
-    - Messages leave only when all memory blocks have taken them. If a block fails, or the process
-      is killed, they are offered again; a block may be given the same ones twice.
+    - Each message is stored when `put` returns, and a new process with the same `store` and
+      `session_id` continues the session.
+    - Concurrent changes of one session are serialized: messages never leave the conversation twice,
+      or in place of others.
+    - `token_limit` counts all that a model receives: also tool calls, reasoning and citations,
+      which LlamaIndex does not count.
+    - Instructions (system and developer messages) never leave the conversation.
+    - Messages leave only after all memory blocks stored them. If a block fails, or the process is
+      killed, they are offered again; a block may receive the same ones twice.
     - `to_dict` and `from_dict` restore it, and so does a workflow's `Context`, if the store is
-      given by its URI. The tokenizer is not part of it: `from_dict` takes another one than
-      LlamaIndex's default as `tokenizer_fn`.
+      given by its URI. The tokenizer is not serialized: pass another one than LlamaIndex's default
+      to `from_dict` as `tokenizer_fn`.
 
     A memory block must not write to the memory that it is a block of.
     """
@@ -58,7 +58,7 @@ class LanceContextMemory(HandleOwner, Memory):
 
     store: Any = Field(description="An open store, or the URI of one.")
     agent_id: str = ""
-    """Whose conversation; without an agent, no one's in particular."""
+    """The owner of the conversation; without an agent it belongs to none."""
 
     _handle: Handle = PrivateAttr()
     _log: ChatLog = PrivateAttr()
@@ -92,7 +92,7 @@ class LanceContextMemory(HandleOwner, Memory):
 
     @classmethod
     def class_name(cls) -> str:
-        """The name under which LlamaIndex serialises it."""
+        """The name in LlamaIndex's serialization."""
         return "LanceContextMemory"
 
     @classmethod
@@ -109,7 +109,7 @@ class LanceContextMemory(HandleOwner, Memory):
         tokenizer_fn: Callable[[str], list[Any]] | None = None,
         **fields: Any,
     ) -> Self:
-        """A memory of the session, whose conversation so far is `chat_history`, where that is given."""
+        """A memory of the session with `chat_history` as its conversation so far, if given."""
         memory = cls(
             store,
             session_id=session_id,
@@ -124,33 +124,33 @@ class LanceContextMemory(HandleOwner, Memory):
             asyncio_run(memory.aset(chat_history))
         return memory
 
-    # Writing; the blocking methods of the base run these
+    # Writing; the blocking methods of the base class run these
 
     async def aput(self, message: ChatMessage) -> None:
-        """Add a message at the end, and let go of old ones if the conversation is too long now."""
+        """Adds a message at the end, and archives old ones if the conversation is too long."""
         await self.aput_messages([message])
 
     async def aput_messages(self, messages: list[ChatMessage]) -> None:
-        """Add messages at the end, all or none of them, in one commit; then as `aput`."""
+        """Adds messages at the end, atomically, in one commit; then like `aput`."""
         async with self._alone():
             await self._log.add(self.session_id, messages, MessageStatus.ACTIVE)
             await self._manage_queue()
 
     async def aset(self, messages: list[ChatMessage]) -> None:
-        """Put messages in the place of the conversation so far, in one commit.
+        """Replaces the conversation so far, in one commit.
 
-        What has left it before stays archived.
+        Messages that left it before stay archived.
         """
         async with self._alone():
             await super().aset(messages)
 
     async def areset(self, status: MessageStatus | None = None) -> None:
-        """Forget the messages of that status, or all, in one commit."""
+        """Deletes the messages of that status, or all, in one commit."""
         async with self._alone():
             await super().areset(status)
 
     async def _manage_queue(self) -> None:
-        """Give the memory blocks what is too much, then archive it."""
+        """Passes excess messages to the memory blocks, then archives them."""
         entries = await self._log.entries(self.session_id, MessageStatus.ACTIVE)
         chosen = overflow(
             [entry.messages[0].role for entry in entries],
@@ -162,7 +162,7 @@ class LanceContextMemory(HandleOwner, Memory):
             return
         leaving = [entries[index] for index in chosen]
         for block in self.memory_blocks:
-            # Copies: blocks write into what they are given, each for itself.
+            # Copies: each block may change its own.
             messages = [one.model_copy(deep=True) for entry in leaving for one in entry.messages]
             await block.aput(messages, from_short_term_memory=True, session_id=self.session_id)
         await self._log.archive(self.session_id, leaving)
@@ -170,7 +170,10 @@ class LanceContextMemory(HandleOwner, Memory):
     def _estimate_token_count(
         self, message_or_blocks: str | ChatMessage | list[ChatMessage] | list[ContentBlock]
     ) -> int:
-        """The tokens of what a model is sent, tool calls and reasoning too; see `count_tokens`."""
+        """The tokens that a model receives, tool calls and reasoning included.
+
+        See `count_tokens`.
+        """
         if isinstance(message_or_blocks, str):
             return len(self.tokenizer_fn(message_or_blocks))
         one_or_more = message_or_blocks
@@ -186,13 +189,13 @@ class LanceContextMemory(HandleOwner, Memory):
         )
 
     def _alone(self) -> Any:
-        """The lock of the session, which all memories of this process share that are over it."""
+        """The lock of the session, shared by all memories over it in this process."""
         return one_at_a_time("memory", self._handle.aio.uri, self.agent_id, self.session_id)
 
     # Serialisation
 
     def to_dict(self, **kwargs: Any) -> dict[str, Any]:
-        """What `from_dict` makes the same memory of, in JSON; the messages are in the store.
+        """The JSON for `from_dict`; the messages are in the store.
 
         Raises InvalidRequestError if the memory was given an open store.
         """
@@ -211,10 +214,10 @@ class LanceContextMemory(HandleOwner, Memory):
 
     @classmethod
     def from_dict(cls, data: dict[str, Any], **kwargs: Any) -> Self:
-        """The memory that `to_dict` wrote; `kwargs` go before what stands there.
+        """The memory of `to_dict`; `kwargs` take precedence.
 
         The classes of its memory blocks must have been imported. Raises InvalidRequestError for a
-        block that cannot be made of JSON: pass `memory_blocks` then.
+        block that cannot be restored from JSON: pass `memory_blocks` then.
         """
         fields = {**data, **kwargs}
         fields.pop("class_name", None)
@@ -234,7 +237,7 @@ def _block_to_dict(block: BaseMemoryBlock[Any]) -> dict[str, Any]:
 
 
 def _block_from_dict(data: dict[str, Any]) -> BaseMemoryBlock[Any]:
-    # Nothing is imported on behalf of data.
+    # Data never causes an import.
     classes = {_name_of(one): one for one in _subclasses(BaseMemoryBlock)}
     try:
         made: BaseMemoryBlock[Any] = classes[data["type"]].model_validate(data["value"])

@@ -18,30 +18,29 @@ from llama_index_lance_context._stored_block import SESSION, StoredBlock
 
 
 class LanceContextMemoryBlock(StoredBlock):
-    """Recalls, by words and by meaning, what was said before and has left the conversation.
+    """Recalls messages that left the conversation, by words and meaning.
 
-    What it is given it keeps in `store.memory`, each message with a text once, and it recalls what
-    answers the last messages best, best first, each as `role: text`. Without an embedder it goes
-    by the words alone.
+    It stores received messages in `store.memory`, each message with a text once, and recalls those
+    that answer the last messages, best first, each as `role: text`. Without an embedder it searches
+    by words alone.
 
-    - `scope="session"`: only what was said in the same session. What belongs to no session is
-      recalled where there is none.
-    - `scope="user"`: all memories of `user_id`, from whatever session and framework.
+    - `scope="session"`: only messages of the same session; without a session, those without one.
+    - `scope="user"`: all memories of `user_id`, of any session and framework.
 
-    Too long for the model, it is cut at the end, where the least telling stands, by as many tokens
-    as asked for and no more than a word beyond. It never changes the messages that it is given.
+    An answer that is too long for the model is cut at its end, which has the least relevant hits,
+    by the requested tokens and at most a word more. Received messages are never changed.
     """
 
     name: str = "recalled"
     priority: int = 1
-    """Blocks with the lowest are cut first; 0 never is."""
+    """Blocks with the lowest are cut first; 0 is never cut."""
     store: Any = Field(description="An open store, or the URI of one.")
     embedder: Any = None
-    """What the store at the URI is embedded with; an open store has its own."""
+    """The embedder of a store at a URI; an open store has its own."""
     scope: Literal["session", "user"] = "session"
     user_id: str = ""
     limit: int = Field(default=5, ge=1)
-    """How many messages it recalls at most."""
+    """Maximum number of recalled messages."""
     mode: SearchMode | None = None
     """`hybrid`, `vector` or `text`; absent means hybrid where the store can embed, else text."""
     tokenizer_fn: Callable[[str], Sequence[Any]] = Field(
@@ -58,7 +57,7 @@ class LanceContextMemoryBlock(StoredBlock):
         self._handle = Handle(store, embedder=embedder)
 
     async def _aget(self, messages: list[ChatMessage] | None = None, **block_kwargs: Any) -> str:
-        """What answers the last messages; empty if nothing does, or they say nothing."""
+        """Memories for the last messages; empty if none matches, or they have no text."""
         if not (query := self._asked(messages)):
             return ""
         session_id = block_kwargs.get(SESSION)
@@ -81,7 +80,7 @@ class LanceContextMemoryBlock(StoredBlock):
         return _beginning(content, n_left, self.tokenizer_fn) or None
 
     async def _keep(self, messages: Sequence[ChatMessage], session_id: str | None) -> None:
-        # As LlamaIndex's own block: what has no text of its own could not be told again as one.
+        # Like LlamaIndex's own block: messages without a text could not be recalled as one.
         given = [self._memory(one, session_id) for one in messages if (one.content or "").strip()]
         unique = {one.id: one for one in given}
         await self._handle.aio.memory.add(
@@ -89,7 +88,7 @@ class LanceContextMemoryBlock(StoredBlock):
         )
 
     def _memory(self, message: ChatMessage, session_id: str | None) -> Message:
-        """The message under an id that it always has, so that it is remembered once."""
+        """The message with a stable id, so that it is stored once."""
         more = {k: v for k, v in message.additional_kwargs.items() if k != SESSION}
         own = message.model_copy(update={"additional_kwargs": more})
         canonical = to_canonical(own)
@@ -120,7 +119,7 @@ def _line(record: ContextRecord) -> str:
 
 
 def _beginning(text: str, n_tokens: int, tokenizer: Callable[[str], Sequence[Any]]) -> str:
-    """The longest beginning that ends with a word and has at most `n_tokens`."""
+    """The longest prefix that ends with a word and has at most `n_tokens`."""
     ends = [
         i
         for i, (a, b) in enumerate(zip(text, text[1:] + " ", strict=True), start=1)

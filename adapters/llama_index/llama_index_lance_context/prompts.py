@@ -13,11 +13,11 @@ from lance_context_core.results import Template
 
 
 class LanceContextPromptTemplate(PromptTemplate):
-    """A template of the store as a prompt, filled in as the store fills it in.
+    """A template of the store as a prompt, rendered as the store renders it.
 
-    It goes wherever LlamaIndex takes a `PromptTemplate`, such as `text_qa_template`. It stays as it
-    was when it was made: what is saved later is another version. Filling it in counts as no use.
-    A value that is not text is written as LlamaIndex writes it in a plain template; in one of Jinja it is JSON.
+    Use it like LlamaIndex's `PromptTemplate`, such as for `text_qa_template`. It does not change: a
+    later save is another version. Rendering does not count as a use. In a plain template a value
+    that is not a text is written as LlamaIndex writes it; in a Jinja template it is JSON.
     """
 
     stored: Template
@@ -32,7 +32,7 @@ class LanceContextPromptTemplate(PromptTemplate):
         function_mappings: Mapping[str, Callable[..., Any]] | None = None,
         **kwargs: Any,
     ) -> None:
-        """Of what `store.templates.get`, or `save`, has returned; the rest as a `PromptTemplate`'s."""
+        """From the result of `store.templates.get` or `save`; the rest as a `PromptTemplate`'s."""
         if not isinstance(template, Template):
             raise InvalidRequestError(
                 f"template is {template!r:.80}: give what store.templates.get(name) returns"
@@ -52,14 +52,14 @@ class LanceContextPromptTemplate(PromptTemplate):
             "template_var_mappings": dict(template_var_mappings or {}),
             "function_mappings": dict(function_mappings or {}),
         }
-        # Past the one of `PromptTemplate`, which looks for variables of another syntax.
+        # Bypasses `PromptTemplate`'s check, which expects variables of another syntax.
         super(PromptTemplate, self).__init__(**fields)
 
     @classmethod
     def from_store(
         cls, store: ContextStore, name: str, *, version: int | None = None, **fields: Any
     ) -> Self:
-        """The latest version of a template, or that one. Raises NotFoundError if there is none."""
+        """The latest version of a template, or the given one. Raises NotFoundError if missing."""
         return cls(store.templates.get(name, version=version), **fields)
 
     def format(
@@ -68,9 +68,9 @@ class LanceContextPromptTemplate(PromptTemplate):
         completion_to_prompt: Callable[[str], str] | None = None,
         **kwargs: Any,
     ) -> str:
-        """The text with its variables filled in. Raises InvalidRequestError if one is missing."""
+        """The rendered text. Raises InvalidRequestError for a missing variable."""
         del llm  # It is filled in the same way for each.
-        # An LLM also hands over what is none of the template's, such as its own functions.
+        # An LLM also passes arguments that the template lacks, such as its own functions.
         given = self._map_all_vars({**self.kwargs, **kwargs})
         values = {name: given[name] for name in self.stored.variables if name in given}
         if self.stored.syntax == "plain":

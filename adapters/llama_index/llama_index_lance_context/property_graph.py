@@ -27,16 +27,15 @@ from llama_index_lance_context._shared_graph import SharedGraph
 class LanceContextPropertyGraphStore(HandleOwner, PropertyGraphStore):
     """A graph of entities, chunks and relations in one collection of a store, with their vectors.
 
-    Entities and the relations between them are in `store.graph`, too, each known from its document in
-    the collection: whatever else knows the store walks and ranks them there. They are written there
-    second: a call that died in between is repeated. What is deleted here goes there first, unless
-    another writer knows of it.
+    Entities and relations are also in `store.graph`, with their document in the collection as
+    source, for all frameworks. They are written there second, so that a call that died can be
+    repeated, and deleted there first, unless they have another source.
 
-    In the collection, nodes and relations are written and deleted in one commit each, and a relation
-    goes with either of its endpoints, so that no triplet ever lacks one. `properties` must all be there, with these
-    values. Where ids, names or labels are asked for, an empty list finds nothing.
+    In the collection, nodes and relations are written and deleted in one commit each, and a
+    relation is deleted with either of its endpoints, so that no triplet lacks one. `properties`
+    must all match. An empty list of ids, names or labels finds nothing.
 
-    Each asynchronous method does what the blocking one does, and blocks no event loop.
+    Each asynchronous method equals the blocking one, and blocks no event loop.
     """
 
     supports_vector_queries = True
@@ -51,8 +50,8 @@ class LanceContextPropertyGraphStore(HandleOwner, PropertyGraphStore):
     ) -> None:
         """Over `store`: an open one, which stays open, or a URI, which `close` closes again.
 
-        `uri` and `table_name` are what other stores call `store` and `collection`, which is "graph"
-        if neither is given.
+        `uri` and `table_name` are other names of `store` and `collection`, as in other stores; the
+        default collection is "graph".
         """
         self._handle = Handle(store_given(store, uri))
         collection = collection_given(collection, table_name)
@@ -75,7 +74,7 @@ class LanceContextPropertyGraphStore(HandleOwner, PropertyGraphStore):
     ) -> list[LabelledNode]:
         """The nodes with these ids and properties, with their embeddings; without either, all.
 
-        In the order of `ids`, or in that of writing. Unknown ids are left out.
+        In the order of `ids`, or of writing. Unknown ids are left out.
         """
         return block_on(self._log.get(properties, ids))
 
@@ -92,7 +91,7 @@ class LanceContextPropertyGraphStore(HandleOwner, PropertyGraphStore):
         properties: dict[str, Any] | None = None,
         ids: list[str] | None = None,
     ) -> list[Triplet]:
-        """The triplets of which all is true that is said; if nothing is said, none.
+        """The triplets that match all conditions; without conditions, none.
 
         `entity_names` and `ids` are those of either endpoint. `properties` are those of the
         relation, or of one of its endpoints.
@@ -118,8 +117,8 @@ class LanceContextPropertyGraphStore(HandleOwner, PropertyGraphStore):
     ) -> list[Triplet]:
         """The triplets within `depth` steps of these nodes, each once, the nearest first.
 
-        Relations are walked both ways. Those with a label among `ignore_rels` are walked too, and
-        left out of the answer, where they take no place of the `limit`.
+        Relations are followed both ways. Labels in `ignore_rels` are followed too, but left out of
+        the result and of the `limit`.
         """
         return block_on(self._log.get_rel_map(graph_nodes, depth, limit, ignore_rels))
 
@@ -138,9 +137,9 @@ class LanceContextPropertyGraphStore(HandleOwner, PropertyGraphStore):
     ) -> tuple[list[LabelledNode], list[float]]:
         """The nodes that answer the query best, without embeddings, and their similarities.
 
-        Filters are of the nodes' properties, and so are `doc_ids`, of `ref_doc_id`; modes and
-        similarities are those of `LanceContextVectorStore`, without semantic_hybrid. Nodes without an
-        embedding are found by filters and ids alone.
+        Filters apply to the nodes' properties, and `doc_ids` to `ref_doc_id`; modes and
+        similarities are those of `LanceContextVectorStore`, without semantic_hybrid. Nodes without
+        an embedding are found by filters and ids alone.
         """
         return block_on(self._log.vector_query(_asked(query, **kwargs)))
 
@@ -153,10 +152,10 @@ class LanceContextPropertyGraphStore(HandleOwner, PropertyGraphStore):
     def structured_query(
         self, query: str, param_map: dict[str, Any] | None = None
     ) -> list[dict[str, Any]]:
-        """The rows that a query in Cypher returns, for reading; `param_map` has what each `$name` is.
+        """The rows of a read-only Cypher query; `param_map` has the values of `$name`.
 
-        It is asked of the graph of the store, as `store.graph.cypher` is: of entities and the relations
-        between them, of every framework; chunks are not there. Raises InvalidRequestError for what writes or is not
+        It queries the store's graph, like `store.graph.cypher`: entities and relations of every
+        framework, without chunks. Raises InvalidRequestError for a query that writes or is not
         supported.
         """
         return block_on(answered(self._graph, query, param_map))
@@ -171,9 +170,9 @@ class LanceContextPropertyGraphStore(HandleOwner, PropertyGraphStore):
         self,
         refresh: bool = False,  # noqa: FBT001, FBT002 - the name and place of LlamaIndex's own
     ) -> dict[str, Any]:
-        """What a query in Cypher can name: `node_props`, `rel_props` and `relationships`.
+        """The names for Cypher queries: `node_props`, `rel_props` and `relationships`.
 
-        It is read again each time, whatever `refresh` says. Raises as `structured_query`.
+        It is read on each call; `refresh` is ignored. Raises as `structured_query`.
         """
         return block_on(self.aget_schema(refresh))
 
@@ -188,7 +187,7 @@ class LanceContextPropertyGraphStore(HandleOwner, PropertyGraphStore):
         self,
         refresh: bool = False,  # noqa: FBT001, FBT002
     ) -> str:
-        """As `get_schema`, in words, with the rules of a query, for a model that writes one."""
+        """The schema in words, with the rules of a query, for a model that writes one."""
         return schema_text(self.get_schema(refresh))
 
     async def aget_schema_str(
@@ -201,7 +200,7 @@ class LanceContextPropertyGraphStore(HandleOwner, PropertyGraphStore):
     # Writing
 
     def upsert_nodes(self, nodes: Sequence[LabelledNode]) -> None:
-        """Add nodes, or replace those whose ids exist, in one commit."""
+        """Adds nodes, or replaces those with existing ids, in one commit."""
         block_on(self._log.upsert_nodes(nodes))
 
     async def aupsert_nodes(self, nodes: Sequence[LabelledNode]) -> None:
@@ -209,11 +208,10 @@ class LanceContextPropertyGraphStore(HandleOwner, PropertyGraphStore):
         await self._log.upsert_nodes(nodes)
 
     def upsert_relations(self, relations: list[Relation]) -> None:
-        """Add relations, or replace those with the same endpoints and label, in one commit.
+        """Adds relations, or replaces those with the same endpoints and label, in one commit.
 
-        An endpoint that does not exist becomes an entity of that name, in a commit before.
-        Endpoints may be names, too, where these are not the ids: LlamaIndex makes blanks of the
-        quotes in a name.
+        A missing endpoint becomes an entity of that name, in an earlier commit. Endpoints may be
+        names instead of ids, since LlamaIndex replaces quotes in a name by blanks.
         """
         block_on(self._log.upsert_relations(relations))
 
@@ -228,11 +226,11 @@ class LanceContextPropertyGraphStore(HandleOwner, PropertyGraphStore):
         properties: dict[str, Any] | None = None,
         ids: list[str] | None = None,
     ) -> None:
-        """Delete every node and every relation of which one of these is true.
+        """Deletes every node and relation that matches one of these.
 
-        With a node go its relations; with a chunk, what it alone named: see `delete_llama_nodes`.
-        Raises InvalidRequestError if nothing is
-        said; an empty list, or no properties, deletes nothing.
+        Deleting a node deletes its relations; deleting a chunk, what it alone mentions: see
+        `delete_llama_nodes`. Raises InvalidRequestError without arguments; an empty list, or no
+        properties, deletes nothing.
         """
         block_on(self._log.delete(entity_names, relation_names, properties, ids))
 
@@ -249,11 +247,11 @@ class LanceContextPropertyGraphStore(HandleOwner, PropertyGraphStore):
     def delete_llama_nodes(
         self, node_ids: list[str] | None = None, ref_doc_ids: list[str] | None = None
     ) -> None:
-        """Delete chunks, by their ids or their documents', and what they alone named.
+        """Deletes chunks, by their ids or documents, and what they alone mention.
 
-        An entity or a relation that another chunk names stays, until the last of these goes: a chunk
-        names what has its id as `triplet_source_id`, and the ends of such relations. What was written
-        without one stays, too. Repeat a call that died: it goes on.
+        An entity or relation that another chunk mentions stays until the last of these is deleted.
+        A chunk mentions what has its id as `triplet_source_id`, and the ends of such relations.
+        What was written without a source stays. A call that died can be repeated.
         """
         block_on(self._log.delete_said(node_ids, ref_doc_ids))
 

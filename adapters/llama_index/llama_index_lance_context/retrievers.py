@@ -1,4 +1,4 @@
-"""What the store remembers, as LlamaIndex's retriever."""
+"""LlamaIndex's retriever over the store's records or a collection."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -39,22 +39,22 @@ _WORDS = (
     (r"^vector\b", "embedding"),
     (r"^query\b", "query_str"),
 )
-"""What the store calls otherwise than a retriever's users."""
+"""Parameters with another name in the store."""
 
 
 class LanceContextRetriever(HandleOwner, BaseRetriever):
     """Retrieves nodes by words and by meaning at once.
 
-    Without a `collection` it searches the store's records: the messages of all conversations, the
-    memories and other records of every framework. A record's node has its
-    own metadata, and under `lance_context`, which no prompt shows, what the store knows of it:
-    `kind`, `role`, `session_id`, `user_id`, `created_at` and the like, without what is absent.
+    Without a `collection` it searches the store's records: messages of all conversations, memories
+    and other records of every framework. A record's node has its own metadata, and under
+    `lance_context`, which no prompt shows, the store's facts: `kind`, `role`, `session_id`,
+    `user_id`, `created_at` and others, without absent ones.
 
-    With one it searches the nodes of a `LanceContextVectorStore`, all of them, of whatever class
-    they are and whichever index added them. What finds them is the query's own embedding, else that
-    of the `embed_model`, else that of the store's embedder; records are found by the query's text.
+    With one it searches the nodes of a `LanceContextVectorStore`, of every class and index. It uses
+    the query's own embedding, else that of the `embed_model`, else that of the store's embedder;
+    records are found by the query's text.
 
-    Scores lie in [0, 1] and are those of the store's search. `aretrieve` blocks no event loop.
+    Scores are in [0, 1], from the store's search. `aretrieve` blocks no event loop.
     """
 
     def __init__(
@@ -81,21 +81,21 @@ class LanceContextRetriever(HandleOwner, BaseRetriever):
     ) -> None:
         """Over `store`: an open one, which stays open, or a URI, which `close` closes again.
 
-        - `embed_model`: what the collection, or the store at the URI, is embedded with; an open
-          store has its own.
-        - `similarity_top_k`: how many nodes to return at most.
-        - `mode`: `hybrid`, `vector` or `text`; absent means hybrid where a vector can be had, else
+        - `embed_model`: the embedder of the collection, or of a store at a URI; an open store has
+          its own.
+        - `similarity_top_k`: maximum number of nodes.
+        - `mode`: `hybrid`, `vector` or `text`; absent means hybrid if a vector is available, else
           text.
-        - `filters`: which may be found, as LlamaIndex's or in the store's own filter language.
-        - `neighbours`: in [0, 1], the share of their scores that the turns before and after lend to
-          a record.
+        - `filters`: LlamaIndex's, or in the store's own filter language.
+        - `neighbours`: in [0, 1], the share of their scores that neighbouring turns add to a
+          record.
         - `options`: how hits are fused and ranked.
-        - `tenant`, `user_id`, `agent_id`: the scope of what may be found.
-        - `session_id`: the only session whose records may be found; absent means all.
-        - `object_map`, `objects`: what index nodes stand for, as other retrievers take it.
+        - `tenant`, `user_id`, `agent_id`: the scope of the search.
+        - `session_id`: the only session to search; absent means all.
+        - `object_map`, `objects`: the objects of index nodes, as in other retrievers.
 
-        `uri` and `table_name` are what other classes call `store` and `collection`. What contradicts
-        itself raises InvalidRequestError, a ValueError.
+        `uri` and `table_name` are other names of `store` and `collection`, as in other classes.
+        Contradictory arguments raise InvalidRequestError, a ValueError.
         """
         super().__init__(callback_manager, object_map, objects, verbose)
         store = store_given(store, uri)
@@ -159,7 +159,7 @@ class LanceContextRetriever(HandleOwner, BaseRetriever):
 def _joined(
     session_id: str | None, filters: MetadataFilters | FilterLike | None
 ) -> FilterLike | None:
-    """One filter in the store's language of what a session and filters say."""
+    """The store's filter for a session and filters."""
     if isinstance(filters, MetadataFilters):
         filters = to_filter(filters)
     if session_id is None:

@@ -12,10 +12,10 @@ from llama_index_lance_context.vector_stores import LanceContextVectorStore
 
 
 class LanceContextStorage(HandleOwner, StorageContext):
-    """A `StorageContext` whose stores are all in one store; close it, and they are closed."""
+    """A `StorageContext` with all stores in one store; closing it closes them."""
 
     def persist(self, *args: Any, **kwargs: Any) -> None:
-        """Nothing: everything is in the store already."""
+        """Does nothing: everything is in the store already."""
 
 
 def storage_context(
@@ -26,10 +26,10 @@ def storage_context(
     `load_index_from_storage(storage_context(uri))` restores an index after a restart.
 
     - `store`: an open one, which stays open, or a URI, which the context's `close` closes again.
-    - `name`: tells what several applications keep in one store. It is the collection of the
-      vectors; those of the images and the graph have `_images` and `_graph` behind it; and it is
-      the namespace of all else.
-    - `embedder`: what the store at the URI is embedded with; an open store has its own.
+    - `name`: separates several applications in one store. It is the collection of the vectors; the
+      collections of images and graph have the suffixes `_images` and `_graph`; and it is the
+      namespace of everything else.
+    - `embedder`: the embedder of a store at a URI; an open store has its own.
     """
     handle = Handle(store, embedder=embedder)
     context = LanceContextStorage.from_defaults(

@@ -37,17 +37,16 @@ from llama_index_lance_context._queries import answer, ask, find, ranked, restri
 from llama_index_lance_context._words import in_words_of
 
 _FIELDS_OF_ALL = ("stores_text", "is_embedding_query", "flat_metadata")
-"""The fields of every vector store: `to_dict` writes them, `from_dict` passes them on."""
+"""The fields of every vector store, for `to_dict` and `from_dict`."""
 
 
 class LanceContextVectorStore(HandleOwner, BasePydanticVectorStore):
-    """A collection of nodes in a store, found by meaning, by words, by both, or diversely.
+    """A collection of nodes in a store, searched by meaning, words, both, or with diversity.
 
-    `query` does what the mode of the `VectorStoreQuery` says, and raises InvalidRequestError, a
-    ValueError, for a mode that it does not have. Filters, `doc_ids` and `node_ids` are applied
-    before the best are taken. A query without an embedding and a text is one by these alone: its
-    answer is what matches, in the order of writing, `similarity_top_k` of it at most, each with
-    the similarity 1.0. Else similarities are, by mode:
+    `query` uses the mode of the `VectorStoreQuery`, and raises InvalidRequestError, a ValueError,
+    for an unsupported one. Filters, `doc_ids` and `node_ids` are applied before the best are taken.
+    A query without an embedding and a text returns up to `similarity_top_k` matches, in the order
+    of writing, each with the similarity 1.0. Else similarities are, by mode:
 
     - default: the cosine, in [-1, 1];
     - text_search and sparse: BM25, above 0;
@@ -56,17 +55,17 @@ class LanceContextVectorStore(HandleOwner, BasePydanticVectorStore):
     - semantic_hybrid: those of the `reranker`, min-max normalised if they leave [0, 1];
     - mmr: the marginal relevance with which a node was picked.
 
-    Each channel of a hybrid query brings at least 50 candidates; `sparse_top_k` bounds those of the
-    words. Beside the query `query` takes `mmr_threshold`, which the query's own overrules, one of
+    Each channel of a hybrid query returns at least 50 candidates; `sparse_top_k` bounds those of
+    the words. `query` also takes `mmr_threshold`, which the query's own overrides, one of
     `mmr_prefetch_factor` and `mmr_prefetch_k`, and `where`, a further filter in the store's own
     language; any other keyword raises InvalidRequestError.
 
-    An empty `node_ids` in a query restricts nothing, because indexes always pass one. Nor does one
-    that names index or image nodes alone, if there are other nodes beside them: an index that has
-    both passes the ids of the former, and means all. `where={"id": {"$in": [...]}}` restricts always.
-    The asynchronous methods block no event loop: it has its turn after every few nodes, also if a
-    hundred queries are answered at once. Given by its URI a store can be pickled, and survives
-    `to_dict` and `from_dict`.
+    An empty `node_ids` in a query restricts nothing, because indexes always pass one; neither does
+    one with only index or image nodes if other nodes exist, because an index with both passes the
+    ids of the former and means all. `where={"id": {"$in": [...]}}` always restricts. The
+    asynchronous methods block no event loop: they yield after every few nodes, also for a hundred
+    concurrent queries. With a store given by its URI it can be pickled, and survives `to_dict` and
+    `from_dict`.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -75,9 +74,10 @@ class LanceContextVectorStore(HandleOwner, BasePydanticVectorStore):
     flat_metadata: bool = False
     store: Any = Field(description="An open store, or the URI of one.")
     collection: str = "default"
-    """What the store calls it. It need not exist yet."""
+    """Its name in the store. It need not exist yet."""
     reranker: Any = None
-    """Orders the candidates of semantic_hybrid queries: one of LanceDB's rerankers, or alike."""
+    """Orders the candidates of semantic_hybrid queries: one of LanceDB's rerankers, or a similar
+    object."""
 
     _handle: Handle = PrivateAttr()
 
@@ -93,8 +93,8 @@ class LanceContextVectorStore(HandleOwner, BasePydanticVectorStore):
     ) -> None:
         """Over `store`: an open one, which stays open, or a URI, which `close` closes again.
 
-        `uri` and `table_name` are what other stores call `store` and `collection`, which is
-        "default" if neither is given. What no store here has raises InvalidRequestError.
+        `uri` and `table_name` are other names of `store` and `collection`, as in other stores; the
+        default collection is "default". Unsupported arguments raise InvalidRequestError.
         """
         refuse_unknown(
             self.class_name(),
@@ -121,12 +121,12 @@ class LanceContextVectorStore(HandleOwner, BasePydanticVectorStore):
         reranker: Reranker | None = None,
         **kwargs: Any,
     ) -> Self:
-        """As the constructor, under the name that LlamaIndex's stores give it."""
+        """Creates the object, under the name that LlamaIndex's stores use."""
         return cls(uri, collection=collection, table_name=table_name, reranker=reranker, **kwargs)
 
     @classmethod
     def class_name(cls) -> str:
-        """The name under which LlamaIndex serialises it."""
+        """The name in LlamaIndex's serialization."""
         return "LanceContextVectorStore"
 
     @property
@@ -137,13 +137,15 @@ class LanceContextVectorStore(HandleOwner, BasePydanticVectorStore):
     # Writing
 
     def add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
-        """Add nodes, or replace those whose ids exist, in one commit; returns all ids, in order.
+        """Adds nodes, or replaces those with existing ids, in one commit.
 
-        A node without an embedding is embedded by the store, if that has an embedder; else words
-        alone find it. Of nodes with the same id the last one is kept. Metadata reads back as it was,
-        with times, decimals, bytes, sets and the like. What cannot be stored, and a vector of another
-        length than the collection's, raise InvalidRequestError before anything is written. Other
-        keywords are ignored: indexes pass on theirs.
+        Returns all ids, in order.
+
+        The store embeds a node without an embedding, if it has an embedder; else only words find
+        it. The last node of an id counts. Metadata reads back equal, with times, decimals, bytes,
+        sets and others. Values that cannot be stored, and a vector of another length than the
+        collection's, raise InvalidRequestError before anything is written. Other keywords are
+        ignored: indexes pass theirs.
         """
         del kwargs
         nodes = _nodes(nodes)
@@ -154,11 +156,11 @@ class LanceContextVectorStore(HandleOwner, BasePydanticVectorStore):
 
     async def async_add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
         """As `add`."""
-        # Thousands of nodes are written down in a thread, beside the event loop.
+        # Thousands of nodes are serialized in a thread, off the event loop.
         return await asyncio.to_thread(self.add, nodes, **kwargs)
 
     def delete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
-        """Delete all nodes that were made from the document `ref_doc_id`, in one commit."""
+        """Deletes all nodes of the document `ref_doc_id`, in one commit."""
         del delete_kwargs
         self._vectors.delete(filter=_made_from(ref_doc_id))
 
@@ -173,7 +175,7 @@ class LanceContextVectorStore(HandleOwner, BasePydanticVectorStore):
         filters: MetadataFilters | None = None,
         **delete_kwargs: Any,
     ) -> None:
-        """Delete by id, by filters, or by both at once, in one commit.
+        """Deletes by id, by filters, or by both at once, in one commit.
 
         An empty list of ids deletes nothing. Raises InvalidRequestError if neither is given, and for
         filters alone that match every node: see `clear`.
@@ -192,7 +194,7 @@ class LanceContextVectorStore(HandleOwner, BasePydanticVectorStore):
         await self._aio.delete(**_what_to_delete(node_ids, filters))
 
     def clear(self) -> None:
-        """Delete all nodes; other data of the store is unchanged."""
+        """Deletes all nodes; other data of the store is unchanged."""
         self._vectors.delete(filter=_ALL)
 
     async def aclear(self) -> None:
@@ -204,7 +206,7 @@ class LanceContextVectorStore(HandleOwner, BasePydanticVectorStore):
     def get_nodes(
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
     ) -> list[BaseNode]:
-        """The nodes with these ids, in their order, or all in that of writing, that match `filters`.
+        """The nodes with these ids, in order, or all in order of writing, that match `filters`.
 
         With their embeddings. Unknown ids are left out.
         """
@@ -221,7 +223,7 @@ class LanceContextVectorStore(HandleOwner, BasePydanticVectorStore):
         return await in_steps(to_node, await self._aio.get(node_ids, include_embedding=True))
 
     def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
-        """What answers the query best, best first: nodes without embeddings, similarities, ids."""
+        """The best nodes for the query, without embeddings, with similarities and ids."""
         return block_on(self.aquery(query, **kwargs))
 
     async def aquery(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
@@ -238,7 +240,7 @@ class LanceContextVectorStore(HandleOwner, BasePydanticVectorStore):
         return self._handle.sync.vectors(self.collection)
 
     async def _found(self, query: VectorStoreQuery, **kwargs: Any) -> list[tuple[Document, float]]:
-        """What answers the query."""
+        """The result of the query."""
         is_compared = query.query_embedding is not None or query.query_str is not None
         if is_compared and query.node_ids and await are_noted(self._aio, _ids(query.node_ids)):
             found = await self._ranked(replace(query, node_ids=None), **kwargs)
@@ -284,7 +286,7 @@ def _made_from(ref_doc_id: str) -> Filter:
 
 
 _ALL = Place("id").exists()
-"""Every node has an id; a filter that says nothing is refused where something is deleted."""
+"""Matches every node, which all have an id; empty filters are refused by deletions."""
 
 
 def _what_to_delete(node_ids: list[str] | None, filters: MetadataFilters | None) -> dict[str, Any]:
@@ -306,6 +308,6 @@ def _restricted(node_ids: list[str] | None, filters: MetadataFilters | None) -> 
 
 
 def _in_order(found: Iterable[Document], asked: list[str] | None) -> list[str]:
-    """The ids of what was found, in the order in which they were asked for."""
+    """The ids of the hits, in the order of the request."""
     ids = {one.id: None for one in found if one.id is not None}
     return list(ids) if asked is None else [one for one in asked if one in ids]

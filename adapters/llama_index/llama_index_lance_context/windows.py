@@ -15,12 +15,12 @@ from llama_index_lance_context._messages import from_canonical, to_canonical
 
 
 class LanceContextWindowMemory(HandleOwner, BaseMemory):
-    """A session of the store, of which an agent sees a window: `agent.run(…, memory=memory)`.
+    """A session of the store, shown to an agent as a window: `agent.run(…, memory=memory)`.
 
-    LlamaIndex's own memory flushes the oldest messages to its blocks, and shows what is left. This one
-    keeps all of them in the store, and shows what `store.assemble` chooses of them: no call loses its
-    results, the newest turn of the user is always included, and the beginning stays the same for many
-    calls, as providers' caches want it. `get` never writes.
+    LlamaIndex's own memory flushes the oldest messages to its blocks, and shows the rest. This one
+    stores all of them, and shows a window by `store.assemble`: calls keep their results, the user's
+    newest turn is always included, and the beginning stays the same for many calls, for providers'
+    caches. `get` never writes.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -28,9 +28,9 @@ class LanceContextWindowMemory(HandleOwner, BaseMemory):
     store: Any = Field(description="An open store, or the URI of one.")
     session_id: str = ""
     user_id: str = ""
-    """Whose memories are recalled, with what was said in this user's sessions; no one's if empty."""
+    """The owner of recalled memories and sessions; empty means none."""
     run_id: str = ""
-    """Under which the windows are kept, where they are."""
+    """The key under which windows are stored, if they are."""
 
     _handle: Handle = PrivateAttr()
     _maker: WindowMaker = PrivateAttr()
@@ -51,9 +51,9 @@ class LanceContextWindowMemory(HandleOwner, BaseMemory):
     ) -> None:
         """Over `store`: an open one, which stays open, or a URI, which `close` closes again.
 
-        `budget` is a `Budget`, or a number of tokens; what the system prompt and the tools take is for
-        its `reserve_output`. An absent `session_id` is generated. See `WindowMaker` for the rest, and
-        `store.windows` for windows that are kept.
+        `budget` is a `Budget`, or a number of tokens; its `reserve_output` also covers the system
+        prompt and the tools. An absent `session_id` is generated. See `WindowMaker` for the other
+        arguments, and `store.windows` for stored windows.
         """
         maker = WindowMaker(
             budget=budget,
@@ -71,12 +71,12 @@ class LanceContextWindowMemory(HandleOwner, BaseMemory):
 
     @classmethod
     def class_name(cls) -> str:
-        """The name under which LlamaIndex serialises it."""
+        """The name in LlamaIndex's serialization."""
         return "LanceContextWindowMemory"
 
     @classmethod
     def from_defaults(cls, **fields: Any) -> Self:
-        """As the class itself; `chat_history` is the conversation so far, where it is given."""
+        """Creates the memory, with `chat_history` as the conversation so far, if given."""
         history = fields.pop("chat_history", None)
         memory = cls(**fields)
         if history is not None:
@@ -86,7 +86,7 @@ class LanceContextWindowMemory(HandleOwner, BaseMemory):
     # Reading
 
     async def aget(self, input: str | None = None, **kwargs: Any) -> list[ChatMessage]:
-        """The window; `input` is what is recalled by, where that is not what the user said last."""
+        """The window; `input` is the query of recall, by default the user's last text."""
         del kwargs
         store = self._handle.aio
         if not await store.history.count("", session_id=self.session_id):
@@ -116,21 +116,21 @@ class LanceContextWindowMemory(HandleOwner, BaseMemory):
     # Writing
 
     async def aput_messages(self, messages: list[ChatMessage]) -> None:
-        """Add messages at the end, all or none of them, in one commit."""
+        """Adds messages at the end, atomically, in one commit."""
         made = [to_canonical(one) for one in _listed(messages)]
         await self._handle.aio.history.append_many("", made, session_id=self.session_id)
 
     async def aput(self, message: ChatMessage) -> None:
-        """Add a message at the end."""
+        """Adds a message at the end."""
         await self.aput_messages([message])
 
     async def aset(self, messages: list[ChatMessage]) -> None:
-        """Put messages in the place of the whole conversation, in one commit."""
+        """Replaces the whole conversation, in one commit."""
         made = [to_canonical(one) for one in _listed(messages)]
         await self._handle.aio.history.replace("", made, session_id=self.session_id)
 
     async def areset(self) -> None:
-        """Forget the conversation."""
+        """Deletes the conversation."""
         await self._handle.aio.history.clear("", session_id=self.session_id)
 
     def put_messages(self, messages: list[ChatMessage]) -> None:

@@ -27,7 +27,7 @@ from lance_context_core.protocols import ItemKey
 
 ROOT = "/memories"
 TABLE = "memories"
-"""The name of the items that hold the files: a key is a path, `text` of its value what it says."""
+"""The default name of the items; a key is a path, and `text` in its value the content."""
 _MAX_LINES = 999_999
 _NUMBER_WIDTH = 6
 _SIZES = "BKMG"
@@ -36,16 +36,16 @@ _SIZES = "BKMG"
 class AsyncMemoryTool(BetaAsyncAbstractMemoryTool):
     """The memory tool for an asynchronous client: `client.beta.messages.tool_runner(tools=[tool])`.
 
-    What a command returns, and which error it ends with, is what the SDK's own tool over a directory
-    returns. Each command is one commit. An edit that another process was faster than is rebuilt on
-    what is there then, but an `insert`: its line may be another one by now, so that a file which was
-    changed since this tool last showed it has to be viewed again.
+    Results and errors equal those of the SDK's own tool over a directory. Each command is one
+    commit. An edit that lost to another process is repeated on the new content, except `insert`,
+    whose line may have moved: a file that changed since this tool last showed it must be viewed
+    again.
     """
 
     def __init__(
         self, store: StoreLike, *, name: str = TABLE, cache_control: Any | None = None
     ) -> None:
-        """Over a store, or a scope of one: what `store.kv(name)` holds there, and nothing else."""
+        """Over a store or a scope: the items of `store.kv(name)` there, and nothing else."""
         super().__init__(cache_control=cache_control)
         self._files = _Files(Handle(store).aio.kv(name))
 
@@ -54,29 +54,29 @@ class AsyncMemoryTool(BetaAsyncAbstractMemoryTool):
         return await _told(self._files.view(command.path, command.view_range))
 
     async def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
-        """A new file; of two who create one the first wins."""
+        """Creates a file; of two concurrent creations the first wins."""
         return await _told(self._files.create(command.path, command.file_text))
 
     async def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
-        """Replace the only occurrence of a text."""
+        """Replaces the only occurrence of a text."""
         return await _told(self._files.str_replace(command.path, command.old_str, command.new_str))
 
     async def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
-        """Insert a text after a line; 0 is before the first one."""
+        """Inserts a text after a line; 0 is before the first one."""
         return await _told(
             self._files.insert(command.path, command.insert_line, command.insert_text)
         )
 
     async def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
-        """Delete a file, or a directory with all that is in it."""
+        """Deletes a file, or a directory with its contents."""
         return await _told(self._files.delete(command.path))
 
     async def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
-        """Rename or move a file or a directory, in one commit."""
+        """Renames or moves a file or a directory, in one commit."""
         return await _told(self._files.rename(command.old_path, command.new_path))
 
     async def clear_all_memory(self) -> str:
-        """Delete all files; earlier versions of the store keep them."""
+        """Deletes all files; earlier versions of the store keep them."""
         return await _told(self._files.clear())
 
 
@@ -86,7 +86,7 @@ class MemoryTool(BetaAbstractMemoryTool):
     def __init__(
         self, store: StoreLike, *, name: str = TABLE, cache_control: Any | None = None
     ) -> None:
-        """Over a store, or a scope of one: what `store.kv(name)` holds there, and nothing else."""
+        """Over a store or a scope: the items of `store.kv(name)` there, and nothing else."""
         super().__init__(cache_control=cache_control)
         self._files = _Files(Handle(store).aio.kv(name))
 
@@ -95,36 +95,36 @@ class MemoryTool(BetaAbstractMemoryTool):
         return block_on(_told(self._files.view(command.path, command.view_range)))
 
     def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
-        """A new file; of two who create one the first wins."""
+        """Creates a file; of two concurrent creations the first wins."""
         return block_on(_told(self._files.create(command.path, command.file_text)))
 
     def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
-        """Replace the only occurrence of a text."""
+        """Replaces the only occurrence of a text."""
         return block_on(
             _told(self._files.str_replace(command.path, command.old_str, command.new_str))
         )
 
     def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
-        """Insert a text after a line; 0 is before the first one."""
+        """Inserts a text after a line; 0 is before the first one."""
         return block_on(
             _told(self._files.insert(command.path, command.insert_line, command.insert_text))
         )
 
     def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
-        """Delete a file, or a directory with all that is in it."""
+        """Deletes a file, or a directory with its contents."""
         return block_on(_told(self._files.delete(command.path)))
 
     def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
-        """Rename or move a file or a directory, in one commit."""
+        """Renames or moves a file or a directory, in one commit."""
         return block_on(_told(self._files.rename(command.old_path, command.new_path)))
 
     def clear_all_memory(self) -> str:
-        """Delete all files; earlier versions of the store keep them."""
+        """Deletes all files; earlier versions of the store keep them."""
         return block_on(_told(self._files.clear()))
 
 
 async def _told(work: Coroutine[Any, Any, str]) -> str:
-    """What the command returns; what the store refuses, the model is told."""
+    """The result of a command; errors of the store become answers to the model."""
     try:
         return await work
     except ContextStoreError as error:
@@ -133,11 +133,11 @@ async def _told(work: Coroutine[Any, Any, str]) -> str:
 
 @dataclass(slots=True)
 class _Files:
-    """Files below `ROOT`; a directory is there while it has any."""
+    """Files below `ROOT`; a directory exists while it contains files."""
 
     _items: AsyncKeyValues
     _seen: dict[str, int | None] = field(default_factory=dict)
-    """The revisions of the files as they were last shown or written here."""
+    """The revisions of files when this tool last showed or wrote them."""
 
     async def view(self, path: str, lines: Sequence[int] | None) -> str:
         place = _checked(path)
@@ -289,7 +289,7 @@ class _Files:
         expected: Mapping[str, int | None] | None = None,
         free: Sequence[str],
     ) -> None:
-        """Write new files, where no file is in the place of a directory above the paths `free`."""
+        """Writes new files, unless a file is in place of a directory above the paths `free`."""
         above = [one for place in free for one in _above(place)]
         found = await self._items.get([((), one) for one in above])
         for place, file in zip(above, found, strict=True):
@@ -311,7 +311,7 @@ def _text(file: Item) -> str:
 
 
 def _checked(path: str) -> str:
-    """The path without what says nothing. Raises InvalidRequestError for one that leads elsewhere."""
+    """The normalized path. Raises InvalidRequestError for one outside of `ROOT`."""
     parts = path.split("/")
     if parts[:2] != ["", ROOT[1:]]:
         raise InvalidRequestError(f"Path must start with {ROOT}, got: {path}")
@@ -354,7 +354,7 @@ def _numbered(path: str, text: str, lines: Sequence[int] | None) -> str:
 
 
 def _directory(path: str, place: str, sizes: Mapping[str, int]) -> str:
-    """What is below a directory, two levels deep, each with its size; what begins with a dot is hidden."""
+    """The contents of a directory, two levels deep, with sizes; hidden files are left out."""
     found: dict[str, int] = {}
     for key, size in sizes.items():
         parts = key.removeprefix(f"{place}/").split("/")

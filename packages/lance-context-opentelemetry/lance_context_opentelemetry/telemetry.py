@@ -1,4 +1,4 @@
-"""What each call of a store is called, and how its span is made."""
+"""Names and spans of the store's calls."""
 
 import json
 import threading
@@ -107,17 +107,17 @@ _CALLS: Mapping[type[Any], Mapping[str, str]] = {
         **{name: f"lance_context.{name}" for name in ("export", "import_", "verify", "flush")},
     },
 }
-"""What each call is called."""
+"""The operation name of each call."""
 
 _QUERY = {_SEARCH: "gen_ai.memory.query.text", _RETRIEVAL: "gen_ai.retrieval.query.text"}
 _FOUND = {_SEARCH: "gen_ai.memory.records", _RETRIEVAL: "gen_ai.retrieval.documents"}
 
 _is_within: ContextVar[bool] = ContextVar("lance_context_is_within", default=False)
-"""Whether this is a call that another call of a store makes, whose span tells of both."""
+"""Whether another call of a store makes this one and has the span for both."""
 
 _lock = threading.Lock()
 _replaced: dict[tuple[type[Any], str], Any] = {}
-"""The calls as they are without spans; None for what a class has of another one."""
+"""The original calls without spans; None for an inherited one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +139,8 @@ def instrument(
     - `with_texts`: also record questions and results. Otherwise no text is recorded, and no id
       except those of the session and the agent.
 
-    The spans are children of the one that is current where the call is made. Called again, the
-    last call counts. Raises InvalidRequestError for a value that is no such provider.
+    The spans are children of the current span. A repeated call replaces the former one. Raises
+    InvalidRequestError for an invalid provider.
     """
     for name, one, method in (
         ("tracer_provider", tracer_provider, "get_tracer"),
@@ -164,7 +164,7 @@ def instrument(
 
 
 def uninstrument() -> None:
-    """Tell nothing any more. Without `instrument` before it nothing happens."""
+    """Stops recording. Does nothing without an earlier `instrument`."""
     with _lock:
         _restore()
 
@@ -216,7 +216,7 @@ def _spanned(telling: _Telling, operation: str, attributes: dict[str, str]) -> I
         name,
         kind=SpanKind.CLIENT,
         attributes=attributes,
-        # What an error says may hold a text.
+        # An error's message may contain a text.
         record_exception=False,
         set_status_on_exception=False,
     ) as span:

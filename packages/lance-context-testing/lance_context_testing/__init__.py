@@ -1,6 +1,6 @@
-"""The contracts of the protocols, as classes of tests, and models that need no network.
+"""Conformance tests of the protocols, and models that need no network.
 
-With the contracts you prove a store of your own.
+Use the contracts to test a store of your own.
 
 Subclass one, name the subclass `Test…`, give it the fixtures that its docstring names, and run pytest:
 

@@ -1,4 +1,4 @@
-"""What all contracts have in common: tests that await, hooks that must be there, declared capabilities."""
+"""Shared by all contracts: async tests, required fixtures, declared capabilities."""
 
 import asyncio
 import functools
@@ -15,7 +15,7 @@ T = TypeVar("T", bound=Callable[..., Any])
 
 
 def needs(capability: str) -> Callable[[T], T]:
-    """Skip a test, by the name of the capability, for anyone who declares not to have it."""
+    """Skips a test for a store that declares not to have the capability."""
 
     def marked(test: T) -> T:
         test.__dict__["needs"] = capability
@@ -25,17 +25,17 @@ def needs(capability: str) -> Callable[[T], T]:
 
 
 class Contract:
-    """Tests of one protocol; `async def` tests, those of subclasses too, are run by pytest alone."""
+    """Tests of one protocol; pytest alone runs its `async def` tests, those of subclasses too."""
 
     hooks: ClassVar[Mapping[str, str]] = {}
-    """The fixtures that a subclass must have, and what each returns."""
+    """The required fixtures of a subclass, with the value of each."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         for name, test in list(vars(cls).items()):
             if name.startswith("test") and inspect.iscoroutinefunction(test):
                 setattr(cls, name, _awaited(test))
-        # Only what pytest will run: a class between a contract and those may leave hooks open.
+        # Only classes that pytest runs: intermediate ones may leave hooks open.
         missing = [name for name in cls.hooks if not hasattr(cls, name)]
         if missing and cls.__name__.startswith("Test"):
             wanted = ", ".join(f"{name!r} ({cls.hooks[name]})" for name in missing)
@@ -46,15 +46,15 @@ class Contract:
 
     @pytest.fixture
     def runner(self) -> Iterator[asyncio.Runner]:
-        """The event loop of one test: `runner.run(opened())` in a fixture opens what belongs to a loop."""
+        """One test's event loop; `runner.run(opened())` in a fixture opens loop-bound resources."""
         with asyncio.Runner() as runner:
             yield runner
 
     @pytest.fixture
     def later(self) -> Callable[[], None]:
-        """Lets so much time pass that the next write has a later time than the last one.
+        """Waits until the next write gets a later time than the last one.
 
-        Override it where the store has its time from somewhere else than the machine's clock.
+        Override it if the store does not use the machine's clock.
         """
         return lambda: time.sleep(0.02)  # a clock may tick every 16 ms
 
@@ -66,7 +66,7 @@ class Contract:
             pytest.skip(f"{type(self).__name__} declares {name} = {declared!r}")
 
     def test_no_test_of_the_contract_is_overridden_or_dropped(self) -> None:
-        """Unless it is marked as an expected failure, with a reason: that is how a deviation is told."""
+        """Unless it is marked as an expected failure, with a reason for the deviation."""
         contract = next(one for one in type(self).__mro__ if one.__module__.startswith(__package__))
         changed = [
             name
@@ -79,7 +79,7 @@ class Contract:
 
 
 def assert_has_the_methods(of: object, protocol: type) -> None:
-    """Whether the object has the methods of the protocol, each with its parameters."""
+    """Whether the object has the methods of the protocol, with their parameters."""
     missing = []
     for name, promised in inspect.getmembers(protocol, inspect.isfunction):
         if name.startswith("_"):
@@ -97,7 +97,7 @@ def assert_has_the_methods(of: object, protocol: type) -> None:
 
 
 def _awaited(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """The test as one that does not await: it takes its loop as a fixture before all others."""
+    """The test as a blocking one, which requests its loop as the first fixture."""
     itself, *fixtures = inspect.signature(test).parameters.values()
     runner = inspect.Parameter("runner", inspect.Parameter.POSITIONAL_OR_KEYWORD)
 

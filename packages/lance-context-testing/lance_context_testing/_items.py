@@ -1,4 +1,4 @@
-"""Key-value items as their contract writes and reads them: by paths."""
+"""Reads and writes key-value items by path, for their contract."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime

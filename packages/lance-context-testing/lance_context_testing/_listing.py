@@ -1,4 +1,4 @@
-"""What every `KeyValueStore` must do when it is asked for more than single keys."""
+"""Conformance tests of `KeyValueStore` for lists and searches."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from lance_context_testing._items import AXES, along, item, key, paths
 
 
 class ItemListingTests(Contract):
-    """The part of `KeyValueStoreTests` that lists and searches."""
+    """The part of `KeyValueStoreTests` for lists and searches."""
 
     # Listing
 

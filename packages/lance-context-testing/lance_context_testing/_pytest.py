@@ -1,8 +1,8 @@
-"""pytest, made ready for the contracts before they are imported."""
+"""Registers the contracts with pytest before they are imported."""
 
 import pytest
 
-# A failure shows both sides of what was compared, as it does in a test file.
+# A failed assertion shows both sides, as in a test file.
 pytest.register_assert_rewrite(
     *(
         f"lance_context_testing.{name}"

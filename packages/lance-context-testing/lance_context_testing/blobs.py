@@ -1,4 +1,4 @@
-"""What every `BlobStore` must do."""
+"""Conformance tests of `BlobStore`."""
 
 import asyncio
 import io
@@ -79,7 +79,7 @@ class BlobStoreTests(Contract):
             with pytest.raises(InvalidRequestError):
                 await blobs.put(wrong)  # type: ignore[arg-type]
 
-    # Parts
+    # Ranges
 
     async def test_any_part_of_it_is_what_a_slice_is(self, blobs: BlobStore) -> None:
         content = Random(2).randbytes(2 * MIB + 11)
@@ -107,7 +107,7 @@ class BlobStoreTests(Contract):
             with pytest.raises(InvalidRequestError):
                 await blobs.read(put, start=start, length=length)
 
-    # What is not there
+    # Missing blobs
 
     async def test_what_is_not_there_is_not_found(self, blobs: BlobStore) -> None:
         unknown = sha256(b"never put").hexdigest()
@@ -123,7 +123,7 @@ class BlobStoreTests(Contract):
             with pytest.raises(InvalidRequestError):
                 await blobs.get(wrong)  # type: ignore[arg-type]
 
-    # How long
+    # Lifetimes
 
     async def test_what_has_expired_is_not_there_and_is_swept(
         self, blobs: BlobStore, later: Callable[[], None]
@@ -166,7 +166,7 @@ class BlobStoreTests(Contract):
             with pytest.raises(InvalidRequestError):
                 await blobs.put(b"tea", ttl=wrong)  # type: ignore[arg-type]
 
-    # Elsewhere
+    # Other handles
 
     async def test_it_has_a_url(self, blobs: BlobStore) -> None:
         put = await blobs.put(b"tea", content_type="text/plain")

@@ -1,4 +1,4 @@
-"""What every `GraphStore` must do."""
+"""Conformance tests of `GraphStore`."""
 
 import random
 from collections import deque
@@ -179,7 +179,7 @@ class GraphStoreTests(Contract):
 
 
 async def _chain(graph: GraphStore, names: str) -> None:
-    """Entities that are called by these letters, each of which leads to the next."""
+    """Entities named by these letters, each related to the next."""
     await graph.add_entities([Entity(name=name, id=name) for name in names])
     await graph.add_relations(
         [Relation(source_id=a, target_id=b, type="next") for a, b in pairwise(names)]
@@ -189,7 +189,7 @@ async def _chain(graph: GraphStore, names: str) -> None:
 def _walked(
     pairs: list[tuple[str, str, str]], start: str, depth: int, direction: str, types: str | None
 ) -> dict[str, int]:
-    """What is reached from there, and in how many steps: by a queue, over all relations each time."""
+    """The reachable entities with their distance: by a queue, over all relations each time."""
     steps, queue = {start: 0}, deque([start])
     while queue:
         node = queue.popleft()

@@ -1,4 +1,4 @@
-"""What every `HistoryProvider` must do."""
+"""Conformance tests of `HistoryProvider`."""
 
 import asyncio
 from collections.abc import Sequence
@@ -200,14 +200,14 @@ class HistoryProviderTests(Contract):
         assert await history.append_many("a", batch, session_id="all") == NAMES
         found = await history.get_messages("a", session_id="all")
         assert [message.id for message in found] == NAMES
-        # A few of the most alike: each costs a write.
+        # A few of the most similar names: each costs a write.
         sessions = ["a", "A", "a ", " a", "ä", "a\u0308", "'", "%", "../a", "None"]
         for name in sessions:
             await history.append("a", Message.user(name), session_id=name)
         for name in sessions:
             assert texts(await history.get_messages("a", session_id=name)) == [name]
 
-    # What is not there
+    # Missing sessions
 
     async def test_an_unknown_session_has_no_messages(self, history: HistoryProvider) -> None:
         async def assert_nothing() -> None:
@@ -226,7 +226,7 @@ class HistoryProviderTests(Contract):
         assert await history.append_many("a", [], session_id="s") == []
         assert await history.count("a", session_id="s") == 0
 
-    # Forgetting
+    # Deleting
 
     async def test_clear_forgets_one_session_and_nothing_else(
         self, history: HistoryProvider
@@ -259,7 +259,7 @@ class HistoryProviderTests(Contract):
         await history.append_many("a", again, session_id="s")
         assert texts(await history.get_messages("a", session_id="s")) == ["2", "0"]
 
-    # All of it together
+    # State machine
 
     @pytest.mark.parametrize("seed", range(3), ids="seed {}".format)
     async def test_any_sequence_of_calls_leaves_what_lists_would_hold(
@@ -306,10 +306,10 @@ class HistoryProviderTests(Contract):
 
 
 def numbered(start: int, stop: int) -> list[Message]:
-    """Messages that say their number, and have it in their ids."""
+    """Messages with their number as text and in their ids."""
     return [Message.user(f"{n}", id=f"m{n}") for n in range(start, stop)]
 
 
 def texts(messages: Sequence[Message]) -> list[str]:
-    """What they say."""
+    """Their texts."""
     return [message.text for message in messages]

@@ -1,4 +1,4 @@
-"""What every `KeyValueStore` must do."""
+"""Conformance tests of `KeyValueStore`."""
 
 import asyncio
 import json
@@ -26,9 +26,9 @@ class KeyValueStoreTests(ItemListingTests):
     supports_filters: ClassVar[bool] = True
     """Whether `list`, `keys`, `count` and `search` take a `filter`."""
     supports_search: ClassVar[bool] = True
-    """Whether items are found by the vectors that they bring."""
+    """Whether items are searched by their given vectors."""
     embeds_texts: ClassVar[bool] = True
-    """Whether vectors are made of the texts of items and queries.
+    """Whether the store embeds the texts of items and queries.
 
     Texts that share words must be nearer to each other than to those that do not.
     """
@@ -85,7 +85,7 @@ class KeyValueStoreTests(ItemListingTests):
         found = await kv.get([key(f"{n}") for n in range(len(METADATA))])
         for n, (one, value) in enumerate(zip(found, METADATA, strict=True)):
             assert one is not None
-            # As JSON: 1 is not 1.0, and neither is true.
+            # As in JSON: 1 is neither 1.0 nor true.
             assert json.dumps(one.value, sort_keys=True) == json.dumps(value, sort_keys=True)
             assert one.data == data[:n]
         assert [one.data for one in await kv.list(namespace=(), key_prefix="large")] == [data]
@@ -206,13 +206,13 @@ class KeyValueStoreTests(ItemListingTests):
         found = {one.key: one for one in await kv.list()}
         values = {name: (one.value or {})["n"] for name, one in found.items()}
         assert values == {"a": 1, "b": 2, "c": 2, "d": 2}
-        # What was deleted before is created again.
+        # A deleted item is created again.
         assert [name for name, one in found.items() if one.created_at in first] == ["c"]
         with pytest.raises(AlreadyExistsError):
             await kv.write(adds=[item("c")], puts=[item("c", value={"n": 3}), item("e")])
         assert paths(await kv.list()) == ["a", "b", "c", "d"]
 
-    # What is expected
+    # Expected revisions
 
     async def test_all_is_written_if_everything_is_as_expected_and_else_nothing(
         self, kv: KeyValueStore
@@ -342,7 +342,7 @@ class KeyValueStoreTests(ItemListingTests):
         assert await kv.touch([key("a")], expires_at=PAST) == 1
         assert paths(await kv.list()) == ["b"]
 
-    # All of it together
+    # State machine
 
     @pytest.mark.parametrize("seed", range(3), ids="seed {}".format)
     async def test_any_sequence_of_calls_leaves_what_a_dict_would_hold(

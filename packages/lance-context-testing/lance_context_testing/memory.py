@@ -1,4 +1,4 @@
-"""What every `MemoryService` must do."""
+"""Conformance tests of `MemoryService`."""
 
 import asyncio
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ class MemoryServiceTests(Contract):
     hooks: ClassVar = {"memory": "an empty MemoryService"}
 
     search_modes: ClassVar[Sequence[SearchMode]] = ("hybrid", "vector", "text")
-    """The modes that a search knows; it must always do without one."""
+    """The supported search modes; a search without one must always work."""
     supports_filters: ClassVar[bool] = True
     """Whether a search takes a `filter`."""
 
@@ -155,7 +155,7 @@ class MemoryServiceTests(Contract):
             assert (await memory.list(user_id=user)).total == 3
 
     async def test_any_text_can_name_a_user_and_a_session(self, memory: MemoryService) -> None:
-        # The most alike; each of them costs a write.
+        # The most similar names; each of them costs a write.
         names = [name for name in NAMES if len(name) < 3]
         places = list(zip(names, names[1:] + names[:1], strict=True))
         for user, session in places:
@@ -214,7 +214,7 @@ class MemoryServiceTests(Contract):
         for mode in (*self.search_modes, None):
             assert await memory.search("tea", user_id="u", mode=mode) == []
 
-    # Forgetting
+    # Deleting
 
     async def test_deleting_forgets_all_one_session_or_some(self, memory: MemoryService) -> None:
         ids = {
@@ -249,7 +249,7 @@ class MemoryServiceTests(Contract):
 def texts(
     found: Page[ContextRecord] | Sequence[SearchHit[ContextRecord]],
 ) -> list[str]:
-    """What the memories of a page, or those that a search found, say."""
+    """The texts of memories, of a page or a search."""
     if isinstance(found, Page):
         return [f"{one.text}" for one in found.items]
     return [f"{hit.record.text}" for hit in found]

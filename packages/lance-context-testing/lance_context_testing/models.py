@@ -1,4 +1,4 @@
-"""Models that need no network: by a script, by a recording, and with the faults that models have."""
+"""Models that need no network: scripted, recorded, and faulty ones."""
 
 import difflib
 import json
@@ -18,7 +18,7 @@ Scripted = (
     | Exception
     | Callable[[ModelRequest], str | Mapping[str, Any] | Completion]
 )
-"""An answer: a text, JSON, a `Completion`, what is raised, or a function of the request."""
+"""An answer: a text, JSON, a `Completion`, an error to raise, or a function of the request."""
 
 Fault = Literal[
     "timeout",
@@ -37,20 +37,20 @@ Fault = Literal[
     "leaked_json",
     "instruction",
 ]
-"""What a `FaultModel` gets wrong."""
+"""The faults of a `FaultModel`."""
 
 
 class ScriptedModel:
-    """Answers in the order that it was told, and keeps what it was asked.
+    """Returns given answers in order, and records the requests.
 
-    As a context manager it fails where an answer was left over, or one was missing:
+    As a context manager it fails if an answer is unused or was missing:
 
         with ScriptedModel({"facts": []}) as model:
             memory.using(model=model).add("Hello.")
     """
 
     requests: list[ModelRequest]
-    """What it was asked, in order."""
+    """The requests, in order."""
 
     def __init__(self, *answers: Scripted, name: str = "scripted") -> None:
         self.name = check_name(name, "name")
@@ -59,7 +59,7 @@ class ScriptedModel:
         self._n_given = 0
 
     async def complete(self, request: ModelRequest) -> Completion:
-        """The next answer. Raises AssertionError if there is none left."""
+        """The next answer. Raises AssertionError if none is left."""
         self.requests.append(request)
         if self._n_given == len(self._answers):
             raise AssertionError(
@@ -79,7 +79,7 @@ class ScriptedModel:
         return await FunctionModel(said, name=self.name).complete(request)
 
     def assert_all_used(self) -> None:
-        """Raise AssertionError unless each answer was asked for, and no more than these."""
+        """Raises AssertionError unless each answer was used, and no more were requested."""
         n_asked, n_answers = len(self.requests), len(self._answers)
         assert n_asked == n_answers, (
             f"model {self.name!r} has {n_answers} answers, and was asked {n_asked} times"
@@ -94,15 +94,15 @@ class ScriptedModel:
 
 
 class CassetteModel:
-    """Answers as a model did when it was recorded, by the SHA-256 of the request.
+    """Replays the recorded answers of a model, by the SHA-256 of the request.
 
-    The cassette is a file of JSON, to be kept with the tests. With a `model` what is not on it yet
-    is asked and recorded; without one it raises AssertionError, with the difference to the recorded
-    request that is nearest.
+    The cassette is a JSON file that belongs to the tests. With a `model` unknown requests are sent
+    and recorded; without one they raise AssertionError, with the difference to the nearest recorded
+    request.
     """
 
     requests: list[ModelRequest]
-    """What it was asked, in order."""
+    """The requests, in order."""
 
     def __init__(
         self, path: str | Path, *, model: LanguageModel | None = None, name: str | None = None
@@ -143,16 +143,16 @@ class CassetteModel:
 
 
 class FaultModel:
-    """A model that gets something wrong, as models do, in the answers of another one.
+    """Corrupts the answers of another model, as real models do.
 
-    - `times`: so many answers are wrong, the first ones; None means all.
+    - `times`: number of corrupted answers from the first on; None means all.
 
-    `rate_limit` and `timeout` are raised; what is about facts changes each object in each list of
-    the answer, and leaves texts that are no JSON as they are.
+    `rate_limit` and `timeout` are raised; faults about facts change each object in each list of the
+    answer, and leave texts that are not JSON unchanged.
     """
 
     requests: list[ModelRequest]
-    """What it was asked, in order."""
+    """The requests, in order."""
 
     def __init__(self, model: LanguageModel, fault: Fault, *, times: int | None = None) -> None:
         if fault not in get_args(Fault):
@@ -168,7 +168,7 @@ class FaultModel:
         self._n_left = times
 
     async def complete(self, request: ModelRequest) -> Completion:
-        """The answer of the other model, with the fault in it."""
+        """The other model's answer with the fault."""
         self.requests.append(request)
         if self._n_left == 0:
             return await ask(self._model, request)
@@ -184,7 +184,7 @@ class FaultModel:
 
 
 _FAULTS: tuple[Fault, ...] = get_args(Fault)
-"""All that a `FaultModel` can get wrong."""
+"""All faults of a `FaultModel`."""
 
 _INSTEAD: Mapping[str, str] = {
     "empty": "",
@@ -225,7 +225,7 @@ def _spoilt(completion: Completion, fault: str) -> Completion:
 
 
 def _changed(data: Any, fault: str) -> Any:
-    """The answer, each object of its lists changed."""
+    """The answer, with each object of its lists changed."""
     if isinstance(data, Mapping):
         return {name: _changed(value, fault) for name, value in data.items()}
     if not isinstance(data, list):

@@ -1,4 +1,4 @@
-"""Values that have broken stores before: those of a contract, and for tests of your own."""
+"""Values that have broken stores before, for the contracts and for your own tests."""
 
 from typing import Any
 
@@ -10,10 +10,10 @@ NAMES = [
     "' OR 1=1 --", "'; DROP TABLE records; --", "a) OR (true", "${x}", "{}", "[]",
     "None", "null", "NULL", "true", "0", "-1", "1e3", "default", "key", "\x01", "\x7f", "\ufffd", "x" * 5_000,
 ]  # fmt: skip
-"""Different names, each of which must name something of its own."""
+"""Different names, which must never collide."""
 
 NO_NAMES = ["a\0b", "\0", "\ud800", "a\udfff"]
-"""What cannot name anything: it holds a NUL or a lone surrogate."""
+"""Invalid names: with a NUL or a lone surrogate."""
 
 TEXTS = ["", " ", " \n\t ", "\0", "a\0b", "'", '{"a": 1}', "é e\u0301", "\u202e", "🐶" * 1_000, "long " * 50_000]  # fmt: skip
 
@@ -39,11 +39,11 @@ METADATA: list[dict[str, Any]] = [
     {f"k{i}": i for i in range(500)},
     {"long": "x" * 100_000},
 ]
-"""Objects of every shape that JSON has."""
+"""Objects of every JSON shape."""
 
 
 def nested(depth: int) -> dict[str, Any]:
-    """An object with `depth` objects in each other."""
+    """`depth` nested objects."""
     value: dict[str, Any] = {}
     for _ in range(depth - 1):
         value = {"a": value}
@@ -77,7 +77,7 @@ PARTS: list[tuple[m.Part, ...]] = [
     (m.UnknownPart(type="hologram", payload={"x": [1, {"y": None}]}), m.UnknownPart(type="image")),
     (m.TextPart(text="a", extra={"cache": {"ttl": 5}, "citations": []}),),
 ]  # fmt: skip
-"""Of every kind, with all that each can hold."""
+"""Parts of every kind, with all of their fields."""
 
 NATIVE = {"framework": "elsewhere", "lc": 1, "kwargs": {"content": "a", "none": None}}
-"""What the framework that wrote a message knows of it."""
+"""Metadata of the framework that wrote a message."""

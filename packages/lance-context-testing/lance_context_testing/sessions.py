@@ -1,4 +1,4 @@
-"""What every `SessionStore` must do."""
+"""Conformance tests of `SessionStore`."""
 
 import asyncio
 from collections.abc import Callable
@@ -17,9 +17,10 @@ ENDED = datetime(2026, 5, 1, tzinfo=UTC)
 
 
 class SessionStoreTests(Contract):
-    """Give the fixtures `sessions`, an empty `SessionStore`, and `history`, the messages beside it.
+    """Give the fixtures `sessions`, an empty `SessionStore`, and `history`, its messages.
 
-    A session exists as soon as it has messages, and its messages go with it: the contract is about both.
+    A session exists as soon as it has messages, and its messages are deleted with it: the contract
+    covers both.
     """
 
     hooks: ClassVar = {
@@ -100,7 +101,7 @@ class SessionStoreTests(Contract):
         assert await sessions.delete("s") is False
 
     async def test_any_text_can_name_a_session(self, sessions: SessionStore) -> None:
-        # The most alike; each of them costs a write.
+        # The most similar names; each of them costs a write.
         names = [name for name in NAMES if len(name) < 4]
         for name in names:
             await sessions.create(name, title=name)
@@ -200,7 +201,7 @@ class SessionStoreTests(Contract):
         later()
         await history.append("x", Message.user("0"), session_id="d")
         assert await order() == ["d", "a", "b", "c"]
-        # Reading is no activity, and neither is creating what exists.
+        # Neither reading nor creating an existing session is activity.
         await sessions.get("c")
         await sessions.create("c")
         assert await order() == ["d", "a", "b", "c"]
@@ -218,7 +219,7 @@ class SessionStoreTests(Contract):
                 page = await sessions.list(limit=limit, offset=offset)
                 assert page == everything[offset:][:limit], (offset, limit)
 
-    # Forgetting
+    # Deleting
 
     async def test_deleting_forgets_the_session_and_its_messages_and_nothing_else(
         self, sessions: SessionStore, history: HistoryProvider

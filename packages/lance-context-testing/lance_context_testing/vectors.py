@@ -1,4 +1,4 @@
-"""What every `VectorStore` must do."""
+"""Conformance tests of `VectorStore`."""
 
 import asyncio
 import math
@@ -16,25 +16,25 @@ from lance_context_testing._contract import Contract, assert_has_the_methods, ne
 from lance_context_testing.samples import METADATA, NAMES, TEXTS
 
 Collections = Callable[[str], VectorStore]
-"""The collection of a name, in one store; the same name gives the same collection."""
+"""The collection of a name; the same name returns the same collection."""
 AXES = [[float(n == axis) for n in range(4)] for axis in range(4)]
 
 
 class VectorStoreTests(Contract):
     """Give the fixture `collection`: a function from a name to the collection of that name.
 
-    All collections of one test are beside each other in a place that is empty at first.
+    All collections of one test share a place that is empty at first.
     """
 
     hooks: ClassVar = {"collection": "a function from a name to the VectorStore of that name"}
 
     embeds_texts: ClassVar[bool] = True
-    """Whether documents without vectors are given them, and queries of text are searched by theirs.
+    """Whether documents and text queries without vectors are embedded.
 
     Texts that share words must be nearer to each other than to those that do not.
     """
     search_modes: ClassVar[Sequence[SearchMode]] = ("hybrid", "vector", "text")
-    """The modes that a search knows."""
+    """The supported search modes."""
     supports_filters: ClassVar[bool] = True
     """Whether `search`, `delete` and `count` take a `filter`."""
 
@@ -92,7 +92,7 @@ class VectorStoreTests(Contract):
         assert await vectors.upsert(new) == ["b", "c"]
         assert told(await vectors.get(["a", "b", "c"])) == told([old[0], *new])
         assert await vectors.count() == 3
-        # What it is found by is new, too.
+        # Its searchable fields are new, too.
         assert set(ids_of(await vectors.search(AXES[2], limit=2))) == {"b", "c"}
 
     async def test_texts_and_metadata_of_every_shape_come_back_equal(
@@ -328,7 +328,7 @@ def described(
     embedding: Sequence[float] = tuple(AXES[0]),
     metadata: Mapping[str, Any] | None = None,
 ) -> list[Document]:
-    """Documents that are about their ids."""
+    """Documents with texts about their ids."""
     return [
         Document(id=id, text=text.format(id), embedding=embedding, metadata=metadata or {})
         for id in ids
@@ -336,7 +336,7 @@ def described(
 
 
 def told(documents: Sequence[Document]) -> list[tuple[str | None, str | None, Mapping[str, Any]]]:
-    """All but the vectors, which a store may leave out where it answers."""
+    """All fields but the vectors, which a store may leave out of its results."""
     return [(one.id, one.text, one.metadata) for one in documents]
 
 

@@ -23,18 +23,18 @@ TITLES = {
 
 ASPECTS = {
     "history": "The conversation, line by line and in order, with everything in it.",
-    "goes on": "The reader goes on with a conversation that the writer began: the writer finds what was "
-    "added, and its own messages equal to what it wrote.",
-    "said, words": "A word finds what was said.",
-    "said, meaning": "A word of the same meaning, which nobody said, finds it, too.",
+    "goes on": "The reader continues the writer's conversation: the writer finds the added "
+    "messages, and its own ones unchanged.",
+    "said, words": "A word finds a message.",
+    "said, meaning": "A synonym that the conversation lacks finds it, too.",
     "memory, words": "A word finds a long-term memory.",
-    "memory, meaning": "A word of the same meaning finds it, too.",
-    "documents": "The nearest documents among those whose metadata match.",
-    "session": "Another conversation of the same user, and none of this one; of searches, too.",
-    "user": "Another user's conversation of the same name, and memories; nobody finds the other's.",
-    "forget": "What the reader forgets of a conversation is gone for the writer; the rest is there.",
-    "forget memories": "What the reader forgets of a user is gone for the writer.",
-    "delete": "The document that the reader deletes is gone for the writer; the others are there.",
+    "memory, meaning": "A synonym finds it, too.",
+    "documents": "The nearest documents with matching metadata.",
+    "session": "Another conversation of the same user is separate, in searches, too.",
+    "user": "Another user's conversation of the same name, and memories, are separate.",
+    "forget": "Messages that the reader deletes are gone for the writer; the others remain.",
+    "forget memories": "Memories that the reader deletes are gone for the writer.",
+    "delete": "A document that the reader deletes is gone for the writer; the others remain.",
 }
 """What each pair is asked to do."""
 
@@ -72,40 +72,40 @@ LIMITS = {
         without=None,
         writers=_NO_CAPTION,
         readers=_NO_CAPTION,
-        reason="The caption of an image: only the core and LangChain have a word for it. It stays in the "
-        "store, and finds the image.",
+        reason="The caption of an image: only the core and LangChain have a field for it. It "
+        "stays in the store, and a search for it finds the image.",
     ),
     "b": Limit(
         field="failed",
         without=False,
         writers=_NO_FAILURE,
         readers=_NO_FAILURE,
-        reason="That a tool failed: only the core, LangChain and AgentScope 2.x have a word for it. What "
-        "the tool answered is there.",
+        reason="The failure flag of a tool: only the core, LangChain and AgentScope 2.x have it. "
+        "The tool's result is kept.",
     ),
     "c": Limit(
         field="name of a result",
         without=None,
         writers=("runtime0",),
-        reason="Which tool answered: AgentScope runtime 0.x names it in the call alone, by whose id the "
-        "answer is known.",
+        reason="The name of the tool in a result: AgentScope runtime 0.x has it in the call "
+        "alone, with the same id.",
     ),
     "D": Limit(
         aspects=("said, words", "said, meaning"),
         readers=_AGENTSCOPE,
-        reason="AgentScope searches long-term memories, and reads conversations whole.",
+        reason="AgentScope searches long-term memories, and only reads whole conversations.",
     ),
     "E": Limit(
         aspects=("memory, words", "memory, meaning", "forget memories"),
         writers=("langchain",),
-        reason="What LangChain's agents remember of a user is what was said in conversations, which are "
-        "history; it has no long-term memories beside them. It finds those of others.",
+        reason="LangChain's agents remember a user by the history of conversations, without "
+        "separate long-term memories. LangChain finds those of others.",
     ),
     "F": Limit(
         aspects=("forget memories",),
         readers=_NO_FORGETTING,
-        reason="Forgetting all long-term memories of a user: there is no word for it here; use the core's "
-        "`store.memory.delete` or `store.erase`.",
+        reason="Deleting all long-term memories of a user: use the core's `store.memory.delete` "
+        "or `store.erase`.",
     ),
     "G": Limit(
         aspects=("documents", "delete"),

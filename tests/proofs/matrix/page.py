@@ -7,40 +7,40 @@ from proofs.matrix.limits import ASPECTS, LIMITS, TITLES, marks
 _PAGE = """\
 # Cross-framework matrix
 
-What one framework writes, each of the others reads. Here every pair of them was asked to prove it, in seven processes and as many environments,
-over one directory: {n_checks} checks, of which {n_ok} hold.
+Each framework reads the conversations, memories and documents that another one wrote. This page shows the result for every pair, in seven processes and environments
+over one directory: {n_ok} of {n_checks} checks hold.
 
 ```bash
 make matrix
 ```
 
-prints this table, and fails if one of the checks does, or if this page says anything else. Each process has one framework and its adapter. All
-seven write at once; then each reads what every other has written, goes on with it, and forgets some of it. What is read is compared with what
-was to be said: first made the reader's own messages by its adapter, then looked at as an application looks at them.
+prints this table, and fails if a check fails or this page differs. Each process has one framework and its adapter. All
+seven write at once; then each reads the data of every other one, continues it, and deletes some of it. Messages are compared after
+the reader's adapter converted them, as an application sees them.
 
-A cell is the number of checks that hold, of {n_aspects}. A capital letter beside it stands for checks that are not to be had between the two, a
-small one for something in the conversation that one of them has no word for. Each is explained below, and nothing else is missing: if
-something is there although a letter says that it is not, that is a fault, too. Faults are marked with ✗.
+A cell is the number of checks that hold, of {n_aspects}. A capital letter marks checks that the pair does not support, a
+small one a field of the conversation that one of the two cannot represent; both are explained below. A check that holds although a letter
+excludes it is a fault, too. Faults are marked with ✗.
 
 {table}
 
-## What cannot be translated
+## Limits of translation
 
-It is kept: the framework that wrote it reads it again, even after all others have gone on with the conversation. That a framework's own
-messages come back equal to what it wrote is part of `history`, `goes on` and `forget`.
+The store keeps it: the framework that wrote it reads it again, even after all others continued the conversation. `history`, `goes on` and
+`forget` check that a framework's own messages read back equal.
 
 {limits}
 
-What a framework keeps under keys is for itself: the checkpoints and items of LangGraph, states of agents, indexes and caches. The core reads
-it as [key-value items](../kv.md).
+Checkpoints and items of LangGraph, states of agents, indexes and caches belong to their framework. The core reads
+them as [key-value items](../kv.md).
 
-## What is checked
+## Checks
 
 {aspects}
 
 The conversation has a system message, texts in four scripts with emoji, tabs, quotes and line breaks, an image with a caption, reasoning, two
-calls of tools in one step with arguments of every JSON type, and their results, one of them a failure. Meaning is a toy, the same for all: an
-embedder that knows six groups of words.
+calls of tools in one step with arguments of every JSON type, and their results, one of them a failure. All use the same embedder, which knows
+six groups of words.
 """
 
 
@@ -61,7 +61,7 @@ def page(outcomes):
         n_ok=n_checks - n_broken,
         n_aspects=len(ASPECTS),
         table=_table(["writes ↓ reads →", *(TITLES[one] for one in names)], rows),
-        limits=_table(["", "what", "where"], limits),
+        limits=_table(["", "limit", "where"], limits),
         aspects=_table(
             ["check", "holds if"], [[f"`{name}`", said] for name, said in ASPECTS.items()]
         ),

@@ -1,6 +1,6 @@
-"""What of agentscope 1.0.14 to 1.x the classes are made of, imported when it is asked for.
+"""The names of agentscope 1.0.14 to 1.x that the classes use, imported on first use.
 
-What is typed of it stands in `_framework.pyi`.
+`_framework.pyi` has their types.
 """
 
 from agentscope_lance_context._releases import Releases

@@ -1,7 +1,7 @@
-"""Messages of agentscope 1.x to the canonical ones, and back.
+"""Converts messages of agentscope 1.x to canonical ones, and back.
 
-What is written keeps AgentScope's own form beside the canonical one, and is read back equal to what
-it was. What another release or another framework wrote is translated.
+A written message keeps AgentScope's own form too, and reads back equal. Messages of other releases
+and frameworks are translated.
 """
 
 import asyncio
@@ -15,10 +15,10 @@ from lance_context_core.adapting import encodable
 
 _FRAMEWORK = "agentscope"
 _FORM = "agentscope1"
-"""Which of AgentScope's messages it is: its releases have several."""
+"""The name of this message format: AgentScope's releases have several."""
 
 SUMMARY = {"lance_context": "summary"}
-"""The metadata of a message that no one said, but that tells of others."""
+"""The metadata of a message that no participant wrote, such as a summary."""
 
 
 def messages_of(given: Msg | Sequence[Msg | None] | None, where: str) -> list[Msg]:
@@ -27,7 +27,7 @@ def messages_of(given: Msg | Sequence[Msg | None] | None, where: str) -> list[Ms
     messages = [one for one in several if one is not None]
     for one in messages:
         if not isinstance(one, Msg):
-            # As AgentScope's own memories do.
+            # AgentScope's own memories do the same.
             raise TypeError(f"{where} has {one!r:.80}: give a Msg, several of them, or None")
     return messages
 
@@ -52,7 +52,7 @@ def to_canonical(msg: Msg) -> Message:
 
 
 def from_canonical(message: Message) -> Msg:
-    """The message that stands for a canonical one, with its id where it has one."""
+    """The message of a canonical one, with its id if it has one."""
     native = message.native
     if native and (native["framework"], native.get("form")) == (_FRAMEWORK, _FORM):
         return _restored(native["data"])
@@ -64,12 +64,12 @@ def from_canonical(message: Message) -> Msg:
 
 
 async def to_canonicals(messages: Sequence[Msg]) -> list[Message]:
-    """The canonical messages, in order; made in a thread, since an image takes its time."""
+    """The canonical messages, in order; converted in a thread, since images are slow."""
     return await asyncio.to_thread(lambda: [to_canonical(one) for one in messages])
 
 
 async def from_canonicals(messages: Sequence[Message]) -> list[Msg]:
-    """The messages that stand for canonical ones, in order; made in a thread."""
+    """The messages of canonical ones, in order; converted in a thread."""
     return await asyncio.to_thread(lambda: [from_canonical(one) for one in messages])
 
 
@@ -78,10 +78,10 @@ _ROLES = {
     "assistant": "assistant",
     "system": "system",
     "developer": "system",
-    # Results of tools are the system's.
+    # Tool results have the role system.
     "tool": "system",
 }
-"""AgentScope's role for each of the canonical ones; anything else is a user's."""
+"""AgentScope's role for each canonical role; any other is a user's."""
 
 
 def _canonical_role(msg: Msg, blocks: Sequence[Any]) -> str:
@@ -93,6 +93,6 @@ def _restored(data: dict[str, Any]) -> Msg:
     msg = Msg.from_dict(data)
     if "invocation_id" in data:
         msg.invocation_id = data["invocation_id"]
-    # Where it is None, from_dict makes an empty one of it.
+    # None becomes an empty dict in from_dict.
     msg.metadata = data["metadata"]
     return msg

@@ -1,4 +1,4 @@
-"""What the long-term memories of agents of agentscope 1.x have in common: its four verbs."""
+"""Shared by the long-term memories of agentscope 1.x: their four methods."""
 
 import asyncio
 from abc import abstractmethod
@@ -19,23 +19,23 @@ from lance_context_core.adapting import says_something
 
 DEFAULT_SESSION = "default"
 _RECALLED = "long_term_memory"
-"""The name of the messages in which an agent puts into its memory what it has retrieved."""
+"""The name of the messages in which an agent stores its retrieved memories."""
 _INSERTED = ("<retrieved_knowledge>", "<system-hint>", "<system-info>")
-"""How other messages begin that an agent adds on its own."""
+"""The beginning of other messages that an agent adds automatically."""
 _SAID = ("text", "image", "audio", "video")
 
 
 class Recording(StoreOwner, LongTermMemoryBase):
-    """Both of AgentScope's ways, over what a memory does with messages, facts and questions."""
+    """AgentScope's developer and agent methods, over hooks for messages, facts and queries."""
 
     async def record(self, msgs: Msg | Sequence[Msg | None] | None, **_: Any) -> None:
-        """Remember messages, all or none of them, each once in the session; None is not a message.
+        """Stores messages atomically, each once in the session; None is not a message.
 
-        What says nothing to anybody is left out: calls of tools and their results, and what an
-        agent has added to its memory on its own, such as what it retrieved here.
+        Skips tool calls, tool results, and messages that an agent added to its memory
+        automatically, such as retrieved ones.
         """
         given = messages_of(msgs, "msgs")
-        # In a thread, since an image takes its time.
+        # In a thread, since images are slow.
         said = await asyncio.to_thread(
             lambda: [to_canonical(one) for one in given if _is_said(one)]
         )
@@ -45,9 +45,9 @@ class Recording(StoreOwner, LongTermMemoryBase):
     async def retrieve(
         self, msg: Msg | Sequence[Msg | None] | None, limit: int = 5, **_: Any
     ) -> str:
-        """What is remembered about messages, a line for each memory, `limit` at most for a message.
+        """The memories for the messages, a line for each, at most `limit` for a message.
 
-        Empty if nothing is, for no message, and for a limit below 1.
+        Empty without matches or messages, and for a limit below 1.
         """
         asked = [one.get_text_content() or "" for one in messages_of(msg, "msg")]
         return await self._lines(asked, limit)
@@ -82,19 +82,19 @@ class Recording(StoreOwner, LongTermMemoryBase):
 
     @abstractmethod
     async def _keep(self, said: Sequence[Message]) -> None:
-        """Keep messages, of which there is one at least."""
+        """Stores at least one message."""
 
     @abstractmethod
     async def _note(self, facts: Sequence[str]) -> int:
-        """Keep facts that an agent states; returns how many there are that say something."""
+        """Stores facts from an agent; returns the number of non-blank ones."""
 
     @abstractmethod
     async def _lines(self, queries: Iterable[str], limit: int) -> str:
-        """What is remembered about each of these, a line for each memory."""
+        """The memories for each of these, a line for each memory."""
 
 
 def _is_said(msg: Msg) -> bool:
-    """Whether someone said something in the message."""
+    """Whether the message contains a participant's text."""
     blocks = [block for block in msg.get_content_blocks() if block.get("type") in _SAID]
     text = "".join(block.get("text") or "" for block in blocks)
     is_inserted = msg.name == _RECALLED or msg.metadata == SUMMARY or text.startswith(_INSERTED)
@@ -102,7 +102,7 @@ def _is_said(msg: Msg) -> bool:
 
 
 def _listed(given: str | list[str]) -> list[str]:
-    """What a model gave, which may be one text where a list was asked for."""
+    """A model's argument, which may be one text instead of a list."""
     several = [given] if isinstance(given, str) else given
     if not isinstance(several, list) or not all(isinstance(one, str) for one in several):
         raise TypeError(f"{given!r:.80} was given: give a list of texts")
@@ -110,5 +110,5 @@ def _listed(given: str | list[str]) -> list[str]:
 
 
 def _response(text: str) -> ToolResponse:
-    """What a tool answers."""
+    """The answer of a tool."""
     return ToolResponse([TextBlock(type="text", text=text)])

@@ -1,4 +1,4 @@
-"""The documents of a store, as a knowledge base of agents of agentscope 1.x."""
+"""The store's documents as a knowledge base of agentscope 1.x."""
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
@@ -34,15 +34,13 @@ class LanceContextDocumentKnowledge(StoreOwner, KnowledgeBase):
     ) -> None:
         """Over `store`: an open one, which stays open, or a URI, which `close` closes again.
 
-        - `embedder`: for a URI, what makes the vectors; see `AsyncContextStore.open`.
-        - `scope`: for whom the documents are that may be found; absent means all. One is that of
-          what is added.
-        - `type`: of which types they are, such as `pdf`; absent means all.
-        - `filter`: which passages may be found, in the store's language.
-        - `mode`: `"hybrid"`, `"vector"` or `"text"`; by default by words and, with an embedder, by
-          meaning, too.
+        - `embedder`: for a store at a URI; see `AsyncContextStore.open`.
+        - `scope`: of the documents to search; absent means all. Adding needs a single one.
+        - `type`: file types, such as `pdf`; absent means all.
+        - `filter`: of passages, in the store's filter language.
+        - `mode`: `"hybrid"`, `"vector"` or `"text"`; default: hybrid with an embedder, else text.
         - `is_cited`: whether a text begins with its citation, such as `[handbook.pdf, p. 3]`, which
-          an agent would not see elsewhere.
+          an agent does not get otherwise.
         """
         self._handle = Handle(store, embedder=embedder)
         self._cited = CitedDocuments(scope=scope, type=type, filter=filter, mode=mode)
@@ -51,19 +49,20 @@ class LanceContextDocumentKnowledge(StoreOwner, KnowledgeBase):
     async def retrieve(
         self, query: str, limit: int = 5, score_threshold: float | None = None, **_: Any
     ) -> list[Chunk]:
-        """The passages that answer `query` best, best first, at most `limit`.
+        """The passages that match `query` best, best first, at most `limit`.
 
-        Their `doc_id` is the id of the store's document, `chunk_id` the place in it, and the score
-        in [0, 1], not below `score_threshold`. A blank query or a limit below 1 finds nothing.
+        Their `doc_id` is the id of the store's document, `chunk_id` the position in it, and the
+        score in [0, 1], not below `score_threshold`. A blank query or a limit below 1 finds
+        nothing.
         """
         found = await self._cited.found(self._handle.aio, query, limit, score_threshold)
         return [self._chunk(hit, total) for hit, total in found]
 
     async def add_documents(self, documents: Iterable[Chunk], **_: Any) -> None:
-        """Add what AgentScope's readers have read, the passages of each `doc_id` as one document.
+        """Adds the output of AgentScope's readers, the passages of each `doc_id` as one document.
 
-        It is called by its `doc_id`, since readers tell no name: `store.documents.add(path)` reads a
-        file with its name, its pages and its headings. Existing rows are unchanged. Raises
+        Its name is the `doc_id`, since readers return no name: `store.documents.add(path)` reads a
+        file with its name, pages and headings. Existing rows are unchanged. Raises
         InvalidRequestError, before anything is written, for non-text content.
         """
         given = listed(documents, "documents")

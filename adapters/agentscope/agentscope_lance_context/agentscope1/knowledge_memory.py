@@ -17,9 +17,9 @@ _NOTES = "notes of the agent"
 class LanceContextKnowledgeMemory(Recording):
     """Facts of a user, extracted from recorded messages, each with evidence; newer ones supersede.
 
-    Both of AgentScope's ways: `record` and `retrieve`, which an agent calls before and after each
-    reply (static control), and `record_to_memory` and `retrieve_from_memory`, which are its tools.
-    Messages stay in the store, and `store.knowledge` explains, corrects and undoes.
+    `record` and `retrieve` are called before and after each reply (static control);
+    `record_to_memory` and `retrieve_from_memory` are the agent's tools. Messages stay in the store,
+    and `store.knowledge` explains, corrects and undoes.
     """
 
     _handle: UserHandle
@@ -36,11 +36,11 @@ class LanceContextKnowledgeMemory(Recording):
     ) -> None:
         """Over `store`: an open one, which stays open, or a URI, which `close` closes again.
 
-        - `session_id`: that in which is recorded; that of the name `default` if it is absent.
-        - `model`: what finds the facts, such as `language_model(chat_model)`; absent means rules.
-        - `infer`: `"later"` keeps what is recorded, and leaves the facts to
+        - `session_id`: of recorded messages; default: the session `default`.
+        - `model`: extracts the facts, such as `language_model(chat_model)`; absent means rules.
+        - `infer`: `"later"` stores messages and leaves the facts to
           `store.knowledge.jobs.run_due()`, so that no reply waits for a model.
-        - `embedder`: for a URI, what makes the vectors; see `AsyncContextStore.open`.
+        - `embedder`: for a store at a URI; see `AsyncContextStore.open`.
         """
         super().__init__()
         self._handle = UserHandle(store, embedder=embedder)
@@ -67,7 +67,7 @@ class LanceContextKnowledgeMemory(Recording):
         return len(stated)
 
     async def _lines(self, queries: Iterable[str], limit: int) -> str:
-        """What is known about each of these, each fact once; a limit below 1 finds nothing."""
+        """The facts for each of these, without duplicates; a limit below 1 finds nothing."""
         asked = [encodable(one) for one in queries if one.strip()] if limit > 0 else []
         only_facts: dict[str, Any] = {"search_type": "facts", "filter": {"kind": "fact"}}
         found = await asyncio.gather(

@@ -14,8 +14,8 @@ from lance_context_core.adapting import StoreLike
 class LanceContextLongTermMemory(Recording):
     """Long-term memory: messages of a user and agents, found in all sessions of the user.
 
-    Both of AgentScope's ways: `record` and `retrieve`, which an agent calls before and after each
-    reply (static control), and `record_to_memory` and `retrieve_from_memory`, which are its tools.
+    `record` and `retrieve` are called before and after each reply (static control);
+    `record_to_memory` and `retrieve_from_memory` are the agent's tools.
     """
 
     def __init__(
@@ -30,11 +30,11 @@ class LanceContextLongTermMemory(Recording):
     ) -> None:
         """Over `store`: an open one, which stays open, or a URI, which `close` closes again.
 
-        - `session_id`: that in which is recorded; that of the name `default` if it is absent.
-        - `search`: `"words"`: what says the words of the question best, in the order in which it was
-          said; or what is most relevant, by meaning (`"vector"`) or by both (`"hybrid"`).
-        - `ttl_seconds`: how long a message is remembered; absent means for ever.
-        - `embedder`: for a URI, what makes the vectors; see `AsyncContextStore.open`.
+        - `session_id`: of recorded messages; default: the session `default`.
+        - `search`: `"words"`: the best matches by words, in the order of writing; or the most
+          relevant, by meaning (`"vector"`) or by both (`"hybrid"`).
+        - `ttl_seconds`: lifetime of a message; absent means for ever.
+        - `embedder`: for a store at a URI; see `AsyncContextStore.open`.
         """
         super().__init__()
         self._handle = UserHandle(store, embedder=embedder)

@@ -30,8 +30,8 @@ _ORIGINAL = "agentscope_id"
 class LanceContextMemory(StoreOwner, MemoryBase):
     """The messages of one session of a user, with their marks, and the summary of older ones.
 
-    What is added is there for every process at once, and after a restart, whether or not the state
-    of the agent is saved. Messages read back equal to what was added.
+    Added messages are visible to every process at once, and after a restart, whether or not the
+    agent's state is saved. Messages read back equal.
     """
 
     _handle: UserHandle
@@ -48,10 +48,10 @@ class LanceContextMemory(StoreOwner, MemoryBase):
     ) -> None:
         """Over `store`: an open one, which stays open, or a URI, which `close` closes again.
 
-        - `session_id`: that of the name `default` if it is empty or absent.
-        - `agent_id`: whose memory it is, where several agents have one each of the same session.
-        - `embedder`: for a URI, what makes the vectors; see `AsyncContextStore.open`.
-        - `name`: what the store calls the summaries, which are `store.kv(name)`.
+        - `session_id`: default: the session `default`.
+        - `agent_id`: the owner, if several agents have a memory of the same session.
+        - `embedder`: for a store at a URI; see `AsyncContextStore.open`.
+        - `name`: of the summaries, which are `store.kv(name)`.
         """
         super().__init__()
         self._handle = UserHandle(store, embedder=embedder)
@@ -69,12 +69,12 @@ class LanceContextMemory(StoreOwner, MemoryBase):
         skip_duplicated: bool = True,
         **_: Any,
     ) -> None:
-        """Add messages with these marks at the end, all or none of them; None is not a message.
+        """Adds messages with these marks at the end, atomically; None is not a message.
 
-        A message whose id exists is unchanged, with the marks that it has, unless
-        duplicates are allowed, by either of AgentScope's words for that; a duplicate alone does not
-        keep its message from being added. Raises TypeError for what
-        is no message or no mark, InvalidRequestError for what cannot be stored.
+        A message with an existing id is unchanged and keeps its marks, unless duplicates are
+        allowed, by either of AgentScope's arguments; a duplicate does not prevent other messages
+        from being added. Raises TypeError for an invalid message or mark, InvalidRequestError for a
+        value that cannot be stored.
         """
         metadata = {_key(mark): True for mark in _texts(marks, "marks")}
         messages = await to_canonicals(messages_of(memories, "memories"))
@@ -94,9 +94,9 @@ class LanceContextMemory(StoreOwner, MemoryBase):
         prepend_summary: bool = True,  # noqa: FBT001, FBT002 - as AgentScope has it
         **_: Any,
     ) -> list[Msg]:
-        """The messages with the one mark and without the other, in order; after the summary.
+        """The messages with one mark and without the other, in order; after the summary.
 
-        The summary is a user's message, if there is one and it is asked for.
+        The summary is a user's message, if it exists and is requested.
         """
         conditions = [Field("metadata", _key(one)).eq(True) for one in _text(mark, "mark")]
         conditions += [
@@ -113,7 +113,7 @@ class LanceContextMemory(StoreOwner, MemoryBase):
         return [*told, *messages]
 
     async def update_compressed_summary(self, summary: str) -> None:
-        """Replace the summary; an empty one is none."""
+        """Replaces the summary; an empty one removes it."""
         if not isinstance(summary, str):
             raise TypeError(f"summary={summary!r:.80}: give a text")
         namespace, key = self._summary_key
@@ -124,10 +124,12 @@ class LanceContextMemory(StoreOwner, MemoryBase):
     async def update_messages_mark(
         self, new_mark: str | None, old_mark: str | None = None, msg_ids: list[str] | None = None
     ) -> int:
-        """Mark messages, all or those of these ids that have the old mark; returns how many change.
+        """Changes marks of all messages, or of those with these ids and the old mark.
 
-        With both marks the new one takes the place of the old one. Without a new one the old one is
-        taken off, or all marks are.
+        Returns their number.
+
+        With both marks the new one replaces the old one. Without a new one the old one is removed,
+        or all marks are.
         """
         new, old = _text(new_mark, "new_mark"), _text(old_mark, "old_mark")
         given = None if msg_ids is None else _of_ids(_texts(msg_ids, "msg_ids"))
@@ -147,20 +149,20 @@ class LanceContextMemory(StoreOwner, MemoryBase):
         return len(changed)
 
     async def delete(self, msg_ids: list[str], **_: Any) -> int:
-        """Remove the messages of these ids; returns how many there were."""
+        """Removes the messages with these ids; returns their number."""
         return await self._clear(_of_ids(_texts(msg_ids, "msg_ids")))
 
     async def delete_by_mark(self, mark: str | list[str], *_: Any, **__: Any) -> int:
-        """Remove the messages with one of these marks; returns how many there were."""
+        """Removes the messages with one of these marks; returns their number."""
         marks = _texts(mark, "mark")
         return await self._clear(_any(Field("metadata", _key(one)).eq(True) for one in marks))
 
     async def size(self) -> int:
-        """How many messages there are; the summary is none."""
+        """Number of messages, without the summary."""
         return await self._store.history.count(self._agent_id, session_id=self._session_id)
 
     async def clear(self) -> None:
-        """Remove all messages, and the summary of what was there before them."""
+        """Removes all messages and the summary."""
         await self._clear(None)
         if await self._summary():
             await self.update_compressed_summary("")
@@ -181,14 +183,14 @@ class LanceContextMemory(StoreOwner, MemoryBase):
         )
 
     async def _summary(self) -> str:
-        """The summary that is stored, or else the one of a state that was loaded."""
+        """The stored summary, or else that of a loaded state."""
         (item,) = await self._store.kv(self._name).get([self._summary_key])
         if item is not None and item.value is not None:
             self._compressed_summary = item.value["summary"]
         return self._compressed_summary
 
     async def _named_apart(self, messages: Sequence[Message]) -> list[Message]:
-        """The messages, of which those whose ids are taken have others; their own is noted."""
+        """The messages; those with a taken id get another one, and their own is stored."""
         taken = {message.id for message in await self._found(_of_ids(_ids(messages)))}
         named = []
         for message in messages:
@@ -206,13 +208,13 @@ class LanceContextMemory(StoreOwner, MemoryBase):
         )
 
     async def _marks(self, filter: Filter | None) -> list[str]:
-        """The keys of all marks that messages have."""
+        """The keys of all marks of messages."""
         found = await self._found(filter)
         return sorted({key for one in found for key in one.metadata if key.startswith(_MARK)})
 
 
 def _key(mark: str) -> str:
-    # Not formatted: AgentScope's own marks are members of an enum.
+    # Not formatted: AgentScope's own marks are enum members.
     return _MARK + mark
 
 
@@ -232,7 +234,7 @@ def _texts(given: str | Iterable[str] | None, where: str) -> list[str]:
 
 
 def _distinct(messages: Iterable[Message]) -> list[Message]:
-    """The messages, of those with one id the first."""
+    """The messages; of those with the same id the first."""
     found: dict[str | None, Message] = {}
     for message in messages:
         found.setdefault(message.id, message)
@@ -248,7 +250,7 @@ def _of_ids(ids: Sequence[str]) -> Filter:
 
 
 def _all(conditions: Sequence[Filter]) -> Filter | None:
-    """That all of the conditions hold; None if there are none."""
+    """All of the conditions; None without any."""
     found: Filter | None = None
     for one in conditions:
         found = one if found is None else found & one
@@ -256,7 +258,7 @@ def _all(conditions: Sequence[Filter]) -> Filter | None:
 
 
 def _any(conditions: Iterable[Filter]) -> Filter:
-    """That one of the conditions holds, which none of none does."""
+    """One of the conditions; without any, nothing matches."""
     found: Filter = Field("id").is_in([])
     for one in conditions:
         found |= one

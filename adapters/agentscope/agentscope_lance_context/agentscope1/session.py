@@ -17,7 +17,7 @@ from lance_context_core.arguments import ItemKey
 class LanceContextSession(StoreOwner, SessionBase):
     """Saved states of agents and other modules of AgentScope.
 
-    A `LanceContextMemory` keeps its messages itself: they are not part of the state.
+    A `LanceContextMemory` stores its messages itself: they are not part of the state.
     """
 
     _handle: UserHandle
@@ -32,10 +32,9 @@ class LanceContextSession(StoreOwner, SessionBase):
     ) -> None:
         """Over `store`: an open one, which stays open, or a URI, which `close` closes again.
 
-        - `ttl_seconds`: how long after it was last saved or loaded a session is kept; absent means
-          for ever.
-        - `embedder`: for a URI; states need none.
-        - `name`: what the store calls the states, which are `store.kv(name)`.
+        - `ttl_seconds`: lifetime of a session after its last save or load; absent means for ever.
+        - `embedder`: for a store at a URI; states need none.
+        - `name`: of the states, which are `store.kv(name)`.
         """
         self._handle = UserHandle(store, embedder=embedder)
         self._ttl = check_seconds(ttl_seconds, "ttl_seconds")
@@ -44,7 +43,7 @@ class LanceContextSession(StoreOwner, SessionBase):
     async def save_session_state(
         self, session_id: str, user_id: str = "", **state_modules_mapping: StateModule
     ) -> None:
-        """Keep the states of these modules, in the place of all that the session has.
+        """Stores the states of these modules, replacing all states of the session.
 
         Raises InvalidRequestError, before anything is written, for a state that is not JSON.
         """
@@ -67,9 +66,9 @@ class LanceContextSession(StoreOwner, SessionBase):
         allow_not_exist: bool = True,  # noqa: FBT001, FBT002 - as AgentScope has it
         **state_modules_mapping: StateModule,
     ) -> None:
-        """Give the modules the states that were saved under their names; others stay as they are.
+        """Loads the saved states into the modules by name; others stay unchanged.
 
-        A session that was not saved changes nothing, or raises InvalidRequestError, which is a
+        A session without a saved state changes nothing, or raises InvalidRequestError, a
         ValueError.
         """
         states = self._handle.of(user_id).kv(self._name)

@@ -19,24 +19,24 @@ from lance_context_core import (
 from lance_context_core.adapting import Handle, StoreLike
 
 _CONTENT = "agentscope_content"
-"""Where the metadata of a document have the block that is more than its text."""
+"""The metadata key of a document's block, if it is more than its text."""
 
 
 class LanceContextVDBStore(StoreOwner, VDBStoreBase):
-    """The chunks of one collection, with the vectors that the knowledge base has made of them."""
+    """The chunks of one collection, with vectors by the knowledge base."""
 
     def __init__(
         self, store: StoreLike, collection: str = "default", *, embedder: Any = None
     ) -> None:
         """Over `store`: an open one, which stays open, or a URI, which `close` closes again.
 
-        `embedder` is for a URI, for what others do there: here vectors are brought along.
+        `embedder` is for a store at a URI and for other users of it: here the vectors are given.
         """
         self._handle = Handle(store, embedder=embedder)
         self._collection = collection
 
     async def add(self, documents: Sequence[Chunk], **_: Any) -> None:
-        """Add chunks in one commit, all or none; existing ones are replaced.
+        """Adds chunks in one commit, atomically; existing ones are replaced.
 
         Chunks are the same if they have the same `doc_id`, `chunk_id` and content. Raises
         InvalidRequestError for one without an embedding, DimensionMismatchError for one that is
@@ -56,8 +56,8 @@ class LanceContextVDBStore(StoreOwner, VDBStoreBase):
     ) -> list[Chunk]:
         """The nearest chunks, nearest first; as many as `limit` if as many match `filter`.
 
-        Their score is the cosine, and not below `score_threshold`. The filter is on `doc_id`,
-        `chunk_id`, `total_chunks` and what else the metadata have. A limit below 1 finds nothing.
+        Their score is the cosine, and not below `score_threshold`. The filter applies to `doc_id`,
+        `chunk_id`, `total_chunks` and the other metadata. A limit below 1 finds nothing.
         """
         if limit < 1:
             return []
@@ -80,10 +80,10 @@ class LanceContextVDBStore(StoreOwner, VDBStoreBase):
         doc_id: str | None = None,
         filter: Mapping[str, Any] | Filter | None = None,
     ) -> int:
-        """Delete chunks by the ids that `search` gives them, by document, or by a filter.
+        """Deletes chunks by the ids from `search`, by document, or by a filter.
 
-        What is given must all hold. Returns how many there were. Raises InvalidRequestError if
-        nothing is given.
+        All given conditions must hold. Returns their number. Raises InvalidRequestError without a
+        condition.
         """
         if doc_id is not None:
             of_document: Filter = Field("metadata", "doc_id").eq(doc_id)
@@ -129,7 +129,7 @@ def _id_of(about: DocMetadata) -> str:
 
 
 def _to_chunk(document: Document, score: float) -> Chunk:
-    """The chunk that a document is; one of another framework is the only one of its own document."""
+    """The chunk of a document; a document of another framework has a single one."""
     known = document.metadata
     content = known.get(_CONTENT) or {"type": "text", "text": document.text or ""}
     return Chunk(

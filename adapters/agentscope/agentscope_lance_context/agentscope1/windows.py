@@ -1,4 +1,4 @@
-"""What the model of an agent of agentscope 1.x is shown of its memory: a window within a budget."""
+"""Shows the model of an agent of agentscope 1.x a window of its memory, within a budget."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,11 +17,10 @@ _INSTRUCTIONS = "instructions"
 class LanceContextWindowFormatter(StoreOwner, FormatterBase):
     """Formats, with the model's own formatter, a window of the agent's memory, within a budget.
 
-    An agent formats its instructions and all of its memory before each call of the model; a formatter of
-    AgentScope's that has a limit removes the oldest messages until the rest fits. This one keeps the
-    messages in a session of the store, and formats the window that `store.assemble` makes of them: no
-    call loses its results, the newest turn of the user is always included, and the beginning stays the
-    same for many calls. The memory itself stays whole.
+    An agent formats its instructions and all of its memory before each model call; AgentScope's
+    formatters with a limit remove the oldest messages. This one stores the messages in a session,
+    and formats a window by `store.assemble`: calls keep their results, the user's newest turn is
+    always included, and the beginning stays the same for many calls. The memory itself stays whole.
     """
 
     _handle: UserHandle
@@ -43,16 +42,17 @@ class LanceContextWindowFormatter(StoreOwner, FormatterBase):
     ) -> None:
         """Over `store`: an open one, which stays open, or a URI, which `close` closes again.
 
-        - `formatter`: the one that belongs to the agent's model.
-        - `budget`: a `Budget`, or a number of tokens; what tools take is for `reserve_output`.
-        - `session_id`: where the messages are kept; that of the agent's `LanceContextMemory`, if it has
-          one: then they are there already.
-        - `user_id`: whose conversation it is; with a user, what answers the newest question is recalled
-          from all of the user's sessions.
-        - `summariser`: a function of a transcript that tells in short what came before the window.
+        - `formatter`: that of the agent's model.
+        - `budget`: a `Budget`, or a number of tokens; reserve the tokens of tools with
+          `reserve_output`.
+        - `session_id`: of the stored messages; with that of the agent's `LanceContextMemory` they
+          are stored once.
+        - `user_id`: the owner; with a user, answers to the newest question are recalled from all of
+          the user's sessions.
+        - `summariser`: a function of a transcript that summarises messages before the window.
         - `sections`, `dialect`, `counter`: see `AsyncContextStore.assemble`.
-        - `keep_windows`: whether each window is kept, so that `store.windows` shows what the model saw.
-        - `embedder`: for a URI, what makes the vectors.
+        - `keep_windows`: whether each window is stored, for `store.windows`.
+        - `embedder`: for a store at a URI.
         """
         if not isinstance(formatter, FormatterBase):
             raise InvalidRequestError(
@@ -76,7 +76,7 @@ class LanceContextWindowFormatter(StoreOwner, FormatterBase):
         self._handle = UserHandle(store, embedder=embedder)
 
     async def format(self, msgs: list[Msg], **kwargs: Any) -> list[dict[str, Any]]:
-        """What the model is sent: the instructions, and the window of all that follows them."""
+        """The messages for the model: the instructions, and the window of the others."""
         told = msgs[0].get_text_content() if msgs and msgs[0].role == "system" else None
         first, rest = (msgs[:1], msgs[1:]) if told is not None else ([], msgs)
         if not rest:
@@ -100,5 +100,5 @@ class LanceContextWindowFormatter(StoreOwner, FormatterBase):
 
 
 def _as_it_was(made: Msg, message: Message, known: Mapping[str | None, Msg]) -> Msg:
-    """The message of the memory itself, unless something of it is not shown."""
+    """The original message, unless a part of it is not shown."""
     return known.get(message.id, made) if message.native is not None else made

@@ -1,6 +1,6 @@
-"""What of agentscope's app the classes are made of, imported when it is asked for.
+"""The names of agentscope's app that the classes use, imported on first use.
 
-What is typed of it stands in `_app_framework.pyi`.
+`_app_framework.pyi` has their types.
 """
 
 from agentscope_lance_context._releases import Releases

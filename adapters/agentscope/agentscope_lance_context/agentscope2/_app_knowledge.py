@@ -1,4 +1,4 @@
-"""Knowledge bases in the storage of agentscope's app, and the documents that workers bring into them."""
+"""Knowledge bases of agentscope's app, and the documents that workers add to them."""
 
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
@@ -15,7 +15,7 @@ from lance_context_core import InvalidRequestError, Item
 R = TypeVar("R", bound=Any)
 
 _DONE = ("ready", "error")
-"""The states of a document that is finished, or that failed."""
+"""The states of a finished and of a failed document."""
 
 
 class KnowledgeStorage(StorageBase):
@@ -29,7 +29,7 @@ class KnowledgeStorage(StorageBase):
     async def upsert_knowledge_base(
         self, user_id: str, record: KnowledgeBaseRecord
     ) -> KnowledgeBaseRecord:
-        """Write a knowledge base. Raises InvalidRequestError, a ValueError, for another user's."""
+        """Writes a knowledge base. Raises InvalidRequestError, a ValueError, for another user's."""
         _require_owner(record, user_id)
         records = self._records(user_id, KnowledgeBaseRecord, "knowledge bases")
 
@@ -42,7 +42,7 @@ class KnowledgeStorage(StorageBase):
     async def get_knowledge_base(
         self, user_id: str, knowledge_base_id: str
     ) -> KnowledgeBaseRecord | None:
-        """A knowledge base; None if there is none."""
+        """A knowledge base; None if it does not exist."""
         records = self._records(user_id, KnowledgeBaseRecord, "knowledge bases")
         return await records.get(knowledge_base_id)
 
@@ -51,7 +51,7 @@ class KnowledgeStorage(StorageBase):
         return await self._records(user_id, KnowledgeBaseRecord, "knowledge bases").list()
 
     async def delete_knowledge_base(self, user_id: str, knowledge_base_id: str) -> bool:
-        """Remove the record of a knowledge base and those of its documents; whether there was one."""
+        """Deletes a knowledge base and its document records; returns whether it existed."""
         documents = self._documents(user_id, knowledge_base_id)
         await documents.items.delete([documents.key(one.id) for one in await documents.list()])
         records = self._records(user_id, KnowledgeBaseRecord, "knowledge bases")
@@ -62,7 +62,10 @@ class KnowledgeStorage(StorageBase):
     async def upsert_knowledge_document(
         self, user_id: str, record: KnowledgeDocumentRecord
     ) -> KnowledgeDocumentRecord:
-        """Write a document's record. Raises InvalidRequestError, a ValueError, for another user's."""
+        """Writes a document's record.
+
+        Raises InvalidRequestError, a ValueError, for another user's.
+        """
         _require_owner(record, user_id)
         documents = self._documents(user_id, record.knowledge_base_id)
 
@@ -75,7 +78,7 @@ class KnowledgeStorage(StorageBase):
     async def get_knowledge_document(
         self, user_id: str, knowledge_base_id: str, document_id: str
     ) -> KnowledgeDocumentRecord | None:
-        """A document's record; None if there is none."""
+        """A document's record; None if it does not exist."""
         return await self._documents(user_id, knowledge_base_id).get(document_id)
 
     async def list_knowledge_documents(
@@ -87,7 +90,7 @@ class KnowledgeStorage(StorageBase):
     async def delete_knowledge_document(
         self, user_id: str, knowledge_base_id: str, document_id: str
     ) -> bool:
-        """Remove a document's record; returns whether there was one."""
+        """Deletes a document's record; returns whether it existed."""
         return await self._documents(user_id, knowledge_base_id).delete(document_id)
 
     async def update_knowledge_document_status(
@@ -99,7 +102,7 @@ class KnowledgeStorage(StorageBase):
         error: str | None = None,
         chunk_count: int | None = None,
     ) -> None:
-        """Write how far a document is; None leaves what is there. One that is gone is no error."""
+        """Sets a document's progress; None leaves a field unchanged. A deleted one is ignored."""
         documents = self._documents(user_id, knowledge_base_id)
 
         def decide(record: KnowledgeDocumentRecord | None) -> Change[None]:
@@ -114,7 +117,7 @@ class KnowledgeStorage(StorageBase):
 
         await documents.change(document_id, decide)
 
-    # Who works at a document
+    # Leases of documents
 
     async def acquire_knowledge_document_lease(
         self,
@@ -125,7 +128,7 @@ class KnowledgeStorage(StorageBase):
         lease_ttl: timedelta,
         now: datetime | None = None,
     ) -> bool:
-        """Take a document that no node holds; of several nodes that try at once, one succeeds."""
+        """Leases a free document; of several concurrent nodes one succeeds."""
         documents, moment = self._documents(user_id, knowledge_base_id), now or _now()
 
         def decide(record: KnowledgeDocumentRecord | None) -> Change[bool]:
@@ -149,7 +152,7 @@ class KnowledgeStorage(StorageBase):
         lease_ttl: timedelta,
         now: datetime | None = None,
     ) -> bool:
-        """Keep a document for longer; False if it is another's by now."""
+        """Renews the lease; returns False if another node has it."""
         documents, moment = self._documents(user_id, knowledge_base_id), now or _now()
 
         def decide(record: KnowledgeDocumentRecord | None) -> Change[bool]:
@@ -163,7 +166,7 @@ class KnowledgeStorage(StorageBase):
     async def release_knowledge_document_lease(
         self, user_id: str, knowledge_base_id: str, document_id: str, processing_node: str
     ) -> None:
-        """Leave a document to others; one that is another's by now stays that one's."""
+        """Releases the lease; another node's lease stays."""
         documents = self._documents(user_id, knowledge_base_id)
 
         def decide(record: KnowledgeDocumentRecord | None) -> Change[None]:
@@ -191,7 +194,7 @@ class KnowledgeStorage(StorageBase):
     async def list_knowledge_documents_pending_since(
         self, threshold: datetime
     ) -> list[KnowledgeDocumentRecord]:
-        """The documents of all users that wait since before a moment."""
+        """The documents of all users that have waited since before a time."""
         found = await self._of_all(KnowledgeDocumentRecord, _DOCUMENTS).list(_OPEN)
         return [one for one in found if one.status == "pending" and one.created_at < threshold]
 
@@ -225,7 +228,7 @@ def _require_owner(record: Any, user_id: str) -> None:
 
 
 def _renew(record: Any, known: Any) -> None:
-    """Give a record its times, which takes the place of what is known of it."""
+    """Sets the times of a record that replaces an existing one."""
     if known is not None:
         record.created_at = known.created_at
     record.updated_at = _now()

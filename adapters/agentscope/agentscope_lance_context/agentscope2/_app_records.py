@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change(Generic[T]):
-    """What a change writes, and returns."""
+    """The writes of a change, and its result."""
 
     outcome: T
     puts: Sequence[Item] = ()
@@ -33,14 +33,14 @@ class Records(Generic[R]):
     model: type[R]
     kind: str
     within: tuple[str, ...] = ()
-    """What they are a part of, such as a knowledge base."""
+    """Their parent, such as a knowledge base."""
 
     def key(self, id: str) -> ItemKey:
-        """That of a record."""
+        """The path of a record."""
         return APP.key(id, self.kind, *self.within)
 
     def item(self, record: R, about: Mapping[str, Any] | None = None) -> Item:
-        """A record on its way into the store, with what it is found by beside its id."""
+        """A record as an item, with its searchable fields and id."""
         namespace, key = self.key(record.id)
         return Item(
             namespace=namespace,
@@ -57,28 +57,28 @@ class Records(Generic[R]):
         return self.model.model_validate_json(item.data)  # type: ignore[no-any-return]
 
     async def get(self, id: str) -> R | None:
-        """A record; None if there is none."""
+        """A record; None if it does not exist."""
         (item,) = await self.items.get([self.key(id)])
         return self.read(item)
 
     async def list(self, filter: Mapping[str, Any] | None = None) -> list[R]:
-        """All of them, or those about which that holds, in the order in which they were created."""
+        """All records, or those that match, in the order of creation."""
         items = await self.items.list(
             prefix=APP.namespace(self.kind, *self.within), filter=filter, order="created"
         )
         return [record for record in map(self.read, items) if record is not None]
 
     async def put(self, record: R, about: Mapping[str, Any] | None = None) -> None:
-        """Write a record in place of what has its id."""
+        """Writes a record, replacing one with its id."""
         await self.items.put([self.item(record, about)])
 
     async def delete(self, id: str) -> bool:
-        """Remove a record; returns whether there was one."""
+        """Deletes a record; returns whether it existed."""
         (existed,) = await self.items.delete([self.key(id)])
         return existed
 
     async def change(self, id: str, decide: Callable[[R | None], Change[T]]) -> T:
-        """Change a record by what it is; a change that another writer makes meanwhile is not lost."""
+        """Changes a record by its current value; concurrent changes are not lost."""
         key = self.key(id)
 
         def of_all(found: Mapping[ItemKey, Item | None]) -> Change[T]:
@@ -87,7 +87,10 @@ class Records(Generic[R]):
         return await changed(self.items, [key], of_all)
 
     async def put_named(self, record: R, name: str, *, name_of: Callable[[R], str]) -> None:
-        """Write a record whose name no other of the user has. Raises ValueError if one has."""
+        """Writes a record with a unique name for the user.
+
+        Raises ValueError if the name is taken.
+        """
         names = Records(self.items, self.model, f"{self.kind} names")
         key, taken = self.key(record.id), names.key(name)
 
@@ -112,13 +115,13 @@ class Records(Generic[R]):
         await changed(self.items, [key, taken], decide)
 
     async def get_named(self, name: str) -> R | None:
-        """The record of that name; None if there is none."""
+        """The record of that name; None if it does not exist."""
         names = Records(self.items, self.model, f"{self.kind} names")
         (holder,) = await self.items.get([names.key(name)])
         return None if holder is None else await self.get((holder.value or {})["id"])
 
     async def delete_named(self, id: str, *, name_of: Callable[[R], str]) -> bool:
-        """Remove a record and free its name; returns whether there was one."""
+        """Deletes a record and frees its name; returns whether it existed."""
         names = Records(self.items, self.model, f"{self.kind} names")
 
         def decide(record: R | None) -> Change[bool]:
@@ -134,7 +137,7 @@ async def changed(
     keys: Sequence[ItemKey],
     decide: Callable[[Mapping[ItemKey, Item | None]], Change[T]],
 ) -> T:
-    """Write what is decided of the items of these keys, if they are still as they were read."""
+    """Writes a decision about the items of these keys, if they are unchanged since the read."""
     attempts = Attempts("others kept changing the same records")
     while True:
         attempts.begin()
@@ -149,7 +152,7 @@ async def changed(
 
 
 def with_secrets(model: Any) -> dict[str, Any]:
-    """A model as JSON, with the secrets in it, which are masked elsewhere."""
+    """A model as JSON with its secrets, which are masked elsewhere."""
     dumped: dict[str, Any] = json.loads(model.model_dump_json())
     for name in type(model).model_fields:
         if hasattr(value := getattr(model, name), "get_secret_value"):

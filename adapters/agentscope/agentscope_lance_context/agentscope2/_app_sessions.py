@@ -1,4 +1,4 @@
-"""Sessions of agentscope's app as key-value items of the store, each with its state beside it."""
+"""Sessions of agentscope's app as key-value items of the store, each with its state."""
 
 import warnings
 from collections.abc import Iterable, Mapping
@@ -21,14 +21,14 @@ R = TypeVar("R", bound=Any)
 
 
 class Sessions(Records[SessionRecord]):
-    """The sessions of a user, each with its state beside it, which is written after each turn."""
+    """The sessions of a user, each with a separate state, which is written after each turn."""
 
     def keys(self, id: str) -> list[ItemKey]:
-        """Those of a session and of its state."""
+        """The paths of a session and of its state."""
         return [self.key(id), APP.key(id, "states")]
 
     def item(self, record: SessionRecord, about: Mapping[str, Any] | None = None) -> Item:
-        """A session on its way into the store, without its state."""
+        """A session as an item, without its state."""
         namespace, key = self.key(record.id)
         origin = record.origin
         found_by = {
@@ -45,7 +45,7 @@ class Sessions(Records[SessionRecord]):
         )
 
     def item_of_state(self, id: str, state: AgentState, moment: datetime) -> Item:
-        """A state on its way into the store."""
+        """A state as an item."""
         namespace, key = APP.key(id, "states")
         return Item(
             namespace=namespace,
@@ -66,7 +66,7 @@ class Sessions(Records[SessionRecord]):
         return record
 
     async def newest(self, filter: Mapping[str, Any]) -> list[SessionRecord]:
-        """Those about which that holds, the newest first."""
+        """The matching sessions, the newest first."""
         records = await self.list(filter)
         states = await self.items.get([APP.key(one.id, "states") for one in records])
         found = [
@@ -77,12 +77,12 @@ class Sessions(Records[SessionRecord]):
 
 
 def newest(records: Iterable[R]) -> list[R]:
-    """Records in the order in which they were created, the last first."""
+    """Records by creation, the newest first."""
     return sorted(records, key=lambda one: one.created_at, reverse=True)
 
 
 def origin_of(origin: Any, legacy: Mapping[str, str | None]) -> dict[str, Any]:
-    """How a session began, in the words of this release or of earlier ones."""
+    """The origin of a session, in the fields of this release or of earlier ones."""
     if unknown := legacy.keys() - _LEGACY:
         raise InvalidRequestError(f"upsert_session has no {sorted(unknown)}: give origin")
     if origin is not None:

@@ -67,7 +67,7 @@ class Channels:
     # Helpers
 
     def _stopped(self, watch: "Future[None]") -> None:
-        """End all subscriptions if the watch ended although subscribers are left."""
+        """Ends all subscriptions if the watch ended although subscribers are left."""
         if not watch.cancelled():
             self.end()
 
@@ -91,7 +91,8 @@ class Channels:
                 await listener.woken()
 
     async def _next(self, listener: "Listener") -> list[tuple[int, Any]]:
-        # A channel that was empty for long starts again, with larger numbers if no clock was set back.
+        # A channel that was empty for long starts again, with larger numbers if no clock was set
+        # back.
         (end,) = await self._entries.ends([listener.key])
         listener.at = min(listener.at, end) if end is not None else 0
         return await self._entries.read(listener.key, after=listener.at - 1, n=_READ)

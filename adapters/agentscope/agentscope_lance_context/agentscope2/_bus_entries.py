@@ -39,8 +39,8 @@ class Head:
 class Entries:
     """Payloads of one kind, by key, in the order in which they were added by any process.
 
-    A number is larger than those of all entries that the key ever had, as long as the clock is not
-    set back; those of one key follow each other without a gap.
+    A number is larger than all earlier ones of the key, as long as the clock is not set back; those
+    of one key have no gaps.
     """
 
     handle: Handle
@@ -59,10 +59,10 @@ class Entries:
     ) -> int:
         """Append a payload, and return its number.
 
-        - `ttl`: let the whole key expire that long after now; absent leaves that moment as it is.
-        - `most`: how many of the last entries stay.
+        - `ttl`: the whole key expires that long after now; absent leaves its expiry unchanged.
+        - `most`: number of the last entries that stay.
 
-        Raises InvalidRequestError for a payload that is no JSON.
+        Raises InvalidRequestError for a payload that is not JSON.
         """
         data = _encoded(key, payload)
 
@@ -103,7 +103,7 @@ class Entries:
                     return taken
 
     async def read(self, key: str, *, after: int | None, n: int) -> list[tuple[int, Any]]:
-        """The first `n` entries behind the number `after`, or from the beginning, with their numbers."""
+        """The first `n` entries after the number `after`, with numbers; None starts at the first."""
         items = self.handle.aio.kv(self.name)
         head, _ = self._current((await items.get([self._head(key)]))[0], self.handle.now())
         first = head.first if after is None else max(head.first, after + 1)
@@ -127,7 +127,7 @@ class Entries:
         await self._changed(key, decide)
 
     async def ends(self, keys: Sequence[str]) -> list[int | None]:
-        """The number that the next entry of each key gets; None for a key that has none."""
+        """The number of the next entry of each key; None for a key without entries."""
         found = await self.handle.aio.kv(self.name).get([self._head(key) for key in keys])
         return [None if one is None else Head(**(one.value or {})).end for one in found]
 
@@ -140,7 +140,7 @@ class Entries:
             return await changed(self.handle.aio.kv(self.name), [self._head(key)], decide)
 
     def _turn(self, key: str) -> AbstractAsyncContextManager[None]:
-        """Those of this process take turns: at once, they would only have each other try again."""
+        """Calls of this process take turns: concurrent ones would only make each other retry."""
         return one_at_a_time("agentscope bus", self.handle.aio.uri, self.name, self.kind, key)
 
     async def _read(self, key: str, numbers: Sequence[int]) -> list[tuple[int, Any]]:

@@ -1,4 +1,4 @@
-"""Chunks of agentscope 2.x as documents of the store, and back; and conditions on them."""
+"""Converts chunks of agentscope 2.x to documents of the store, and back; and their filters."""
 
 import hashlib
 from collections.abc import Mapping
@@ -9,11 +9,11 @@ from lance_context_core import Document, Field, Filter, InvalidRequestError
 from lance_context_core.filters import And
 
 _CHUNK = "agentscope_chunk"
-"""The key in a document's metadata under which stands what is not the chunk's own metadata."""
+"""The metadata key of fields that are not the chunk's own metadata."""
 
 
 def to_document(record: VectorRecord) -> Document:
-    """The document that stands for a record; its id is that of no other chunk of any document."""
+    """The document of a record, with an id that is unique among all chunks."""
     chunk = record.chunk
     if _CHUNK in chunk.metadata:
         raise InvalidRequestError(
@@ -40,7 +40,7 @@ def to_document(record: VectorRecord) -> Document:
 
 
 def to_chunk(document: Document) -> Chunk:
-    """The chunk that a document is; one of another framework is the only one of its own document."""
+    """The chunk of a document; a document of another framework has a single one."""
     metadata = dict(document.metadata)
     known = metadata.pop(_CHUNK, None)
     if known is None:
@@ -62,27 +62,27 @@ def to_chunk(document: Document) -> Chunk:
 
 
 def document_id_of(document: Document) -> str:
-    """The id of the document that a chunk is of."""
+    """The id of a chunk's document."""
     known = document.metadata.get(_CHUNK)
     return known["document_id"] if known else document.id or ""
 
 
 def of_document(document_id: str) -> Filter:
-    """That a chunk is of a document, be it one of another framework."""
+    """The filter for chunks of a document, also one of another framework."""
     place = Field("metadata", _CHUNK, "document_id")
     is_foreign = ~Field("metadata", _CHUNK).exists()
     return place.eq(document_id) | (is_foreign & Field("id").eq(document_id))
 
 
 def from_index(first: int, end: int) -> Filter:
-    """That the index of a chunk is `first` or comes after it, and comes before `end`."""
+    """The filter for chunks with an index from `first` to before `end`."""
     index = Field("metadata", _CHUNK, "index")
     within = index.gte(first) & index.lt(end)
     return within | ~index.exists() if first == 0 else within
 
 
 def matching(metadata_filter: Mapping[str, Any] | None) -> Filter:
-    """That the metadata of a chunk have these values; of no filter, that it is a chunk at all."""
+    """The filter for chunks with these metadata; without any, for all chunks."""
     wanted = (metadata_filter or {}).items()
     return And(tuple(Field("metadata", key).eq(value) for key, value in wanted))
 

@@ -1,6 +1,6 @@
-"""What of agentscope 2.0.3 and later the classes are made of, imported when it is asked for.
+"""The names of agentscope 2.0.3 and later that the classes use, imported on first use.
 
-What is typed of it stands in `_framework.pyi`.
+`_framework.pyi` has their types.
 """
 
 from agentscope_lance_context._releases import Releases

@@ -1,7 +1,7 @@
-"""Messages of agentscope 2.x to the canonical ones, and back.
+"""Converts messages of agentscope 2.x to canonical ones, and back.
 
-What is written keeps AgentScope's own form beside the canonical one, and is read back equal to what
-it was. What another release or another framework wrote is translated.
+A written message keeps AgentScope's own form too, and reads back equal. Messages of other releases
+and frameworks are translated.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,14 +15,14 @@ from lance_context_core.messages import MediaPart, Part
 
 _FRAMEWORK = "agentscope"
 _FORM = "agentscope2"
-"""Which of AgentScope's messages it is: its releases have several."""
+"""The name of this message format: AgentScope's releases have several."""
 _SAID = ("text", "data")
 
 
 def to_canonical(data: Mapping[str, Any], *, id: str | None = None) -> Message:
-    """The canonical message of what `model_dump` makes of one, by its own id if there is no other.
+    """The canonical message of a dumped one, by its own id if no other is given.
 
-    Lone surrogates are replaced. Raises InvalidRequestError for what cannot be stored.
+    Lone surrogates are replaced. Raises InvalidRequestError for a message that cannot be stored.
     """
     data = encodable(data)
     return Message(
@@ -35,7 +35,7 @@ def to_canonical(data: Mapping[str, Any], *, id: str | None = None) -> Message:
 
 
 def said(msg: Msg) -> Message | None:
-    """What someone said in a message: texts and media, without how it came about; None if nothing."""
+    """A message with only its texts and media; None if it has none."""
     data = msg.model_dump(mode="json")
     content = [block for block in data["content"] if block["type"] in _SAID]
     message = to_canonical({**data, "content": content})
@@ -49,7 +49,7 @@ def is_own(message: Message) -> bool:
 
 
 def from_canonical(message: Message) -> Msg:
-    """The message that stands for a canonical one, with its id where it has one."""
+    """The message of a canonical one, with its id if it has one."""
     if message.native is not None and is_own(message):
         try:
             return Msg.model_validate(message.native["data"])
@@ -59,7 +59,7 @@ def from_canonical(message: Message) -> Msg:
     content = [*_blocks(message.parts, role)]
     known = {}
     if message.id is not None and message.created_at is not None:
-        # It reads the same each time: a save compares it with what was loaded.
+        # It reads the same each time: a save compares it with the loaded one.
         moment = message.created_at.isoformat()
         known = {"id": message.id, "created_at": moment}
         _name(content, message.id, moment)
@@ -67,7 +67,7 @@ def from_canonical(message: Message) -> Msg:
 
 
 def _name(blocks: Iterable[Block], id: str, moment: str) -> None:
-    """Give the blocks ids and a time that tell of nothing but their message."""
+    """Derives the ids and time of the blocks from their message."""
     for number, block in enumerate(blocks):
         block.setdefault("id", f"{id}-{number}")
         block.setdefault("created_at", moment)
@@ -80,14 +80,14 @@ _ROLES = {
     "assistant": "assistant",
     "system": "system",
     "developer": "system",
-    # Results of tools are parts of the answer here.
+    # Tool results are parts of the answer here.
     "tool": "assistant",
 }
-"""AgentScope's role for each of the canonical ones; anything else is a user's."""
+"""AgentScope's role for each canonical role; any other is a user's."""
 
 
 def _blocks(parts: Iterable[Part], role: str) -> list[Block]:
-    """The blocks that stand for parts; what messages of a role cannot hold becomes text."""
+    """The blocks of parts; parts that the role's messages cannot hold become text."""
     held: tuple[type, ...] = {
         "user": (TextPart, MediaPart),
         "system": (TextPart,),

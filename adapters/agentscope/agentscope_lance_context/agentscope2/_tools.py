@@ -1,4 +1,4 @@
-"""The tools by which an agent of agentscope 2.x uses its memory."""
+"""The memory tools of an agent of agentscope 2.x."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -18,7 +18,7 @@ _TEXTS = {"type": "array", "items": {"type": "string"}}
 
 
 class _MemoryTool(ToolBase):
-    """A tool that an agent may use without asking anybody."""
+    """A tool that an agent may use without confirmation."""
 
     def __init__(self, memories: Memories, *, of_all_agents: bool, limit: int) -> None:
         super().__init__()
@@ -27,14 +27,14 @@ class _MemoryTool(ToolBase):
         self._limit = limit
 
     async def check_permissions(self, *_: Any, **__: Any) -> PermissionDecision:
-        """It is part of what the agent is."""
+        """It is part of the agent."""
         return PermissionDecision(
             behavior=PermissionBehavior.ALLOW, message="memory tools are always allowed"
         )
 
 
 class SearchMemoryTool(_MemoryTool):
-    """Finds what is remembered."""
+    """Searches memories."""
 
     name = "search_memory"
     description = (
@@ -59,7 +59,7 @@ class SearchMemoryTool(_MemoryTool):
     is_read_only = True
 
     async def call(self, keywords: str | Sequence[str], limit: int | None = None) -> ToolChunk:
-        """A line for each memory that was found; an error that the model can read."""
+        """A line for each found memory; an error that the model can read."""
         try:
             found = await self._memories.recall(
                 _listed(keywords, "keywords"),
@@ -73,7 +73,7 @@ class SearchMemoryTool(_MemoryTool):
 
 
 class AddMemoryTool(_MemoryTool):
-    """Remembers facts."""
+    """Stores facts."""
 
     name = "add_memory"
     description = "Remember facts about the user that matter beyond this conversation."
@@ -95,7 +95,7 @@ class AddMemoryTool(_MemoryTool):
     is_read_only = False
 
     async def call(self, content: str | Sequence[str], thinking: str = "") -> ToolChunk:
-        """How many facts are remembered; an error that the model can read."""
+        """Number of stored facts; an error that the model can read."""
         del thinking
         try:
             n_facts = await self._memories.note(_listed(content, "content"))
@@ -105,7 +105,7 @@ class AddMemoryTool(_MemoryTool):
 
 
 def _listed(given: str | Sequence[str], where: str) -> list[str]:
-    """What a model gave, which may be one text where a list was asked for."""
+    """A model's argument, which may be one text instead of a list."""
     several = [given] if isinstance(given, str) else given
     if not isinstance(several, list) or not all(isinstance(one, str) for one in several):
         raise InvalidRequestError(f"{where}={given!r:.80}: give a list of texts")

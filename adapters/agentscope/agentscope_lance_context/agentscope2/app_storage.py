@@ -44,7 +44,7 @@ from lance_context_core.errors import AlreadyExistsError
 
 
 class NoSuchRecordError(NotFoundError, KeyError):
-    """There is no record of that id: a KeyError, as AgentScope's storages raise."""
+    """The record does not exist: a KeyError, as AgentScope's storages raise."""
 
     __str__ = Exception.__str__
 
@@ -52,10 +52,10 @@ class NoSuchRecordError(NotFoundError, KeyError):
 class LanceContextStorage(StoreOwner, KnowledgeStorage):
     """Storage of the app's records, each in the scope of its user.
 
-    The messages of a session are in the history of the store, where other frameworks read them and
-    searches find them. Records are key-value items. Two who change one record at the same moment
-    both have their change, and each call is one commit, unless it removes what belongs to a record.
-    Keys of models are kept as they are, as AgentScope's own storages do: see who may read the store.
+    The messages of a session are in the store's history, where other frameworks read and search
+    them. Records are key-value items. Concurrent changes of one record are both kept, and each call
+    is one commit, except deletions of a record with dependents. Keys of models are stored unmasked,
+    as AgentScope's own storages do: restrict access to the store.
     """
 
     _handle: UserHandle
@@ -63,8 +63,8 @@ class LanceContextStorage(StoreOwner, KnowledgeStorage):
     def __init__(self, store: StoreLike, *, embedder: Any = None, name: str = APP.name) -> None:
         """Over `store`: an open one, which stays open, or a URI, which `aclose` closes again.
 
-        - `embedder`: for a URI, what makes the vectors of messages; see `AsyncContextStore.open`.
-        - `name`: what the store calls the records, which are `store.kv(name)`.
+        - `embedder`: for a store at a URI; see `AsyncContextStore.open`.
+        - `name`: of the records, which are `store.kv(name)`.
         """
         self._handle = UserHandle(store, embedder=embedder)
         self._name = name
@@ -76,7 +76,7 @@ class LanceContextStorage(StoreOwner, KnowledgeStorage):
     # Credentials
 
     async def upsert_credential(self, user_id: str, credential_data: Any) -> str:
-        """Write a credential; one without a name is named after its kind. Returns its id."""
+        """Writes a credential, named after its kind by default. Returns its id."""
         records = self._records(user_id, CredentialRecord, "credentials")
         if not credential_data.name:
             others = await records.list()
@@ -99,60 +99,60 @@ class LanceContextStorage(StoreOwner, KnowledgeStorage):
         return await self._records(user_id, CredentialRecord, "credentials").list()
 
     async def get_credential(self, user_id: str, credential_id: str) -> CredentialRecord | None:
-        """A credential; None if there is none."""
+        """A credential; None if it does not exist."""
         return await self._records(user_id, CredentialRecord, "credentials").get(credential_id)
 
     async def delete_credential(self, user_id: str, credential_id: str) -> bool:
-        """Remove a credential; returns whether there was one."""
+        """Deletes a credential; returns whether it existed."""
         return await self._records(user_id, CredentialRecord, "credentials").delete(credential_id)
 
     # Installed MCP servers and skills
 
     async def upsert_mcp(self, user_id: str, mcp_record: MCPRecord) -> str:
-        """Write a server's record; returns its id. Raises ValueError if another one has its name."""
+        """Writes a server's record; returns its id. Raises ValueError if the name is taken."""
         mcp_record.user_id = user_id
         records = self._records(user_id, MCPRecord, "mcps")
         await records.put_named(mcp_record, mcp_record.client.name, name_of=_name_of_mcp)
         return mcp_record.id
 
     async def list_mcps(self, user_id: str) -> list[MCPRecord]:
-        """The servers that a user has installed."""
+        """The servers that a user installed."""
         return await self._records(user_id, MCPRecord, "mcps").list()
 
     async def get_mcp(self, user_id: str, mcp_id: str) -> MCPRecord | None:
-        """A server's record; None if there is none."""
+        """A server's record; None if it does not exist."""
         return await self._records(user_id, MCPRecord, "mcps").get(mcp_id)
 
     async def get_mcp_by_name(self, user_id: str, name: str) -> MCPRecord | None:
-        """The record of the server of that name; None if there is none."""
+        """The record of the server of that name; None if it does not exist."""
         return await self._records(user_id, MCPRecord, "mcps").get_named(name)
 
     async def delete_mcp(self, user_id: str, mcp_id: str) -> bool:
-        """Remove a server's record; returns whether there was one."""
+        """Deletes a server's record; returns whether it existed."""
         records = self._records(user_id, MCPRecord, "mcps")
         return await records.delete_named(mcp_id, name_of=_name_of_mcp)
 
     async def upsert_skill(self, user_id: str, skill_record: SkillRecord) -> str:
-        """Write a skill's record; returns its id. Raises ValueError if another one has its name."""
+        """Writes a skill's record; returns its id. Raises ValueError if the name is taken."""
         skill_record.user_id = user_id
         records = self._records(user_id, SkillRecord, "skills")
         await records.put_named(skill_record, skill_record.name, name_of=_name_of_skill)
         return skill_record.id
 
     async def list_skills(self, user_id: str) -> list[SkillRecord]:
-        """The skills that a user has installed."""
+        """The skills that a user installed."""
         return await self._records(user_id, SkillRecord, "skills").list()
 
     async def get_skill(self, user_id: str, skill_id: str) -> SkillRecord | None:
-        """A skill's record; None if there is none."""
+        """A skill's record; None if it does not exist."""
         return await self._records(user_id, SkillRecord, "skills").get(skill_id)
 
     async def get_skill_by_name(self, user_id: str, name: str) -> SkillRecord | None:
-        """The record of the skill of that name; None if there is none."""
+        """The record of the skill of that name; None if it does not exist."""
         return await self._records(user_id, SkillRecord, "skills").get_named(name)
 
     async def delete_skill(self, user_id: str, skill_id: str) -> bool:
-        """Remove a skill's record; returns whether there was one."""
+        """Deletes a skill's record; returns whether it existed."""
         records = self._records(user_id, SkillRecord, "skills")
         return await records.delete_named(skill_id, name_of=_name_of_skill)
 
@@ -164,16 +164,19 @@ class LanceContextStorage(StoreOwner, KnowledgeStorage):
         return agent_record.id
 
     async def list_agents(self, user_id: str) -> list[AgentRecord]:
-        """The agents that a user has made, without those that teams have."""
+        """The agents that a user created, without those of teams."""
         records = await self._records(user_id, AgentRecord, "agents").list()
         return [one for one in records if one.source == "user"]
 
     async def get_agent(self, user_id: str, agent_id: str) -> AgentRecord | None:
-        """An agent's record; None if there is none."""
+        """An agent's record; None if it does not exist."""
         return await self._records(user_id, AgentRecord, "agents").get(agent_id)
 
     async def delete_agent(self, user_id: str, agent_id: str) -> bool:
-        """Remove an agent with its sessions and schedules, and from teams; whether there was one."""
+        """Deletes an agent with its sessions, schedules and memberships.
+
+        Returns whether it existed.
+        """
         for session in await self.list_sessions(user_id, agent_id):
             await self.delete_session(user_id, agent_id, session.id)
         for schedule in await self.list_schedules(user_id):
@@ -203,9 +206,9 @@ class LanceContextStorage(StoreOwner, KnowledgeStorage):
         origin: Any = None,
         **legacy: str | None,
     ) -> SessionRecord:
-        """Begin a session, or give one that exists another configuration, and a state if there is one.
+        """Creates a session, or updates an existing one's configuration and, if given, state.
 
-        `legacy` are the fields that took the place of `origin` in earlier releases.
+        `legacy` are the fields that replaced `origin` in earlier releases.
         """
         fresh = SessionRecord(
             user_id=user_id,
@@ -232,7 +235,7 @@ class LanceContextStorage(StoreOwner, KnowledgeStorage):
         return await changed(sessions.items, sessions.keys(fresh.id), decide)
 
     async def set_session_team_id(self, user_id: str, session_id: str, team_id: str | None) -> None:
-        """Set or clear the team of a session; a missing one is not an error."""
+        """Sets or clears the team of a session; a missing session is ignored."""
         sessions = self._sessions(user_id)
 
         def decide(record: SessionRecord | None) -> Change[None]:
@@ -246,7 +249,7 @@ class LanceContextStorage(StoreOwner, KnowledgeStorage):
     async def update_session_state(
         self, user_id: str, agent_id: str, session_id: str, state: AgentState
     ) -> None:
-        """Write the state of a session. Raises NotFoundError, a KeyError, if there is no such session."""
+        """Writes the state of a session. Raises NotFoundError, a KeyError, for a missing one."""
         sessions = self._sessions(user_id)
         (known,) = await sessions.items.get([sessions.key(session_id)], include_data=False)
         if known is None:
@@ -266,7 +269,7 @@ class LanceContextStorage(StoreOwner, KnowledgeStorage):
         agent_id: str,  # noqa: ARG002 - as AgentScope calls it
         session_id: str,
     ) -> SessionRecord | None:
-        """A session of a user, whichever agent's it is; None if there is none."""
+        """A session of a user, of any agent; None if it does not exist."""
         sessions = self._sessions(user_id)
         keys = sessions.keys(session_id)
         return sessions.joined(dict(zip(keys, await sessions.items.get(keys), strict=True)))
@@ -277,7 +280,7 @@ class LanceContextStorage(StoreOwner, KnowledgeStorage):
         agent_id: str,  # noqa: ARG002 - as AgentScope calls it
         session_id: str,
     ) -> bool:
-        """Remove a session with its messages, and the team that it leads; whether there was one."""
+        """Deletes a session with its messages and its team; returns whether it existed."""
         sessions = self._sessions(user_id)
         if (record := await sessions.get(session_id)) is None:
             return False
@@ -285,7 +288,7 @@ class LanceContextStorage(StoreOwner, KnowledgeStorage):
             team = await self.get_team(user_id, record.team_id)
             if team is not None and team.session_id == session_id:
                 await self.delete_team(user_id, record.team_id)
-        # The record goes last: cut short in between, the call may be repeated.
+        # The record goes last, so that an interrupted call can be repeated.
         await self._history(user_id).clear("", session_id=session_id)
         existed, _ = await sessions.items.delete(sessions.keys(session_id))
         return existed
@@ -293,17 +296,17 @@ class LanceContextStorage(StoreOwner, KnowledgeStorage):
     async def list_sessions_by_schedule(
         self, user_id: str, schedule_id: str
     ) -> list[SessionRecord]:
-        """The sessions that a schedule began, the newest first."""
+        """The sessions of a schedule, the newest first."""
         return await self._sessions(user_id).newest({"schedule_id": schedule_id})
 
     async def list_sessions_by_channel(self, user_id: str, channel_id: str) -> list[SessionRecord]:
-        """The sessions that a channel began, the newest first."""
+        """The sessions of a channel, the newest first."""
         return await self._sessions(user_id).newest({"channel_id": channel_id})
 
     # Messages
 
     async def upsert_message(self, user_id: str, session_id: str, msg: Msg) -> None:
-        """Append a message, or let the one of its id say this, at its place."""
+        """Appends a message, or replaces the one with its id in place."""
         message = to_canonical(msg.model_dump(mode="json"))
         history = self._history(user_id)
         known = await _message(history, session_id, msg.id)
@@ -318,12 +321,12 @@ class LanceContextStorage(StoreOwner, KnowledgeStorage):
             await history.rewrite("", message, session_id=session_id)
 
     async def delete_message(self, user_id: str, session_id: str, message_id: str) -> bool:
-        """Remove a message; returns whether there was one."""
+        """Deletes a message; returns whether it existed."""
         named = Field("id").is_in([message_id])
         return bool(await self._history(user_id).clear("", session_id=session_id, filter=named))
 
     async def get_message(self, user_id: str, session_id: str, message_id: str) -> Msg | None:
-        """A message of a session; None if there is none."""
+        """A message of a session; None if it does not exist."""
         found = await _message(self._history(user_id), session_id, message_id)
         return None if found is None else from_canonical(found)
 
@@ -335,9 +338,9 @@ class LanceContextStorage(StoreOwner, KnowledgeStorage):
         before: str | None = None,
         **kwargs: Any,
     ) -> tuple[list[Msg], bool]:
-        """The last messages, or those before one, and whether there are others before them.
+        """The last messages, or those before one, and whether earlier ones exist.
 
-        In order. There are none before a message that the session does not have.
+        In order. Before an unknown message the list is empty.
         """
         if "offset" in kwargs:
             warnings.warn("offset is ignored: use before", DeprecationWarning, stacklevel=2)
@@ -361,7 +364,7 @@ class LanceContextStorage(StoreOwner, KnowledgeStorage):
         return record.id
 
     async def get_schedule(self, user_id: str, schedule_id: str) -> ScheduleRecord | None:
-        """A schedule; None if there is none."""
+        """A schedule; None if it does not exist."""
         return await self._records(user_id, ScheduleRecord, "schedules").get(schedule_id)
 
     async def list_schedules(self, user_id: str) -> list[ScheduleRecord]:
@@ -369,7 +372,7 @@ class LanceContextStorage(StoreOwner, KnowledgeStorage):
         return await self._records(user_id, ScheduleRecord, "schedules").list()
 
     async def delete_schedule(self, user_id: str, schedule_id: str) -> bool:
-        """Remove a schedule with the sessions that it began; returns whether there was one."""
+        """Deletes a schedule with its sessions; returns whether it existed."""
         records = self._records(user_id, ScheduleRecord, "schedules")
         if await records.get(schedule_id) is None:
             return False
@@ -384,13 +387,13 @@ class LanceContextStorage(StoreOwner, KnowledgeStorage):
     # Channels
 
     async def upsert_channel(self, record: ChannelRecord, platform_bot_id: str) -> str:
-        """Write a channel, which is that of a bot from now on; returns its id."""
+        """Writes a channel and assigns it to its bot; returns its id."""
         records = self._records(record.user_id, ChannelRecord, "channels")
         await records.put(record, {"bot_id": platform_bot_id})
         return record.id
 
     async def get_channel(self, channel_id: str) -> ChannelRecord | None:
-        """A channel of any user; None if there is none."""
+        """A channel of any user; None if it does not exist."""
         found = await self._of_all(ChannelRecord, "channels").list({"key": channel_id})
         return found[0] if found else None
 
@@ -407,13 +410,13 @@ class LanceContextStorage(StoreOwner, KnowledgeStorage):
         channel_id: str,
         platform_bot_id: str,  # noqa: ARG002 - as AgentScope calls it
     ) -> bool:
-        """Remove a channel; returns whether there was one."""
+        """Deletes a channel; returns whether it existed."""
         if (record := await self.get_channel(channel_id)) is None:
             return False
         return await self._records(record.user_id, ChannelRecord, "channels").delete(channel_id)
 
     async def get_channel_id_by_platform_bot_id(self, platform_bot_id: str) -> str | None:
-        """The channel of a bot; None if it has none."""
+        """The channel of a bot; None without one."""
         found = await self._of_all(ChannelRecord, "channels").list({"bot_id": platform_bot_id})
         return found[-1].id if found else None
 
@@ -426,7 +429,7 @@ class LanceContextStorage(StoreOwner, KnowledgeStorage):
         return record
 
     async def get_sop(self, user_id: str, sop_id: str) -> SOPRecord | None:
-        """A procedure; None if there is none."""
+        """A procedure; None if it does not exist."""
         return await self._records(user_id, SOPRecord, "sops").get(sop_id)
 
     async def list_sops(self, user_id: str) -> list[SOPRecord]:
@@ -434,7 +437,7 @@ class LanceContextStorage(StoreOwner, KnowledgeStorage):
         return await self._records(user_id, SOPRecord, "sops").list()
 
     async def delete_sop(self, user_id: str, sop_id: str) -> bool:
-        """Remove a procedure with its runs and their sessions; returns whether there was one."""
+        """Deletes a procedure with its runs and their sessions; returns whether it existed."""
         for run in await self.list_sop_runs(user_id, sop_id=sop_id):
             await self.delete_sop_run(user_id, run.id)
         return await self._records(user_id, SOPRecord, "sops").delete(sop_id)
@@ -446,13 +449,13 @@ class LanceContextStorage(StoreOwner, KnowledgeStorage):
         return record
 
     async def get_sop_run(self, user_id: str, sop_run_id: str) -> SOPRunRecord | None:
-        """A run; None if there is none."""
+        """A run; None if it does not exist."""
         return await self._records(user_id, SOPRunRecord, "sop runs").get(sop_run_id)
 
     async def list_sop_runs(
         self, user_id: str, sop_id: str | None = None, phase: Any = None
     ) -> list[SOPRunRecord]:
-        """The runs of a user, of one procedure and in one phase if these are given, the newest first."""
+        """The runs of a user, the newest first; of one procedure and phase if given."""
         of_sop = None if sop_id is None else {"sop_id": sop_id}
         found = await self._records(user_id, SOPRunRecord, "sop runs").list(of_sop)
         return newest(one for one in found if phase is None or one.state.phase == phase)
@@ -464,7 +467,10 @@ class LanceContextStorage(StoreOwner, KnowledgeStorage):
         state: Any,
         sessions: dict[str, str] | None = None,
     ) -> None:
-        """Write the state of a run, and its sessions. Raises NotFoundError, a KeyError, without one."""
+        """Writes the state of a run, and its sessions.
+
+        Raises NotFoundError, a KeyError, if missing.
+        """
         records = self._records(user_id, SOPRunRecord, "sop runs")
 
         def decide(record: SOPRunRecord | None) -> Change[None]:
@@ -480,7 +486,7 @@ class LanceContextStorage(StoreOwner, KnowledgeStorage):
         await records.change(sop_run_id, decide)
 
     async def delete_sop_run(self, user_id: str, sop_run_id: str) -> bool:
-        """Remove a run with its sessions; returns whether there was one."""
+        """Deletes a run with its sessions; returns whether it existed."""
         records = self._records(user_id, SOPRunRecord, "sop runs")
         if (run := await records.get(sop_run_id)) is None:
             return False
@@ -497,7 +503,7 @@ class LanceContextStorage(StoreOwner, KnowledgeStorage):
         return record
 
     async def get_team(self, user_id: str, team_id: str) -> TeamRecord | None:
-        """A team; None if there is none."""
+        """A team; None if it does not exist."""
         return await self._records(user_id, TeamRecord, "teams").get(team_id)
 
     async def list_teams(self, user_id: str) -> list[TeamRecord]:
@@ -505,7 +511,7 @@ class LanceContextStorage(StoreOwner, KnowledgeStorage):
         return await self._records(user_id, TeamRecord, "teams").list()
 
     async def delete_team(self, user_id: str, team_id: str) -> bool:
-        """Remove a team, the agents that it has made, and the sessions of those that it has invited."""
+        """Deletes a team, the agents that it created, and the sessions of invited ones."""
         if (team := await self.get_team(user_id, team_id)) is None:
             return False
         for member in await self._members(user_id, team):
@@ -517,7 +523,7 @@ class LanceContextStorage(StoreOwner, KnowledgeStorage):
         return await self._records(user_id, TeamRecord, "teams").delete(team_id)
 
     async def _members(self, user_id: str, team: TeamRecord) -> list[TeamMember]:
-        """Who is in a team; of one of an earlier release, which has their ids alone, with sessions."""
+        """The members of a team; earlier releases have only ids, with sessions."""
         if team.data.members:
             return [*team.data.members]
         sessions = [
@@ -550,7 +556,7 @@ async def _message(history: AsyncHistory, session_id: str, id: str) -> Message |
 
 
 def _member_ids(team: TeamRecord) -> list[str]:
-    """What earlier releases have in place of members; to ask the model for it warns."""
+    """The predecessor of members in earlier releases; reading it from the model warns."""
     ids: list[str] = vars(team.data)["member_ids"]
     return ids
 
@@ -568,7 +574,7 @@ def _about_run(record: SOPRunRecord) -> dict[str, str]:
 
 
 def _name_of(credential: Any, others: list[CredentialRecord]) -> str:
-    """What a credential is called after its kind, with a number where there are several."""
+    """The default name of a credential: its kind, with a number if taken."""
     kind = credential.type
     name = kind.removesuffix("_credential").replace("_", " ").title() or "Credential"
     taken = {

@@ -23,21 +23,21 @@ class NoSuchBlobError(NotFoundError, FileNotFoundError):
 class LanceContextBlobStore(StoreOwner, BlobStoreBase):
     """Files by key, in pieces that are read one by one.
 
-    Each key is a scope of its own, so that the bytes of one key stay whatever becomes of the same
-    bytes under another one. No reader sees a part of what is being written.
+    Each key has its own scope, so equal bytes under two keys are independent. No reader sees a
+    partial write.
     """
 
     def __init__(self, store: StoreLike, *, embedder: Any = None, name: str = BLOBS.name) -> None:
         """Over `store`: an open one, which stays open, or a URI, which `close` closes again.
 
-        - `embedder`: for a URI, for what others do there: blobs have no vectors.
-        - `name`: what the store calls the list of keys, which is `store.kv(name)`.
+        - `embedder`: for a store at a URI and for other users of it: blobs have no vectors.
+        - `name`: of the list of keys, which is `store.kv(name)`.
         """
         self._handle = Handle(store, embedder=embedder)
         self._name = name
 
     async def write_stream(self, key: str, stream: IO[bytes]) -> str:
-        """Replace the blob of `key` by the rest of `stream`, and return its URI."""
+        """Replaces the blob of `key` by the rest of `stream`, and returns its URI."""
         check_name(key, "key")
         blobs, known = self._blobs(key), await self._hash(key)
         blob = await blobs.put(stream)
@@ -50,25 +50,25 @@ class LanceContextBlobStore(StoreOwner, BlobStoreBase):
 
     @asynccontextmanager
     async def open(self, uri: str) -> AsyncIterator["Reader"]:
-        """Read a blob, by `await reader.read(n)`. Raises NoSuchBlobError if there is none."""
+        """Opens a blob for `await reader.read(n)`. Raises NoSuchBlobError if it does not exist."""
         key = _key(uri)
         if (hash := await self._hash(key)) is None:
             raise NoSuchBlobError(f"uri={uri!r:.200}: no such blob")
         yield Reader(self._blobs(key), hash)
 
     async def delete(self, uri: str) -> None:
-        """Remove a blob; one that does not exist is no error."""
+        """Deletes a blob; a missing one is ignored."""
         key = _key(uri)
         if (hash := await self._hash(key)) is not None:
             await self._handle.aio.kv(self._name).delete([BLOBS.key(key)])
             await self._blobs(key).delete(hash)
 
     async def exists(self, uri: str) -> bool:
-        """Whether there is a blob of that URI."""
+        """Whether a blob of that URI exists."""
         return await self.size(uri) is not None
 
     async def size(self, uri: str) -> int | None:
-        """The number of its bytes; None if there is no such blob."""
+        """The number of its bytes; None if it does not exist."""
         key = _key(uri)
         if (hash := await self._hash(key)) is None:
             return None
@@ -95,7 +95,7 @@ class Reader:
         self._at = 0
 
     async def read(self, n: int = -1) -> bytes:
-        """The next `n` bytes, fewer at the end and then none; all that are left if `n` is below 0.
+        """The next `n` bytes, fewer at the end and then none; all remaining ones if `n` is below 0.
 
         Raises NotFoundError if the blob was removed meanwhile.
         """

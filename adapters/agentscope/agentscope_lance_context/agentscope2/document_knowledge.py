@@ -1,4 +1,4 @@
-"""The documents of a store, as a knowledge base of agents of agentscope 2.x."""
+"""The store's documents as a knowledge base of agentscope 2.x."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -18,16 +18,15 @@ from lance_context_core.arguments import FilterLike, SearchMode
 from lance_context_core.results import DocumentChunk, SearchHit, SourceDocument
 
 _CALLED = "agentscope_document_id"
-"""The metadata key of a document with the id that it was inserted by."""
+"""The metadata key of a document's id in `insert`."""
 
 
 class LanceContextDocumentKnowledgeBase(StoreOwner, KnowledgeBase):
     """Searches passages of `store.documents` by words and by meaning, with citations.
 
-    One of the `knowledge_bases` of a `RAGMiddleware`, which shows an agent the `source` of each:
-    its citation, such as `handbook.pdf, p. 3`. Documents from every framework are found,
-    and the store's embedder computes the vectors: there is no embedding model, vector store or
-    collection to name.
+    Use it in the `knowledge_bases` of a `RAGMiddleware`, which shows an agent the `source` of each:
+    its citation, such as `handbook.pdf, p. 3`. Documents from every framework are found, and the
+    store's embedder computes the vectors, without an embedding model, vector store or collection.
     """
 
     def __init__(
@@ -44,14 +43,12 @@ class LanceContextDocumentKnowledgeBase(StoreOwner, KnowledgeBase):
     ) -> None:
         """Over `store`: an open one, which stays open, or a URI, which `close` closes again.
 
-        - `name`, `description`: what an agent knows of it.
-        - `embedder`: for a URI, what makes the vectors; see `AsyncContextStore.open`.
-        - `scope`: for whom the documents are that may be found; absent means all. One is that of
-          what is inserted.
-        - `type`: of which types they are, such as `pdf`; absent means all.
-        - `filter`: which passages may be found, in the store's language.
-        - `mode`: `"hybrid"`, `"vector"` or `"text"`; by default by words and, with an embedder, by
-          meaning, too.
+        - `name`, `description`: shown to an agent.
+        - `embedder`: for a store at a URI; see `AsyncContextStore.open`.
+        - `scope`: of the documents to search; absent means all. Inserting needs a single one.
+        - `type`: file types, such as `pdf`; absent means all.
+        - `filter`: of passages, in the store's filter language.
+        - `mode`: `"hybrid"`, `"vector"` or `"text"`; default: hybrid with an embedder, else text.
         """
         self.name = name
         self.description = description
@@ -59,16 +56,16 @@ class LanceContextDocumentKnowledgeBase(StoreOwner, KnowledgeBase):
         self._cited = CitedDocuments(scope=scope, type=type, filter=filter, mode=mode)
 
     async def ensure_collection(self) -> None:
-        """Do nothing: the first document creates them."""
+        """Does nothing: the first document creates the tables."""
 
     async def search(
         self, queries: Iterable[Any], top_k: int = 5, score_threshold: float | None = None
     ) -> list[VectorSearchResult]:
-        """The passages that answer any of the `queries` best, best first, at most `top_k`.
+        """The passages that match any of the `queries` best, best first, at most `top_k`.
 
-        Queries are texts; other content is ignored. A passage that several find counts by
-        its best score, which is in [0, 1] and not below `score_threshold`. The chunk's metadata are
-        those of the document, and what it is cited by under `lance_context`.
+        Queries are texts; other content is ignored. A passage found by several has its best score,
+        which is in [0, 1] and not below `score_threshold`. The chunk's metadata are the document's,
+        with the citation under `lance_context`.
         """
         best: dict[str, VectorSearchResult] = {}
         for query in filter(None, map(_text_of, queries)):
@@ -85,25 +82,26 @@ class LanceContextDocumentKnowledgeBase(StoreOwner, KnowledgeBase):
         document_id: str | None = None,
         document_metadata: Mapping[str, Any] | None = None,
     ) -> str:
-        """Add the chunks of one file, each a passage as it is; returns the id to delete it by.
+        """Adds the chunks of one file, each as a passage; returns the document's id.
 
-        That is `document_id`, or the store's own without one. The document has `document_metadata`, and
-        what all chunks say alike; each keeps its `page`. A document with the same texts is
-        unchanged. Raises InvalidRequestError, before anything is written, for non-text content, and if
-        none has any: `store.documents.add(path)` reads a file with its headings.
+        The id is `document_id`, or the store's own without one. The document has
+        `document_metadata` and the entries that all chunks share; each chunk keeps its `page`. A
+        document with the same texts is unchanged. Raises InvalidRequestError, before anything is
+        written, for non-text content, and without any text: `store.documents.add(path)` reads a
+        file with its headings.
         """
         texts = _texts(listed(chunks, "chunks"), document_metadata or {}, document_id)
         (added,) = await self._cited.added(self._handle.aio, texts)
         return _id_of(added)
 
     async def delete_document(self, document_id: str) -> None:
-        """Delete a document by the id that `list_documents` gives it; an unknown one is none."""
+        """Deletes a document by its id in `list_documents`; an unknown one is ignored."""
         named = Field("id").eq(document_id) | Field("metadata", _CALLED).eq(document_id)
         for one in await self._documents(named):
             await self._handle.aio.documents.delete(one.id)
 
     async def list_documents(self) -> list[DocumentSummary]:
-        """The documents that may be found, in the order in which they were added."""
+        """The documents of the search scope, in the order of adding."""
         return [
             DocumentSummary(
                 document_id=_id_of(one),

@@ -19,8 +19,8 @@ from lance_context_core.adapting import StoreLike
 class LanceContextKnowledgeBaseManager(StoreOwner, KnowledgeBaseManagerBase):
     """Knowledge bases with a collection each, as those of `CollectionPerKbManager`.
 
-    The records are those of a `LanceContextStorage` over the same store. Collections are in the scope
-    of the user: `store.scope(user_id="ada").erase()` removes what Ada has uploaded.
+    The records are those of a `LanceContextStorage` over the same store. Collections are in the
+    scope of the user: `store.scope(user_id="ada").erase()` removes Ada's uploads.
     """
 
     _handle: UserHandle
@@ -28,7 +28,8 @@ class LanceContextKnowledgeBaseManager(StoreOwner, KnowledgeBaseManagerBase):
     def __init__(self, store: StoreLike, *, embedder: Any = None, name: str = APP.name) -> None:
         """Over `store`: an open one, which stays open, or a URI, which `close` closes again.
 
-        - `embedder`: for a URI, for what others do there: a knowledge base has a model of its own.
+        - `embedder`: for a store at a URI and for other users of it: a knowledge base has its own
+          model.
         - `name`: that of the storage.
         """
         self._handle = UserHandle(store, embedder=embedder)
@@ -36,7 +37,7 @@ class LanceContextKnowledgeBaseManager(StoreOwner, KnowledgeBaseManagerBase):
         super().__init__(storage, LanceContextVectorStore(self._handle.aio))
 
     async def get_dimension_policy(self) -> Any:
-        """Any dimension: each knowledge base has a collection of its own."""
+        """Any dimension: each knowledge base has its own collection."""
         return await self._of("").get_dimension_policy()
 
     async def create_knowledge_base(
@@ -47,17 +48,17 @@ class LanceContextKnowledgeBaseManager(StoreOwner, KnowledgeBaseManagerBase):
         embedding_model_config: Any,
         chunker_config: Any = None,
     ) -> KnowledgeBaseRecord:
-        """Create a collection with the model's dimensions, and write its record."""
+        """Creates a collection with the model's dimension, and writes its record."""
         return await self._of(user_id).create_knowledge_base(
             user_id, name, description, embedding_model_config, chunker_config
         )
 
     async def delete_knowledge_base(self, user_id: str, knowledge_base_id: str) -> bool:
-        """Remove a knowledge base with its collection; returns whether the user had it."""
+        """Deletes a knowledge base with its collection; returns whether it existed."""
         return await self._of(user_id).delete_knowledge_base(user_id, knowledge_base_id)
 
     async def get_knowledge(self, user_id: str, knowledge_base_id: str) -> KnowledgeBase:
-        """A knowledge base that can be searched and added to.
+        """A knowledge base for searching and adding.
 
         Raises agentscope's KnowledgeBaseNotFoundError if the user has none of that id, or no
         credential for its model.
@@ -67,7 +68,7 @@ class LanceContextKnowledgeBaseManager(StoreOwner, KnowledgeBaseManagerBase):
     # Helpers
 
     def _of(self, user_id: str) -> CollectionPerKbManager:
-        """AgentScope's manager, over the part of the store that belongs to the user."""
+        """AgentScope's manager, over the user's scope of the store."""
         return CollectionPerKbManager(
             self._storage, LanceContextVectorStore(self._handle.of(user_id))
         )

@@ -34,15 +34,15 @@ _PAUSE_SECONDS = 0.1
 class LanceContextMessageBus(StoreOwner, MessageBus):
     """The message bus of an app whose processes open one store.
 
-    Behaves as `RedisMessageBus` does, without a server: what is queued, logged and registered
-    survives a restart. A subscriber in another process gets a broadcast within some 50 ms. A lock of a
-    process that has ended is free at once.
+    Behaves as `RedisMessageBus` does, without a server: queues, logs and registries survive a
+    restart. A subscriber in another process gets a broadcast within some 50 ms. A lock of a process
+    that has ended is free at once.
     """
 
     def __init__(self, store: StoreLike, *, embedder: Any = None, name: str = BUS.name) -> None:
         """Over `store`: an open one, which stays open, or a URI, which `aclose` closes again.
 
-        - `embedder`: for a URI, for what others do there: a bus embeds nothing.
+        - `embedder`: for a store at a URI and for other users of it: a bus embeds nothing.
         - `name`: the items of the bus are those of `store.kv(name)`.
         """
         self._handle = Handle(store, embedder=embedder)
@@ -74,11 +74,11 @@ class LanceContextMessageBus(StoreOwner, MessageBus):
         return _id(await self._queues.add(key, payload, ttl=_seconds(ttl_secs)))
 
     async def queue_drain(self, key: str, max_count: int = 100) -> list[tuple[str, Any]]:
-        """Take the oldest entries, at most `max_count`, each of which no other caller gets."""
+        """Takes the oldest entries, at most `max_count`; no other caller gets them."""
         return [(_id(n), payload) for n, payload in await self._queues.take(key, max_count)]
 
     async def queue_delete(self, key: str) -> None:
-        """Remove a queue with its entries; one that does not exist is no error."""
+        """Deletes a queue with its entries; a missing one is ignored."""
         await self._queues.drop(key)
 
     # Logs
@@ -93,8 +93,8 @@ class LanceContextMessageBus(StoreOwner, MessageBus):
     ) -> str:
         """Append to a log, and return the id of the entry, which is a cursor of `log_read`.
 
-        With `ttl_secs` the whole log expires so many seconds after the last such call; with `max_len`
-        the last so many entries stay.
+        With `ttl_secs` the whole log expires so many seconds after the last such call; `max_len` is
+        the number of entries that stay.
         """
         ttl = _seconds(ttl_secs)
         return _id(await self._logs.add(key, payload, ttl=ttl, most=max_len))
@@ -123,7 +123,7 @@ class LanceContextMessageBus(StoreOwner, MessageBus):
     ) -> AsyncGenerator[Any, None]:
         """Yield the broadcasts from now on, in order, until the generator or the bus is closed.
 
-        `on_ready` is called once, as soon as no broadcast is missed any more.
+        `on_ready` is called once, when the subscription is active.
         """
         async with self._channels.listening(key) as received:
             if on_ready is not None:
@@ -137,8 +137,8 @@ class LanceContextMessageBus(StoreOwner, MessageBus):
     async def acquire_lock(self, key: str, *, ttl_secs: int = 600) -> AsyncIterator[None]:
         """Wait for the lock, and hold it until the block ends.
 
-        It is renewed while the process lives. Where the process cannot be seen, as on another
-        machine, or is stopped, the lock is free after `ttl_secs`.
+        It is renewed while the process lives. If the process is stopped or cannot be checked, as on
+        another machine, the lock is free after `ttl_secs`.
         """
         lock = await self._locks.acquire(
             _resource(key), lease=_lease(ttl_secs), owner=f"agentscope {uuid4().hex}"
@@ -173,7 +173,7 @@ class LanceContextMessageBus(StoreOwner, MessageBus):
             await lock.release()
 
     async def unlock(self, key: str) -> None:
-        """Free a lock that `try_lock` has taken; a free one is no error."""
+        """Releases a lock of `try_lock`; a free one is ignored."""
         await self._items.delete([_claim_of(key)])
 
     # Registries
@@ -194,7 +194,7 @@ class LanceContextMessageBus(StoreOwner, MessageBus):
         expected: str,
         ttl_secs: int | None = None,
     ) -> bool:
-        """Set a field if it has the value `expected`; returns whether it had."""
+        """Sets a field if it has the value `expected`; returns whether it did."""
 
         def decide(fields: dict[str, str]) -> tuple[bool, dict[str, str]]:
             is_so = fields.get(field) == expected
@@ -209,7 +209,7 @@ class LanceContextMessageBus(StoreOwner, MessageBus):
         )
 
     async def registry_del(self, namespace: str, field: str) -> None:
-        """Remove a field; one that does not exist is no error."""
+        """Deletes a field; a missing one is ignored."""
         await self.registry_pop(namespace, field)
 
     async def registry_exists(self, namespace: str, field: str) -> bool:
@@ -217,15 +217,15 @@ class LanceContextMessageBus(StoreOwner, MessageBus):
         return field in await self.registry_getall(namespace)
 
     async def registry_getall(self, namespace: str) -> dict[str, str]:
-        """All fields with their values; none if there is no such registry."""
+        """All fields with their values; empty for a missing registry."""
         return _fields((await self._items.get([_registry_key(namespace)]))[0])
 
     async def registry_get(self, namespace: str, field: str) -> str | None:
-        """The value of a field; None if there is none."""
+        """The value of a field; None if it does not exist."""
         return (await self.registry_getall(namespace)).get(field)
 
     async def registry_drop(self, namespace: str) -> None:
-        """Remove a registry with its fields; one that does not exist is no error."""
+        """Deletes a registry with its fields; a missing one is ignored."""
         await self._items.delete([_registry_key(namespace)])
 
     # Helpers
@@ -248,7 +248,7 @@ class LanceContextMessageBus(StoreOwner, MessageBus):
         change: Callable[[dict[str, str]], tuple[T, dict[str, str]]],
         ttl: timedelta | None = None,
     ) -> T:
-        """Change a registry. `change` returns the outcome, which is returned, and the new fields."""
+        """Changes a registry. `change` returns the result and the new fields."""
         key = _registry_key(namespace)
 
         def decide(found: Mapping[ItemKey, Item | None]) -> Change[T]:
@@ -274,7 +274,7 @@ class LanceContextMessageBus(StoreOwner, MessageBus):
 
 
 def _id(number: int) -> str:
-    """The id of an entry, as Redis writes those of its streams."""
+    """The id of an entry, in the format of Redis streams."""
     return f"{number}-0"
 
 

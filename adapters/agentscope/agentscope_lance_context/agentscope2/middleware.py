@@ -31,7 +31,7 @@ Mode = Literal["static_control", "agent_control", "both"]
 """Whether memories are recorded and recalled with every reply, by the agent's tools, or both."""
 
 _RECALLED = "lance_context_memories"
-"""The key in the metadata of a message with the ids of the memories in it."""
+"""The metadata key of the ids of memories in a message."""
 _INTRODUCTION = "What is remembered of earlier conversations with the user, which may help:"
 _INSTRUCTIONS = """# Memory
 
@@ -43,10 +43,10 @@ will matter later."""
 class LanceContextMemoryMiddleware(StoreOwner, MiddlewareBase):
     """Long-term memory: messages of a user and an agent, found in all sessions of the user.
 
-    With static control each reply begins with what is remembered about the user's messages, as a
-    hint that no memory is told in twice while it stands in the context. What the user said and the
-    agent answered is remembered before the answer is returned, each message once. With agent control
-    the agent has the tools that `list_tools` returns; put them into its toolkit.
+    With static control each reply begins with the memories for the user's messages, as a hint that
+    repeats no memory while it is in the context. The user's messages and the answer are stored
+    before the answer is returned, each message once. With agent control the agent has the tools of
+    `list_tools`; add them to its toolkit.
     """
 
     def __init__(
@@ -65,16 +65,16 @@ class LanceContextMemoryMiddleware(StoreOwner, MiddlewareBase):
     ) -> None:
         """Over `store`: an open one, which stays open, or a URI, which `close` closes again.
 
-        - `agent_id`: which agent the memories are of; absent means that all agents share the user's.
-        - `scope_search_by_agent`: whether an agent recalls its own memories alone, or those of all
+        - `agent_id`: the agent of the memories; absent means that all agents share the user's.
+        - `scope_search_by_agent`: whether an agent recalls only its own memories, or those of all
           agents of the user.
-        - `top_k`: how many memories are recalled; below 1, none.
-        - `search`: `"words"`: what says the words of the question best, in the order in which it was
-          said; or what is most relevant, by meaning (`"vector"`) or by both (`"hybrid"`).
-        - `ttl_seconds`: how long a message is remembered; absent means for ever.
-        - `on_error`: if the store is away or busy, `"log"` lets the reply go on without its memories,
-          and `"raise"` fails it. A wrong argument and a closed store always fail it.
-        - `embedder`: for a URI, what makes the vectors; see `AsyncContextStore.open`.
+        - `top_k`: number of recalled memories; below 1, none.
+        - `search`: `"words"`: the best matches by words, in the order of writing; or the most
+          relevant, by meaning (`"vector"`) or by both (`"hybrid"`).
+        - `ttl_seconds`: lifetime of a message; absent means for ever.
+        - `on_error`: for a store that is unavailable: `"log"` continues the reply without memories,
+          and `"raise"` fails it. Invalid arguments and a closed store always fail it.
+        - `embedder`: for a store at a URI; see `AsyncContextStore.open`.
         """
         if not isinstance(user_id, str) or not user_id.strip():
             raise InvalidRequestError(f"user_id={user_id!r:.80}: say whose memories they are")
@@ -99,9 +99,10 @@ class LanceContextMemoryMiddleware(StoreOwner, MiddlewareBase):
         input_kwargs: dict[str, Any],
         next_handler: Callable[..., AsyncGenerator[Any, None]],
     ) -> AsyncGenerator[Any, None]:
-        """Recall before a reply, and record after it, unless the agent controls its memory.
+        """Recalls before a reply, and records after it, unless the agent controls its memory.
 
-        If the store fails, see `on_error`. What waits for an external event is recorded when the reply goes on and ends.
+        If the store fails, see `on_error`. A reply that waits for an external event is recorded
+        when it ends.
         """
         if self._mode == "agent_control":
             async for item in next_handler(**input_kwargs):
@@ -112,7 +113,7 @@ class LanceContextMemoryMiddleware(StoreOwner, MiddlewareBase):
         is_waiting = False
         async for item in next_handler(**input_kwargs):
             if recalled and isinstance(item, ReplyStartEvent):
-                # From here on the messages of the user stand in the context.
+                # From here on the user's messages are in the context.
                 agent.state.context.append(_as_hint(recalled))
                 recalled = []
             waits = isinstance(item, RequireUserConfirmEvent | RequireExternalExecutionEvent)
@@ -123,7 +124,7 @@ class LanceContextMemoryMiddleware(StoreOwner, MiddlewareBase):
             yield item
 
     async def on_system_prompt(self, agent: Any, current_prompt: str) -> str:
-        """The prompt, and how to use the tools, if the agent has them."""
+        """The prompt, with instructions for the tools if the agent has them."""
         del agent
         if self._mode == "static_control":
             return current_prompt
@@ -139,7 +140,7 @@ class LanceContextMemoryMiddleware(StoreOwner, MiddlewareBase):
         ]
 
     async def _recalled(self, state: AgentState, told: Sequence[Msg]) -> list[ContextRecord]:
-        """What is remembered about messages, and does not stand in the context already."""
+        """The memories for messages that are not in the context already."""
         known = {message.id for message in state.context}
         for message in state.context:
             known.update(message.metadata.get(_RECALLED, ()))
@@ -158,14 +159,14 @@ class LanceContextMemoryMiddleware(StoreOwner, MiddlewareBase):
 
 
 def _of_user(inputs: object) -> list[Msg]:
-    """The messages of the user among what an agent was given, which may be an event."""
+    """The user's messages in an agent's input, which may be an event."""
     several = inputs if isinstance(inputs, list) else [inputs]
     return [one for one in several if isinstance(one, Msg) and one.role == "user"]
 
 
 def _is_complete(answer: Msg) -> bool:
-    """Whether a reply came to its end, rather than to that of its patience."""
-    # The first releases do not say.
+    """Whether a reply was finished, instead of stopped by a limit."""
+    # The first releases do not report it.
     return getattr(answer, "finished_reason", None) in {None, "completed"}
 
 

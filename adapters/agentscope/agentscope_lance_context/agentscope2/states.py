@@ -26,17 +26,17 @@ from lance_context_core.errors import AlreadyExistsError
 T = TypeVar("T")
 
 _BEYOND = 64
-"""How many messages more than are in it are read at first with a state."""
+"""Number of further messages that the first read of a state includes."""
 _SHORT = 256 * 1024
-"""The bytes of a state that is taken apart, or put together, in the thread of the event loop."""
+"""Maximum bytes of a state that is parsed or built in the event loop's thread."""
 
 
 class LanceContextAgentStateStore(StoreOwner):
     """The state of each agent in each session of a user.
 
-    The conversation of a session is in the history of the store, where other frameworks read it and
-    go on with it; what is summarised away in the state stays there. A state has no copy of it: what
-    is forgotten or erased there is in no state any more.
+    The conversation of a session is in the store's history, where other frameworks read and
+    continue it; messages that the state has summarised stay there. A state has no copy of it:
+    deleted or erased messages are in no state.
     """
 
     _handle: UserHandle
@@ -51,10 +51,10 @@ class LanceContextAgentStateStore(StoreOwner):
     ) -> None:
         """Over `store`: an open one, which stays open, or a URI, which `close` closes again.
 
-        - `ttl_seconds`: how long after it was last saved or loaded a state is kept; absent means for
-          ever. The conversation stays.
-        - `embedder`: for a URI, what makes the vectors; see `AsyncContextStore.open`.
-        - `name`: what the store calls the states, which are `store.kv(name)`.
+        - `ttl_seconds`: lifetime of a state after its last save or load; absent means for ever. The
+          conversation stays.
+        - `embedder`: for a store at a URI; see `AsyncContextStore.open`.
+        - `name`: of the states, which are `store.kv(name)`.
         """
         self._handle = UserHandle(store, embedder=embedder)
         self._ttl = check_seconds(ttl_seconds, "ttl_seconds")
@@ -63,11 +63,10 @@ class LanceContextAgentStateStore(StoreOwner):
     async def save(self, state: AgentState, *, user_id: str = "", agent_id: str = "") -> None:
         """Save the state of an agent in its session, replacing the saved one.
 
-        The conversation is written first: cut short in between, the call may be repeated. What was
-        said since the last save is appended; a message that has changed since, such as a reply that
-        has grown, is rewritten, with those that follow. What another framework wrote of it stays
-        as that wrote it, unless the agent has changed it. Raises InvalidRequestError, before
-        anything is written, for a state that is not JSON.
+        The conversation is written first, so that an interrupted call can be repeated. New messages
+        are appended; a changed message, such as a reply that grew, is rewritten, with later ones.
+        Another framework's messages stay unchanged, unless the agent changed them. Raises
+        InvalidRequestError, before anything is written, for a state that is not JSON.
         """
         saved = await _in_time(_taken_apart, _encoded(state))
         key = _key(state.session_id, agent_id)
@@ -90,10 +89,10 @@ class LanceContextAgentStateStore(StoreOwner):
     async def load(
         self, session_id: str, *, user_id: str = "", agent_id: str = ""
     ) -> AgentState | None:
-        """The state that was saved, with messages that others added since.
+        """The saved state, with messages that others added since.
 
-        Without one a state with the conversation that others had in the session. None if there is
-        neither, and where the conversation of a state was forgotten.
+        Without one, a state with the session's conversation by others. None without either, or if
+        the conversation of a state was deleted.
         """
         key = _key(session_id, agent_id)
         store = self._handle.of(user_id)
@@ -111,7 +110,7 @@ class LanceContextAgentStateStore(StoreOwner):
         return await _in_time(_put_together, item.data, mark.shown(talk))
 
     async def delete(self, session_id: str, *, user_id: str = "", agent_id: str = "") -> bool:
-        """Forget the state and the conversation; returns whether it existed."""
+        """Deletes the state and the conversation; returns whether it existed."""
         key = _key(session_id, agent_id)
         store = self._handle.of(user_id)
         n_messages = await store.history.clear(agent_id, session_id=session_id)
@@ -119,7 +118,7 @@ class LanceContextAgentStateStore(StoreOwner):
         return existed or n_messages > 0
 
     async def session_ids(self, *, user_id: str = "", agent_id: str = "") -> list[str]:
-        """The sessions of which an agent has a state, in the order in which they were first saved."""
+        """The sessions with a state of an agent, in the order of their first save."""
         items = self._handle.of(user_id).kv(self._name)
         keys = await items.keys(namespace=AGENT_STATES.namespace(agent_id), order="created")
         return [session_id for _, session_id in keys]
@@ -127,20 +126,20 @@ class LanceContextAgentStateStore(StoreOwner):
 
 @dataclass(frozen=True, kw_only=True)
 class _Said:
-    """A message of a conversation, under an id that no other has there."""
+    """A message of a conversation, under an id that is unique there."""
 
     id: str
     raw: bytes
-    """The same for the same message."""
+    """A stable id for a message."""
 
     @cached_property
     def message(self) -> Message:
-        """The canonical message. Raises InvalidRequestError for what cannot be stored."""
+        """The canonical message. Raises InvalidRequestError for one that cannot be stored."""
         return to_canonical(json.loads(self.raw), id=self.id)
 
 
 class _Saved(NamedTuple):
-    """A state that is to be saved."""
+    """A state to save."""
 
     said: list[_Said]
     """The conversation in it."""
@@ -150,25 +149,25 @@ class _Saved(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Mark:
-    """Which part of a conversation is in a state: all after one message, others' included."""
+    """The part of a conversation in a state: all after one message, others' included."""
 
     n: int = 0
-    """How many messages of the conversation were in the state."""
+    """Number of the conversation's messages in the state."""
     digest: str = ""
-    """Of these messages; absent where an earlier release saved the state."""
+    """Of these messages; absent for a state of an earlier release."""
     after: str | None = None
-    """The message before the first of them; absent if there was none."""
+    """The message before the first of them; absent without one."""
     first: str | None = None
     last: str | None = None
-    """The last message that the state has known."""
+    """The last message that the state contained."""
     without: Sequence[str] = ()
-    """Those after the first that are not in the state."""
+    """Those after the first that the state lacks."""
     known: Collection[str] = ()
-    """All that were in the state, where an earlier release saved it."""
+    """All of the state's messages, in a state of an earlier release."""
 
     @classmethod
     def of(cls, item: Item) -> "_Mark":
-        """That of a saved state."""
+        """The range of a saved state."""
         value = dict(item.value or {})
         if "messages" in value:
             known, last = value["messages"], value.get("last")
@@ -177,7 +176,7 @@ class _Mark:
         return cls(**value)
 
     def value(self) -> dict[str, Any]:
-        """What is kept of it, whatever the length of the conversation."""
+        """Its stored form, of constant size for any length of the conversation."""
         kept = {
             "n": self.n,
             "digest": self.digest,
@@ -189,7 +188,7 @@ class _Mark:
         return {name: value for name, value in kept.items() if value}
 
     def shown(self, talk: Sequence[Message]) -> list[Message]:
-        """What of the end of a conversation is in the state, and what others have added."""
+        """The state's messages at the end of a conversation, and those that others added."""
         ids = [one.id for one in talk]
         if self.known:
             old = {*self.known, self.last}
@@ -206,7 +205,7 @@ class _Mark:
             return ids.index(self.first)
         if self.after is None:
             return 0
-        # Both were forgotten: it began about as many messages before its last one.
+        # Both were deleted: it began about as many messages before its last one.
         end = ids.index(self.last) + 1 if self.last in ids else len(ids)
         return max(0, end - self.n)
 
@@ -219,7 +218,7 @@ class _Talk:
         self._agent_id, self._session_id = agent_id, session_id
 
     async def read(self, mark: _Mark) -> list[Message]:
-        """The end of it, with all that is in a state, as far as it is there."""
+        """The end of it, with all existing messages of a state."""
         if mark.known:
             wanted = {*mark.known, *filter(None, [mark.last])}
             return await self._end(mark.n, wanted.issubset)
@@ -227,7 +226,7 @@ class _Talk:
         return await self._end(mark.n, lambda ids: not borders.isdisjoint(ids))
 
     async def appended(self, said: Sequence[_Said], before: _Mark | None) -> _Mark | None:
-        """Append what is new, where nothing else has changed since; None if something has."""
+        """Appends new messages if nothing else changed; None otherwise."""
         if before is None or before.known or len(said) < before.n:
             return None
         digest = hashlib.sha256()
@@ -252,14 +251,15 @@ class _Talk:
         )
 
     async def rewritten(self, said: Sequence[_Said], before: _Mark | None) -> _Mark:
-        """Bring the conversation up to date: what has changed is rewritten, with what follows."""
+        """Updates the conversation: changed messages are rewritten, with later ones."""
         last = before.last if before is not None else None
         if not said:
             return _Mark(after=last, last=last)
         talk = await self._end(len(said), lambda ids: said[0].id in ids[1:])
         ids = [one.id for one in talk]
         mine = {one.id for one in said}
-        # What the agent has known, and is not in its state, it has left out; what is later is others'.
+        # Messages that the agent saw and its state lacks were left out by it; later ones are
+        # others'.
         known = max((n for n, id in enumerate(ids) if id == last or id in mine), default=-1)
         last = ids[known] if known >= 0 else last
         removed = {*ids[: known + 1]} - mine
@@ -282,7 +282,7 @@ class _Talk:
     async def _replace(
         self, rest: Sequence[_Said], kept: Mapping[str, Message], *, is_there: bool
     ) -> None:
-        """Write messages at the end; what is there of them goes."""
+        """Writes messages at the end, replacing existing ones from there on."""
         if not is_there:
             try:
                 await self._append(rest)
@@ -303,7 +303,7 @@ class _Talk:
         )
 
     async def _end(self, n: int, is_enough: Callable[[list[str | None]], bool]) -> list[Message]:
-        """The last messages, about `n` and more until their ids are enough, or all of them."""
+        """The last messages, about `n`, or more until all of the ids are found."""
         n += _BEYOND
         while True:
             talk = await self._history.get_messages(
@@ -315,7 +315,7 @@ class _Talk:
 
 
 def _compared(said: Sequence[_Said], talk: Sequence[Message]) -> tuple[int, dict[str, Message]]:
-    """How many messages at the beginning are as they are there; and what others wrote of them all."""
+    """Number of unchanged messages at the beginning; and the parts that others wrote."""
     places = {one.id: place for place, one in enumerate(talk)}
     n_same, previous = 0, -1
     kept: dict[str, Message] = {}
@@ -334,7 +334,7 @@ def _compared(said: Sequence[_Said], talk: Sequence[Message]) -> tuple[int, dict
 
 
 def _is_kept(one: _Said, foreign: Message) -> bool:
-    """Whether a message says what it was made of, which another framework wrote."""
+    """Whether a message holds its original from another framework."""
     made = to_canonical(_dumped(foreign), id=one.id)
     return (made.role, made.name, made.parts) == (
         one.message.role,
@@ -346,8 +346,7 @@ def _is_kept(one: _Said, foreign: Message) -> bool:
 def _taken_apart(encoded: bytes) -> _Saved:
     """The conversation in a state, and the state without it.
 
-    What no message says is not part of the conversation: it stays in the state, beside the id of the
-    message that it comes after.
+    Data that no message holds stays in the state, with the id of the preceding message.
     """
     state = json.loads(encoded)
     found: dict[str, _Said] = {}
@@ -358,7 +357,7 @@ def _taken_apart(encoded: bytes) -> _Saved:
             unsaid.append((id, one))
             continue
         id = one["id"]
-        # A reply that a hint cuts in two has the same id twice.
+        # A reply that a hint interrupts has the same id twice.
         number = 1
         while id in found:
             number += 1
@@ -374,7 +373,7 @@ def _put_together(data: bytes, talk: Sequence[Message]) -> AgentState:
     shown = {one.id for one in talk}
     id = None
     for entry in state["context"]:
-        # Earlier releases have the ids of all messages in between.
+        # Earlier releases store the ids of all messages in between.
         if isinstance(entry, str):
             id = entry if entry in shown else id
             continue
@@ -391,7 +390,7 @@ def _put_together(data: bytes, talk: Sequence[Message]) -> AgentState:
     try:
         return made(_as_written)
     except ValueError:
-        # A later release may have written what this one does not know.
+        # A later release may have written fields that this one does not know.
         return made(_dumped)
 
 
@@ -405,7 +404,7 @@ def _dumped(message: Message) -> Any:
 
 
 async def _in_time(make: Callable[..., T], data: bytes, *others: Any) -> T:
-    """What is made of the data: of much in another thread, which leaves the loop to others."""
+    """The result for the data; large data is processed in another thread."""
     if len(data) <= _SHORT:
         return make(data, *others)
     return await asyncio.to_thread(make, data, *others)

@@ -26,15 +26,15 @@ from lance_context_core.adapting import Handle, StoreLike
 from lance_context_core.errors import DimensionMismatchError
 
 _PAGE = 5_000
-"""How many documents are read at once where all are looked at: an event loop must not stand still."""
+"""Number of documents in one read of all, so that the event loop is not blocked."""
 
 
 class LanceContextVectorStore(StoreOwner, VectorStoreBase):
-    """Chunks of documents by collection, with the vectors that were made of them.
+    """Chunks of documents by collection, with given vectors.
 
-    A collection is one of the store's, for every other framework too. One that is not there reads as
-    empty. A `metadata_filter` is applied before the nearest are taken: it is on the metadata of
-    chunks, each of its keys being literal, and None what is absent or null.
+    A collection is one of the store's, shared by every framework. A missing one reads as empty. A
+    `metadata_filter` is applied before the nearest are taken, to the metadata of chunks; its keys
+    are literal, and None matches absent and null values.
     """
 
     def __init__(
@@ -46,14 +46,14 @@ class LanceContextVectorStore(StoreOwner, VectorStoreBase):
     ) -> None:
         """Over `store`: an open one, which stays open, or a URI, which `close` closes again.
 
-        - `embedder`: for a URI, for what others do there: here vectors are brought along.
-        - `name`: what the store calls the list of collections, which is `store.kv(name)`.
+        - `embedder`: for a store at a URI and for other users of it: here the vectors are given.
+        - `name`: of the list of collections, which is `store.kv(name)`.
         """
         self._handle = Handle(store, embedder=embedder)
         self._name = name
 
     async def create_collection(self, name: str, dimensions: int) -> None:
-        """Begin a collection of vectors of that length; one that exists stays as it is.
+        """Creates a collection for vectors of that length; an existing one is unchanged.
 
         Raises DimensionMismatchError if it exists with another length.
         """
@@ -73,20 +73,20 @@ class LanceContextVectorStore(StoreOwner, VectorStoreBase):
             )
 
     async def delete_collection(self, name: str) -> None:
-        """Remove a collection and all that it has; a missing one is not an error."""
+        """Deletes a collection with its documents; a missing one is ignored."""
         await self._documents(name).delete_collection()
         await self._handle.aio.kv(self._name).delete([COLLECTIONS.key(name)])
 
     async def has_collection(self, name: str) -> bool:
-        """Whether a collection was created, or others have put documents into it."""
+        """Whether a collection was created here, or other frameworks added documents to it."""
         documents = self._documents(name)
         return await self._dimensions(name) is not None or await documents.count() > 0
 
     async def insert(self, collection: str, records: Sequence[VectorRecord]) -> None:
-        """Write records in one commit, all or none; no records are no error.
+        """Writes records in one commit, atomically; an empty list is allowed.
 
-        A record replaces the one of the same document and `chunk_index`. Raises NotFoundError for a
-        collection that is not there, DimensionMismatchError for a vector of another length.
+        A record replaces the one with the same document and `chunk_index`. Raises NotFoundError for
+        a missing collection, DimensionMismatchError for a vector of another length.
         """
         documents = {one.id: one for one in map(_chunks.to_document, records)}
         if not documents:
@@ -105,7 +105,7 @@ class LanceContextVectorStore(StoreOwner, VectorStoreBase):
     async def delete(
         self, collection: str, document_id: str, metadata_filter: dict[str, Any] | None = None
     ) -> None:
-        """Delete the chunks of a document, those that match; none is no error."""
+        """Deletes the matching chunks of a document; none is allowed."""
         where = _chunks.of_document(document_id) & _chunks.matching(metadata_filter)
         await self._documents(collection).delete(filter=where)
 
@@ -140,9 +140,9 @@ class LanceContextVectorStore(StoreOwner, VectorStoreBase):
     async def list_documents(
         self, collection: str, metadata_filter: dict[str, Any] | None = None
     ) -> list[DocumentSummary]:
-        """The documents that have chunks which match, in the order in which they were added.
+        """The documents with matching chunks, in the order of adding.
 
-        Each with the number of these chunks; the source and the metadata are those of the first.
+        Each with its number of these chunks; source and metadata are those of the first.
         """
         summaries: dict[str, DocumentSummary] = {}
         seen: set[str | None] = set()
@@ -168,10 +168,9 @@ class LanceContextVectorStore(StoreOwner, VectorStoreBase):
         limit: int = 30,
         metadata_filter: dict[str, Any] | None = None,
     ) -> list[Chunk]:
-        """The chunks of a document with a `chunk_index` from `offset` on, `limit` of them, in order.
+        """At most `limit` chunks of a document, in order, with a `chunk_index` from `offset`.
 
-        Of these indexes, what is not there or does not match is left out. A limit below 1 is an
-        empty page.
+        Missing and non-matching indexes are left out. A limit below 1 is an empty page.
         """
         if offset < 0:
             raise InvalidRequestError(f"offset={offset}: count from 0")
@@ -195,7 +194,7 @@ class LanceContextVectorStore(StoreOwner, VectorStoreBase):
         return self._handle.aio.vectors(collection)
 
     async def _dimensions(self, collection: str) -> int | None:
-        """The length of the vectors of a collection that was created; None if it was not."""
+        """The dimension of a created collection; None if it was not created."""
         (item,) = await self._handle.aio.kv(self._name).get([COLLECTIONS.key(collection)])
         return None if item is None or item.value is None else item.value["dimensions"]
 

@@ -1,4 +1,4 @@
-"""What the model of an agent of agentscope 2.x is shown of its context: a window within a budget."""
+"""Shows the model of an agent of agentscope 2.x a window of its context, within a budget."""
 
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -22,11 +22,10 @@ _INSTRUCTIONS = "instructions"
 class LanceContextWindowMiddleware(StoreOwner, MiddlewareBase):
     """Shows the model a window of the agent's context, within a budget; the context stays whole.
 
-    It takes the place of the context compression, which it turns off: that puts a summary in the place
-    of what the agent was told. Before each model call the messages of the context are kept in the
-    store, in the session of the agent's state, and the model is called with the window that
-    `store.assemble` makes of them. The answer that the agent is at work on changes until it is whole:
-    it is in the window, and is kept with the next call.
+    Use it instead of the context compression, which it turns off and which replaces messages by a
+    summary. Before each model call the messages of the context are stored, in the session of the
+    agent's state, and the model gets a window by `store.assemble`. The current answer changes until
+    it is complete: it is in the window, and is stored with the next call.
     """
 
     def __init__(
@@ -45,15 +44,17 @@ class LanceContextWindowMiddleware(StoreOwner, MiddlewareBase):
     ) -> None:
         """Over `store`: an open one, which stays open, or a URI, which `close` closes again.
 
-        - `budget`: a `Budget`, or a number of tokens; what tools take is for `reserve_output`.
-        - `user_id`: whose conversation it is; with a user, what answers the newest question is recalled
-          from all of the user's sessions.
-        - `summariser`: a function of a transcript that tells in short what came before the window.
+        - `budget`: a `Budget`, or a number of tokens; reserve the tokens of tools with
+          `reserve_output`.
+        - `user_id`: the owner; with a user, answers to the newest question are recalled from all of
+          the user's sessions.
+        - `summariser`: a function of a transcript that summarises messages before the window.
         - `sections`, `dialect`, `counter`: see `AsyncContextStore.assemble`.
-        - `keep_windows`: whether each window is kept, so that `store.windows` shows what the model saw.
-        - `on_error`: if the store is away or busy, `"log"` calls the model with the whole context,
-          and `"raise"` fails the call. A wrong argument and a closed store always fail it.
-        - `embedder`: for a URI, what makes the vectors.
+        - `keep_windows`: whether each window is stored, for `store.windows`.
+        - `on_error`: for a store that is unavailable: `"log"` calls the model with the whole
+          context, and `"raise"` fails the call. Invalid arguments and a closed store always fail
+          it.
+        - `embedder`: for a store at a URI.
         """
         if user_id is not None and (not isinstance(user_id, str) or not user_id.strip()):
             raise InvalidRequestError(f"user_id={user_id!r:.80}: say whose conversation it is")
@@ -75,7 +76,7 @@ class LanceContextWindowMiddleware(StoreOwner, MiddlewareBase):
         input_kwargs: dict[str, Any],
         next_handler: Callable[..., Awaitable[Any]],
     ) -> Any:
-        """Keep the context, and call the model with a window of it."""
+        """Stores the context, and calls the model with a window of it."""
         given: list[Msg] = list(input_kwargs["messages"])
         told = given[0].get_text_content() if given and given[0].role == "system" else None
         messages = given[1:] if told is not None else given
@@ -88,7 +89,7 @@ class LanceContextWindowMiddleware(StoreOwner, MiddlewareBase):
     async def on_compress_context(
         self, agent: Any, input_kwargs: dict[str, Any], next_handler: Callable[..., Awaitable[None]]
     ) -> None:
-        """Leave the context as it is: the model is not shown more of it than the budget holds."""
+        """Leaves the context unchanged: the window is within the budget anyway."""
         del agent, input_kwargs, next_handler
 
     async def _shown(self, session: str, told: str, messages: Sequence[Msg]) -> list[Msg]:
@@ -106,7 +107,7 @@ class LanceContextWindowMiddleware(StoreOwner, MiddlewareBase):
 
 
 def _restored(message: Message, known: Mapping[str | None, tuple[Message, Msg]]) -> Msg:
-    """The message of the context itself, unless something of it is not shown."""
+    """The original message, unless a part of it is not shown."""
     was, msg = known.get(message.id, (None, None))
     if was is not None and msg is not None and _unnamed(was.parts) == _unnamed(message.parts):
         return msg
@@ -114,7 +115,7 @@ def _restored(message: Message, known: Mapping[str | None, tuple[Message, Msg]])
 
 
 def _joined(messages: Sequence[Message]) -> Iterator[Message]:
-    """The messages, in which calls, their results and what is said about them are one again."""
+    """The messages, with calls, their results and related texts merged again."""
     last: Message | None = None
     for one in messages:
         if last is not None and last.id is not None and one.id == last.id:
