@@ -19,7 +19,7 @@ from lance_context_core._util.retry import Attempts
 from lance_context_core.codecs.records import SUPERSEDED, key_of
 from lance_context_core.errors import NotFoundError
 from lance_context_core.jobs import commits
-from lance_context_core.jobs.commits import Held
+from lance_context_core.jobs.commits import Basis, Held
 from lance_context_core.knowledge import params, turns
 from lance_context_core.knowledge.evidence_text import place_of, said
 from lance_context_core.scope import Scope
@@ -187,6 +187,36 @@ class Facts:
         ]
         return added, changed
 
+    def basis(self, decided: Collection[str] = ()) -> Basis:
+        """Return all observations of the identities that change, and of the keys `decided`.
+
+        Others may say something of the same identity at the same time, and change none of the same
+        rows: the fold of one of them would lack what the other one said.
+        """
+        added, changed = self.changes()
+        touched = {*decided, *self.held.keys() - self.rows.keys()}
+        touched |= {commits.key(one) for one in added}
+        touched |= {before.row[KEY] for before, _ in changed}
+        whole = {key: one.record for key, one in self.held.items()} | self.rows
+        names: dict[Scope, set[str]] = {}
+        for group in identities(whole):
+            if group & touched:
+                for one in map(whole.__getitem__, group):
+                    names.setdefault(turns.owner_of(one), set()).update(_names(one))
+        if not names:
+            return Basis()
+        of_each = [
+            sql.all_of([sql.in_list("external_id", sorted(some)), turns.owned_by(owner)])
+            for owner, some in names.items()
+        ]
+        held = [
+            one
+            for one in self.held.values()
+            if one.row["external_id"] in names.get(turns.owner_of(one.record), ())
+        ]
+        where = sql.all_of([sql.any_of(of_each), FACT])
+        return Basis(held, where, [one.row[KEY] for one in held])
+
 
 def identities(facts: Mapping[str, ContextRecord]) -> list[set[str]]:
     """Return the keys of the observations, grouped by identity."""
@@ -318,8 +348,7 @@ async def curated(
         for one in keys:
             facts.rows[one] = _taken_up(facts.rows[one], change, is_past=is_past)
         facts.fold([key])
-        added, changed = facts.changes()
-        if await commits.write(made, added, changed):
+        if await commits.write(made, *facts.changes(), basis=facts.basis([key])):
             return facts.rows[key]
 
 
