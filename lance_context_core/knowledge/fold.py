@@ -399,9 +399,10 @@ def _identity(one: ContextRecord) -> _Identity:
 
 
 def _order(one: ContextRecord) -> tuple[Any, ...]:
-    """The sort key of observations: start of validity, time of the turn, and place."""
-    since = params.observed(one)["valid_from"]
-    return since, one.created_at, one.session_id or "", params.about(one)["place"], one.id
+    """The sort key of observations: start of validity, time of the turn, and place in it."""
+    own = params.observed(one)
+    place = params.about(one)["place"], own["evidence"]["start"]
+    return own["valid_from"], one.created_at, one.session_id or "", place, one.id
 
 
 def _until(one: ContextRecord) -> tuple[bool, str]:
