@@ -316,9 +316,11 @@ def observe(known: Facts, new: Sequence[ContextRecord]) -> dict[str, Any]:
     return report
 
 
-async def curated(
-    spoken: Records, made: Records, id: str, change: Callable[[ContextRecord], ContextRecord]
-) -> ContextRecord:
+Change = Callable[[ContextRecord, ContextRecord], ContextRecord]
+"""A person's change: of an observation, and the fact that it belongs to."""
+
+
+async def curated(spoken: Records, made: Records, id: str, change: Change) -> ContextRecord:
     """Apply a person's change to a fact's observations, or to a chunk or summary.
 
     Raises NotFoundError if it does not exist.
@@ -334,7 +336,7 @@ async def curated(
             raise NotFoundError(f"{id!r} is not a fact, chunk or summary of this store")
         record = found[0].record
         if record.kind != params.FACT:
-            after = made.changed(record, change)
+            after = made.changed(record, lambda one: change(one, one))
             if await commits.write(made, [], [(found[0], after)]):
                 return after
             continue
@@ -345,17 +347,16 @@ async def curated(
         keys = [one for one, its in facts.leads.items() if its == lead is not None] or [key]
         # A person who curates an outdated fact does not make it current again.
         is_past = any(facts.rows[one].superseded_by_id is not None for one in keys)
+        fact = next((facts.rows[one] for one in keys if facts.rows[one].id == lead), record)
         for one in keys:
-            facts.rows[one] = _taken_up(facts.rows[one], change, is_past=is_past)
+            before = facts.rows[one]
+            facts.rows[one] = _taken_up(before, change(before, fact), is_past=is_past)
         facts.fold([key])
         if await commits.write(made, *facts.changes(), basis=facts.basis([key])):
             return facts.rows[key]
 
 
-def _taken_up(
-    one: ContextRecord, change: Callable[[ContextRecord], ContextRecord], *, is_past: bool
-) -> ContextRecord:
-    new = change(one)
+def _taken_up(one: ContextRecord, new: ContextRecord, *, is_past: bool) -> ContextRecord:
     metadata = {name: each for name, each in new.metadata.items() if name != "past"}
     was_past = params.is_protected(one) and bool(one.metadata.get("past"))
     if params.is_protected(new) and (was_past or (is_past and not params.is_protected(one))):
