@@ -1,6 +1,6 @@
 """Commits several records together: all of them, or none if something has changed."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ from lance_context_core.jobs.types import KIND, Job, JobState, scheduled
 from lance_context_core.scope import SCOPE_PARTS, Scope
 from lance_context_core.storage import sql
 from lance_context_core.storage.lance.schema import KEY, LINK, OWES, VECTOR
-from lance_context_core.storage.write_batch import Mode, WriteBatch
+from lance_context_core.storage.write_batch import Mode, Tail, WriteBatch
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.types import ContextRecord
 
@@ -40,6 +40,26 @@ async def held(records: Records, *conditions: sql.Clause) -> list[Held]:
     return [Held(from_row(row), row) for row in rows]
 
 
+class Basis(NamedTuple):
+    """What a decision was made by, besides the records that it changes.
+
+    If another writer has changed it meanwhile, nothing is written.
+    """
+
+    held: Collection[Held] = ()
+    """These records, as they were read."""
+    where: sql.Clause | None = None
+    """No record of the context matches this condition, except those of `keys`."""
+    keys: Collection[str] = ()
+
+    def joined(self, other: "Basis") -> "Basis":
+        """Return both together."""
+        both = [one.where for one in (self, other) if one.where is not None]
+        where = sql.any_of(both) if both else None
+        keys = dict.fromkeys([*self.keys, *other.keys])
+        return Basis([*self.held, *other.held], where, [*keys])
+
+
 @dataclass(slots=True)
 class Outcome:
     """The changes of a job, written together with its own state."""
@@ -54,6 +74,7 @@ class Outcome:
     """`running` if more work is left, for which its handler is called again."""
     jobs: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Changes of other jobs, by id: field names and values."""
+    basis: Basis = field(default_factory=Basis)
 
 
 async def write(
@@ -63,10 +84,11 @@ async def write(
     *,
     removed: Sequence[Held] = (),
     previous: Mapping[str, str] | None = None,
+    basis: Basis | None = None,
 ) -> bool:
     """Add absent records, replace and remove unchanged ones, in one commit; or write nothing.
 
-    `previous` as in an `Outcome`.
+    It writes nothing either if the `basis` has changed. `previous` as in an `Outcome`.
     """
     records.resources.writable()
     if not added and not changed and not removed:
@@ -83,6 +105,14 @@ async def write(
         texts.append(composer.embed_text(after))
         seen[new[KEY]] = before.row["revision"]
     seen |= {one.row[KEY]: one.row["revision"] for one in removed}
+    basis = basis or Basis()
+    for one in basis.held:
+        revision = one.row["revision"]
+        if seen.setdefault(one.row[KEY], revision) != revision:
+            return False  # It was changed between two reads of this decision.
+    tail = None
+    if basis.where is not None:
+        tail = Tail(records.own(basis.where), [*basis.keys], is_all=True)
     vectors = await embedded(
         records.table, records.resources, given=[row[VECTOR] for row in rows], texts=texts
     )
@@ -92,7 +122,7 @@ async def write(
     replaced = [*(before for before, _ in changed), *removed]
     told = any(one.record.kind == "message" for one in replaced)
     gone = [one.row[KEY] for one in removed]
-    batch = WriteBatch(rows, Mode.UPSERT, deletes=gone, expect=seen, keeps_states=told)
+    batch = WriteBatch(rows, Mode.UPSERT, deletes=gone, expect=seen, tail=tail, keeps_states=told)
     return (await records.table.write(batch)).is_done
 
 

@@ -272,8 +272,8 @@ class Queue:
                 other = await self._held(id)
                 after = replace(from_record(other.record), **values)
                 changed.append((other, to_record(after, self._records.context)))
-            made = self._records, outcome.added, changed
-            return await commits.write(*made, previous=outcome.previous)
+            made, more = (self._records, outcome.added, changed), outcome.basis
+            return await commits.write(*made, previous=outcome.previous, basis=more)
 
         return await self._unless_lost(job, put, f"what job {job.id!r} is about")
 

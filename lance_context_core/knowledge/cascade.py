@@ -9,7 +9,7 @@ from typing import Any
 from lance_context_core._util.retry import Attempts
 from lance_context_core.erasure.selector import Target
 from lance_context_core.jobs import commits
-from lance_context_core.jobs.commits import Held
+from lance_context_core.jobs.commits import Basis, Held
 from lance_context_core.jobs.queue import Queue
 from lance_context_core.jobs.types import KIND as JOB
 from lance_context_core.jobs.types import SUMMARISE, Job, from_record, owner_of, to_record
@@ -329,7 +329,8 @@ async def _forget(spoken: Records, erased: Erased, *, dry_run: bool) -> set[str]
         await _summarise(remaining, spoken, made)
         added, changed = remaining.changes()
         keys = {before.row[KEY] for before, _ in changed}
-        if dry_run or await commits.write(made, added, changed):
+        basis = remaining.facts.basis()
+        if dry_run or await commits.write(made, added, changed, basis=basis):
             return keys
 
 
@@ -383,13 +384,18 @@ async def cleared(
         remaining = Remaining(erased, held | facts.held, facts)
         remaining.rebuild()
         remaining.lapse(there)
-        remaining.settle(there, await _readers(made, held, facts), made.now())
+        readers = await _readers(made, held, facts)
+        remaining.settle(there, [from_record(one.record) for one in readers], made.now())
         facts.fold()
         await _summarise(remaining, spoken, made)
         added, changed = remaining.changes()
         gone = [*remaining.gone.values()]
         changed = [pair for pair in changed if pair[0].row[KEY] not in remaining.gone]
-        if await commits.write(made, added, changed, removed=gone):
+        # What counts depends on the jobs that have read the turns, and on those that undo them.
+        sessions = {one.session_id for _, one in changed}
+        basis = Basis([one for one in readers if one.record.session_id in sessions])
+        basis = facts.basis().joined(basis)
+        if await commits.write(made, added, changed, removed=gone, basis=basis):
             return
 
 
@@ -403,15 +409,15 @@ async def lapsed(spoken: Records) -> None:
         await cleared(spoken, {}, None)
 
 
-async def _readers(made: Records, held: Mapping[str, Held], facts: Facts) -> list[Job]:
+async def _readers(made: Records, held: Mapping[str, Held], facts: Facts) -> list[Held]:
     """Return the jobs that have read turns of these records' sessions."""
     found = [*held.values()]
     others = {one.session_id or "" for one in facts.rows.values()}
     if others := others - {one.record.session_id for one in found}:
         named = sql.in_list("session_id", sorted(others))
         found += await commits.held(made, sql.equals("kind", JOB), named)
-    jobs = [from_record(one.record) for one in found if one.record.kind == JOB]
-    return [one for one in jobs if one.kind == EXTRACT]
+    jobs = [one for one in found if one.record.kind == JOB]
+    return [one for one in jobs if from_record(one.record).kind == EXTRACT]
 
 
 def _reads_turns(record: ContextRecord) -> bool:

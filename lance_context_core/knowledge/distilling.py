@@ -14,7 +14,7 @@ from lance_context_core.codecs.records import key_of
 from lance_context_core.errors import InvalidRequestError, ModelAnswerError
 from lance_context_core.filters import RECORD_FIELDS
 from lance_context_core.jobs import commits
-from lance_context_core.jobs.commits import Held, Outcome, implied
+from lance_context_core.jobs.commits import Basis, Held, Outcome, implied
 from lance_context_core.jobs.queue import Decide
 from lance_context_core.jobs.types import KIND as JOB
 from lance_context_core.jobs.types import (
@@ -395,6 +395,7 @@ class Distiller:
         report = observe(known, new)
         report["decisions"]["noop"] += len(facts) - len(new)
         added, changed = known.changes()
+        basis = known.basis([commits.key(one) for one in new])
         there = await self._there(conversation, pieces)
         missing = [one for one in pieces if one.id not in there]
         changed += [
@@ -412,6 +413,7 @@ class Distiller:
                 **report,
                 "summary": None,
             },
+            basis=basis.joined(Basis([*there.values()])),
         )
 
     async def _there(

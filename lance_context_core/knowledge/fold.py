@@ -19,7 +19,7 @@ from lance_context_core._util.retry import Attempts
 from lance_context_core.codecs.records import SUPERSEDED, key_of
 from lance_context_core.errors import NotFoundError
 from lance_context_core.jobs import commits
-from lance_context_core.jobs.commits import Held
+from lance_context_core.jobs.commits import Basis, Held
 from lance_context_core.knowledge import params, turns
 from lance_context_core.knowledge.evidence_text import place_of, said
 from lance_context_core.scope import Scope
@@ -187,6 +187,36 @@ class Facts:
         ]
         return added, changed
 
+    def basis(self, decided: Collection[str] = ()) -> Basis:
+        """Return all observations of the identities that change, and of the keys `decided`.
+
+        Others may say something of the same identity at the same time, and change none of the same
+        rows: the fold of one of them would lack what the other one said.
+        """
+        added, changed = self.changes()
+        touched = {*decided, *self.held.keys() - self.rows.keys()}
+        touched |= {commits.key(one) for one in added}
+        touched |= {before.row[KEY] for before, _ in changed}
+        whole = {key: one.record for key, one in self.held.items()} | self.rows
+        names: dict[Scope, set[str]] = {}
+        for group in identities(whole):
+            if group & touched:
+                for one in map(whole.__getitem__, group):
+                    names.setdefault(turns.owner_of(one), set()).update(_names(one))
+        if not names:
+            return Basis()
+        of_each = [
+            sql.all_of([sql.in_list("external_id", sorted(some)), turns.owned_by(owner)])
+            for owner, some in names.items()
+        ]
+        held = [
+            one
+            for one in self.held.values()
+            if one.row["external_id"] in names.get(turns.owner_of(one.record), ())
+        ]
+        where = sql.all_of([sql.any_of(of_each), FACT])
+        return Basis(held, where, [one.row[KEY] for one in held])
+
 
 def identities(facts: Mapping[str, ContextRecord]) -> list[set[str]]:
     """Return the keys of the observations, grouped by identity."""
@@ -286,9 +316,11 @@ def observe(known: Facts, new: Sequence[ContextRecord]) -> dict[str, Any]:
     return report
 
 
-async def curated(
-    spoken: Records, made: Records, id: str, change: Callable[[ContextRecord], ContextRecord]
-) -> ContextRecord:
+Change = Callable[[ContextRecord, ContextRecord], ContextRecord]
+"""A person's change: of an observation, and the fact that it belongs to."""
+
+
+async def curated(spoken: Records, made: Records, id: str, change: Change) -> ContextRecord:
     """Apply a person's change to a fact's observations, or to a chunk or summary.
 
     Raises NotFoundError if it does not exist.
@@ -304,7 +336,7 @@ async def curated(
             raise NotFoundError(f"{id!r} is not a fact, chunk or summary of this store")
         record = found[0].record
         if record.kind != params.FACT:
-            after = made.changed(record, change)
+            after = made.changed(record, lambda one: change(one, one))
             if await commits.write(made, [], [(found[0], after)]):
                 return after
             continue
@@ -315,18 +347,16 @@ async def curated(
         keys = [one for one, its in facts.leads.items() if its == lead is not None] or [key]
         # A person who curates an outdated fact does not make it current again.
         is_past = any(facts.rows[one].superseded_by_id is not None for one in keys)
+        fact = next((facts.rows[one] for one in keys if facts.rows[one].id == lead), record)
         for one in keys:
-            facts.rows[one] = _taken_up(facts.rows[one], change, is_past=is_past)
+            before = facts.rows[one]
+            facts.rows[one] = _taken_up(before, change(before, fact), is_past=is_past)
         facts.fold([key])
-        added, changed = facts.changes()
-        if await commits.write(made, added, changed):
+        if await commits.write(made, *facts.changes(), basis=facts.basis([key])):
             return facts.rows[key]
 
 
-def _taken_up(
-    one: ContextRecord, change: Callable[[ContextRecord], ContextRecord], *, is_past: bool
-) -> ContextRecord:
-    new = change(one)
+def _taken_up(one: ContextRecord, new: ContextRecord, *, is_past: bool) -> ContextRecord:
     metadata = {name: each for name, each in new.metadata.items() if name != "past"}
     was_past = params.is_protected(one) and bool(one.metadata.get("past"))
     if params.is_protected(new) and (was_past or (is_past and not params.is_protected(one))):
@@ -370,9 +400,10 @@ def _identity(one: ContextRecord) -> _Identity:
 
 
 def _order(one: ContextRecord) -> tuple[Any, ...]:
-    """The sort key of observations: start of validity, time of the turn, and place."""
-    since = params.observed(one)["valid_from"]
-    return since, one.created_at, one.session_id or "", params.about(one)["place"], one.id
+    """The sort key of observations: start of validity, time of the turn, and place in it."""
+    own = params.observed(one)
+    place = params.about(one)["place"], own["evidence"]["start"]
+    return own["valid_from"], one.created_at, one.session_id or "", place, one.id
 
 
 def _until(one: ContextRecord) -> tuple[bool, str]:

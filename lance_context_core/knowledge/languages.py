@@ -22,7 +22,8 @@ _SMALL_WORDS = {
         "the and is are was were i i'm i've my we our you your he she it they them this that these of "
         "to in on at for with from not don't doesn't have has had do does did but or if when because "
         "what who how there been be will would can could should as by about an am me us just than "
-        "then so"
+        "then so a all any everyone people says say my more like now very here some no yes can't won't "
+        "didn't isn't you're it's that's there's"
     ),
     "de": _words(
         "der die das und ist sind war waren ich bin mein meine meiner wir unser du dein er sie es nicht "

@@ -49,7 +49,7 @@ async def settle(spoken: Records, made: Records) -> Records:
         held = await commits.held(made, FACT, sql.in_list(KEY, waiting))
         facts = await around_all(spoken, made, [one.record for one in held])
         facts.fold()
-        if await commits.write(made, *facts.changes()):
+        if await commits.write(made, *facts.changes(), basis=facts.basis()):
             return await made.at_once(_READ)
         looked = await made.at_once(_READ)
     return looked

@@ -14,7 +14,7 @@ from lance_context_core._util.frozen import frozen, frozen_by_name
 from lance_context_core.codecs.records import is_visible
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.jobs import commits
-from lance_context_core.jobs.commits import Held, Outcome, implied
+from lance_context_core.jobs.commits import Basis, Held, Outcome, implied
 from lance_context_core.jobs.queue import Decide, Queue
 from lance_context_core.jobs.types import Job, job_id, owner_of, scheduled
 from lance_context_core.knowledge import params, turns
@@ -74,7 +74,7 @@ class Tidying:
             facts.rows[key] = params.taken_out(facts.rows[key], PRUNE)
         facts.fold(keys)
         added, changed = facts.changes()
-        return _told(changed, added)
+        return _told(changed, added, facts.basis(keys))
 
     async def _prunable(self, policy: Prune) -> list[Held]:
         before = self.made.now() - policy.older_than
@@ -145,7 +145,8 @@ class Tidying:
         changed += [
             (one, params.shown(params.taken_out(one.record, ARCHIVE), now)) for one in others
         ]
-        return _told([pair for pair in changed if pair[0].record != pair[1]], added)
+        changed = [pair for pair in changed if pair[0].record != pair[1]]
+        return _told(changed, added, facts.basis(keys))
 
     async def put_away(self, job: Job) -> None:
         """Move the rows that an archive has hidden to the cold table."""
@@ -177,7 +178,9 @@ class Tidying:
         )
 
 
-def _told(changed: list[tuple[Held, ContextRecord]], added: list[ContextRecord]) -> Outcome:
+def _told(
+    changed: list[tuple[Held, ContextRecord]], added: list[ContextRecord], basis: Basis
+) -> Outcome:
     """Return the changes, and the ids of the records that they hide."""
     return Outcome(
         added=added,
@@ -190,6 +193,7 @@ def _told(changed: list[tuple[Held, ContextRecord]], added: list[ContextRecord])
             ],
             "changed": [{"key": before.row[KEY], "id": one.id} for before, one in changed],
         },
+        basis=basis,
     )
 
 

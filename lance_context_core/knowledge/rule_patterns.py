@@ -32,7 +32,8 @@ _PLACE = (
     r"(?!(?:slack|teams|kubernetes|aws|azure|gcp|docker|postgres\w*|mysql|mongo\w*|github|gitlab|git|python|rust|go|java|kotlin"
     r"|typescript|javascript|react|vue|angular|linux|ubuntu|windows|mac\w*|ios|android|notion|jira|linear|trello|zoom|google|gmail"
     r"|outlook|chrome|firefox|netflix|spotify|plan|phase|step|chapter|level|part|version|monday|tuesday|wednesday|thursday|friday"
-    r"|saturday|sunday|excel|word|figma|vs|vim|emacs|terraform|jenkins|redis|kafka|snowflake|scala|swift|node\w*)\b)"
+    r"|saturday|sunday|hope|fear|denial|limbo|hell|heaven|utopia|narnia|neverland|wonderland|fantasia|la[- ]la land"
+    r"|cloud[- ]cuckoo|dreamland|cloud|excel|word|figma|vs|vim|emacs|terraform|jenkins|redis|kafka|snowflake|scala|swift|node\w*)\b)"
     r"(?P<value>(?-i:(?:the )?[A-ZÀ-ÖØ-Þ][\w'-]*(?:(?: of | the | de | la | | do | am |-)[A-ZÀ-ÖØ-Þ][\w'-]*){0,3}))"
 )
 """A name, except for other objects of "move to"."""
@@ -136,7 +137,7 @@ _KINDS: Sequence[tuple[str, float, re.Pattern[str]]] = (
 
 _IS_NO_STATEMENT = re.compile(
     r"\b(?:if|would|could|should|might|(?-i:may)|maybe|perhaps|probably|possibly|wish|hope|hoping|guess|suppose"
-    r"|supposed|imagine|imagined|pretend|almost|nearly|unless|whether|dream(?:s|ed|t)?|dreaming|joke|joking|kidding|jk|lol|lmao|rofl|haha+"
+    r"|supposed|imagine|imagined|pretend|almost|nearly|unless|whether|dream(?:s|ed|t)?|dreaming|(?<!no )joke|joking|kidding|jk|lol|lmao|rofl|haha+"
     r"|hypothetically|in theory|theoretically|supposedly|apparently|allegedly|yeah right|as if|not sure|unsure"
     r"|no idea|i think|i believe|i feel like|used to|for example|for instance|e\.g|say that|said|says|told|claims?"
     r"|claimed|wrote|asked|according to|considering|thinking (?:of|about)|tempted|until|temporarily|for now"
@@ -145,6 +146,12 @@ _IS_NO_STATEMENT = re.compile(
     r"|or (?:something|whatever|not)|sort of|kind of|kinda|sorta|someday|some day|one day|never mind|wait|i mean"
     r"|except|in the (?:game|story|novel|movie|film|play|book|scene)|my character|at gunpoint|to death|living hell|rent[- ]free"
     r"|so (?:excited|much) to wait|again[.!]* (?:great|fantastic|wonderful)|yay me|what a surprise|just love|just adore|so love|oh great|oh joy|how lovely)\b"
+    r"|(?:bone|bones) to pick|axe to grind|(?:bigger|other|another) fish to fry|frog in my throat|butterflies in|two left (?:feet|hands)"
+    r"|two cents|a bee in my bonnet|chip on my shoulder|skin in the game|a screw loose|cold feet|itchy feet|eyes in the back"
+    r"|running (?:on|out of|low|late|behind|around|scared|short)|on cloud nine|barking up|beating around|pulling (?:my|your) leg"
+    r"|over the moon|under the weather|head over heels|in a pickle|in the same boat|in hot water|at the end of my rope"
+    r"|sick and tired|dead tired|for peanuts|married to my (?:job|work)|all ears|like a (?:dog|horse|charm|chicken|headless chicken|baby|log|fish|king|queen|bird|rock)"
+    r"|\N{FACE WITH TEARS OF JOY}"
     r"|/s\b|\N{FACE WITH ROLLING EYES}|\N{UPSIDE-DOWN FACE}|\?|\.\.\.?\s*not\b|, not[.!]*$|\bNOT\b|\bI'd\b|\bwe'd\b"
     r"|\bbut (?:not|actually|really|now|then|soon)\b",
     re.IGNORECASE,
@@ -167,6 +174,16 @@ _QUOTED = re.compile(
     re.MULTILINE,
 )
 """Quotations of others, and programs."""
+_TAKES_BACK = re.compile(
+    r"(?:(?:no|nope|oh|ah|oops|sorry|actually|ok|okay|well|hm+)[,:;.! -]+)*"
+    r"(?:(?P<former>(?:scratch|strike|ignore|forget|disregard|cancel) (?:that|it|this|what i (?:just )?said)|i take (?:that|it|this) back"
+    r"|that(?:'s| is| was) (?:wrong|not right|not true|not correct|incorrect|a mistake|a lie))"
+    r"|never ?mind(?: that)?|let me (?:correct|rephrase) (?:that|this|myself)|i (?:misspoke|was wrong|made a mistake)"
+    r"|(?:that was )?my (?:mistake|bad)|correction|oops|(?:wait|hold on|hang on)(?: a (?:second|minute|moment))?(?:,? no(?: no)*)?|i mean)"
+    r"(?:[,:;.!-]+\s*|\s+(?=(?:I|I'm|my|we|we're)\b)|$)",
+    re.IGNORECASE,
+)
+"""The beginning of a sentence that takes back what the speaker has just said; `former` says so."""
 _BULLET = re.compile(r"^(?:[-*•]|\d{1,2}[.)])\s+")
 _SECOND = re.compile(r"\b(?:but|although|though|however|instead)\b", re.IGNORECASE)
 """The part after it differs: no rule can decide whether it takes back the statement."""
@@ -177,23 +194,41 @@ _CURLY = "\N{RIGHT SINGLE QUOTATION MARK}"
 """Read as the straight one, which has the same length."""
 
 
-def of_turn(turn: SpokenTurn, own: Sequence[Rule]) -> Iterator[FactCandidate]:
-    """Yield the facts of a turn, in order; `own` are rules that precede the others."""
+def of_turn(turn: SpokenTurn, own: Sequence[Rule]) -> list[FactCandidate]:
+    """Return the facts of a turn, in order; `own` are rules that precede the others."""
     text = turn.text.replace(_CURLY, "'")
     is_talk = not _IS_NO_TALK.search(text)
     quoted = [one.span() for one in _QUOTED.finditer(text)]
+    found: list[FactCandidate] = []
+    former: list[FactCandidate] = []
+    """The facts of the sentence before."""
     for begun, end in sentences(text):
         bullet = _BULLET.match(text[begun:end])
         start = begun if bullet is None else begun + bullet.end()
+        if back := _TAKES_BACK.match(text, start, end):
+            start = back.end()
+            if back["former"] or start == end:
+                found = [one for one in found if one not in former]
         sentence = text[start:end]
-        if end - start > _MOST_CHARACTERS or sentence.endswith("?") or is_order(sentence):
-            continue
-        if any(begin < end and start < finish for begin, finish in quoted):
-            continue
-        if slots := {} if _DENIES.search(sentence) else _own_slots(sentence, own):
-            yield from _values(turn, (start, end), slots)
-        elif is_talk:
-            yield from _of_sentence(turn, sentence, (start, end))
+        is_quoted = any(begin < end and start < finish for begin, finish in quoted)
+        former = [] if is_quoted else [*_stated(turn, sentence, (start, end), own, is_talk=is_talk)]
+        if back is not None:
+            slots = {one.slot for one in former} - {None}
+            found = [one for one in found if one.slot not in slots]
+        found += former
+    return found
+
+
+def _stated(
+    turn: SpokenTurn, sentence: str, span: Span, own: Sequence[Rule], *, is_talk: bool
+) -> Iterator[FactCandidate]:
+    """Yield the facts of a sentence that quotes nothing."""
+    if len(sentence) > _MOST_CHARACTERS or sentence.endswith("?") or is_order(sentence):
+        return
+    if slots := {} if _DENIES.search(sentence) else _own_slots(sentence, own):
+        yield from _values(turn, span, slots)
+    elif is_talk:
+        yield from _of_sentence(turn, sentence, span)
 
 
 def _own_slots(sentence: str, own: Sequence[Rule]) -> dict[str, tuple[float, str]]:

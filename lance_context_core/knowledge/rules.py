@@ -53,7 +53,7 @@ class RuleExtractor:
         n_unread = 0
         for turn in turns:
             if is_heard(turn):
-                mine = [*of_turn(turn, self._own)]
+                mine = of_turn(turn, self._own)
                 found += mine
                 n_unread += not mine and language_of(turn.text) not in (None, _MINE)
         return Extraction(candidates=found, faults={"language": n_unread} if n_unread else {})

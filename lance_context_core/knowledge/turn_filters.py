@@ -18,35 +18,30 @@ from lance_context_core.filters import (
 from lance_context_core.knowledge import turns
 from lance_context_core.stores.records.scoped import Records
 
-_OWN = frozenset(
+_FACT = "fact"
+"""The prefix of what knowledge has itself; all other keys are those of its turns."""
+_BESIDE = frozenset(
     [
-        "fact",
-        "evidence",
-        "observed",
-        "out",
-        "job_id",
-        "producer",
         "importance",
         "authority",
         "tier",
-        "curated",
         "pinned",
-        "past",
+        "curated",
         "conflicts",
+        "producer",
+        "job_id",
         "revisions",
-        "place",
-        "places",
-        "is_joined",
     ]
 )
-"""The metadata that knowledge has itself; all other keys are those of its turns."""
+"""Of these names, the ones that are stored beside the metadata of that name."""
 
 
 async def by_turns(spoken: Records, filter: FilterLike | None) -> FilterLike | None:
     """Return the filter of knowledge that has the same meaning as this one of turns.
 
-    Each condition on metadata that only turns have becomes one on the turns that prove a fact,
-    chunk or summary: it matches if one of them does.
+    Each condition on metadata becomes one on the turns that prove a fact, chunk or summary: it
+    matches if one of them does. `fact.` and a name is what a fact has itself: its slot, value, kind
+    and subject, or its importance, authority, tier, and whether it is pinned.
     """
     parsed = parse(filter, columns=RECORD_FIELDS)
     return None if parsed is None else await _by_turns(spoken, parsed)
@@ -57,14 +52,12 @@ async def _by_turns(spoken: Records, one: Filter) -> Filter:
         return replace(one, filters=tuple([await _by_turns(spoken, each) for each in one.filters]))
     if isinstance(one, Not):
         return Not(await _by_turns(spoken, one.filter))
-    if not isinstance(one, Condition) or not _is_of_turns(one.field):
+    if not isinstance(one, Condition) or one.field.column != METADATA:
         return one
+    own = [path for path in one.field.paths if path[:1] == (_FACT,)]
+    if own:
+        beside = [path[1:] for path in own if path[1:2] and path[1] in _BESIDE]
+        return replace(one, field=Field(METADATA, *beside[0])) if beside else one
     where = spoken.where(turns.MESSAGES, filter=one)
     found = await spoken.table.select(where, columns=["id"])
     return ContainsAny(Field("source_ids"), tuple(dict.fromkeys(found["id"].to_pylist())))
-
-
-def _is_of_turns(field: Field) -> bool:
-    return field.column == METADATA and not any(
-        path[:1] and path[0] in _OWN for path in field.paths
-    )

@@ -8,9 +8,17 @@ from typing import Any
 from lance_context_core._util.frozen import frozen
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.jobs import commits
-from lance_context_core.jobs.commits import Held, Outcome
+from lance_context_core.jobs.commits import Basis, Held, Outcome
 from lance_context_core.jobs.queue import Decide, Queue
-from lance_context_core.jobs.types import SUMMARISE, Job, job_id, owner_of, scheduled
+from lance_context_core.jobs.types import KIND as JOB
+from lance_context_core.jobs.types import (
+    SUMMARISE,
+    Job,
+    from_record,
+    job_id,
+    owner_of,
+    scheduled,
+)
 from lance_context_core.knowledge import params, turns
 from lance_context_core.knowledge.distilling import AWAY, EXTRACT, Distiller, read_by
 from lance_context_core.knowledge.fold import Facts
@@ -25,6 +33,7 @@ UNDO = params.UNDONE
 ARCHIVE = turns.ARCHIVED
 PRUNE = params.PRUNED
 _MADE = sql.in_list("kind", [params.FACT, params.CHUNK])
+_JOB = sql.equals("kind", JOB)
 
 
 @frozen
@@ -141,7 +150,10 @@ class UndoLog:
 
     async def _of_turns(self, job: Job, target: Job, base: Job, *, is_back: bool) -> Outcome:
         """Exclude or include observations that rest on a job alone; folds the rest again."""
-        all_jobs = await self.jobs.list(kind=EXTRACT)
+        held = await commits.held(self.distiller.made, _JOB)
+        all_jobs = [
+            one for one in (from_record(each.record) for each in held) if one.kind == EXTRACT
+        ]
         if is_back:
             ids = {*target.result.get("jobs", ())}
         else:
@@ -162,7 +174,12 @@ class UndoLog:
         summaries = await self._summaries(job, ids, after)
         jobs: dict[str, dict[str, Any]] = {id: {"undone_by": undone_by} for id in ids}
         jobs[target.id] = {"undone_by": job.id}
-        return await self._changed(change, jobs, summaries, noted=sorted(ids))
+        # Another job that reads one of these turns decides whether the turn still counts.
+        sessions = sorted({one.session_id or "" for one in all_jobs if one.id in ids})
+        read = [one for one in held if one.record.session_id in sessions]
+        where = sql.all_of([sql.in_list("session_id", sessions), _JOB])
+        basis = Basis(read, where, [one.row[KEY] for one in read])
+        return await self._changed(change, jobs, summaries, noted=sorted(ids), basis=basis)
 
     async def _changed(
         self,
@@ -171,6 +188,7 @@ class UndoLog:
         others: Sequence[tuple[Held, ContextRecord]],
         *,
         noted: Sequence[str] = (),
+        basis: Basis | None = None,
     ) -> Outcome:
         """Apply a change to all records of the job, and return the outcome."""
         view = self.distiller.made
@@ -208,6 +226,7 @@ class UndoLog:
                 "jobs": [*noted],
             },
             jobs={id: dict(values) for id, values in jobs.items()},
+            basis=facts.basis(meant).joined(basis or Basis()),
         )
 
     async def _summaries(

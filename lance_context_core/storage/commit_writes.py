@@ -171,13 +171,14 @@ class CommitWrites:
                 (key,) = expect
                 return BatchResult(await preconditions.append(handle, at, bulk, key=key))
             data = await self._data(handle, batch)
-            if batch.tail is not None:
+            if batch.tail is not None and batch.mode is Mode.APPEND:
                 return BatchResult(
                     await preconditions.exchange(handle, at, data, expect, batch.tail)
                 )
             if not all(map(expect.__contains__, batch.keys)):
                 return await self._claim(handle, batch, data, expect)
-            return BatchResult(await preconditions.write(handle, at, data, batch.deletes, expect))
+            gone, tail = batch.deletes, batch.tail
+            return BatchResult(await preconditions.write(handle, at, data, gone, expect, tail))
 
         try:
             return await self._access.write("write to", write)

@@ -187,7 +187,7 @@ class OptimisticTransaction:
                 last = await self._last(until, batch.tail)
                 if batch.tail is None:
                     gone = [*dict.fromkeys([*gone, *last])]
-                elif last != [*batch.tail.keys]:
+                elif not batch.tail.is_of(last):
                     return NOT_AS_EXPECTED
             rows = [
                 row for row in batch.rows if row[KEY] not in changed and _takes(batch, row, there)

@@ -44,11 +44,12 @@ async def write(
     rows: pa.Table | None,
     removed: Collection[str],
     seen: Seen,
+    tail: Tail | None = None,
 ) -> bool:
     """Write rows that succeed the `seen` revisions, and delete the rows `removed`.
 
     Returns whether it was done; `at` gives a handle at a version. Divides by zero, and writes
-    nothing, if the commit itself can detect a failed precondition.
+    nothing, if the commit itself can detect a failed precondition. It cannot detect another `tail`.
     """
     before = int(await handle.version())
     # The commit itself detects that a new row exists, and a million rows may be new.
@@ -56,7 +57,7 @@ async def write(
     if looked_at or rows is None or rows.num_rows < len(seen):
         new = set() if rows is None else {key for key in rows[KEY].to_pylist() if seen[key] is None}
         looked_at = {key: revision for key, revision in seen.items() if key not in new}
-    if await _revisions(handle, looked_at) != _present(looked_at):
+    if not await _is_as_seen(handle, looked_at, tail):
         return False
     n_done, version = await _commit(handle, rows, removed, seen)
     is_whole = n_done == (0 if rows is None else rows.num_rows) + len(removed)
@@ -64,7 +65,7 @@ async def write(
         return True
     beneath = await at(version - 1)
     try:
-        if is_whole and await _revisions(beneath, looked_at) == _present(looked_at):
+        if is_whole and await _is_as_seen(beneath, looked_at, tail):
             return True
         if n_done:
 
@@ -147,7 +148,7 @@ async def exchange(
     when the commit is valid: if the process is killed before, it stays hidden.
     """
     before = int(await handle.version())
-    if not await _is_end(handle, seen, tail):
+    if not await _is_as_seen(handle, seen, tail):
         return False
     schema, gone = await handle.schema(), _present(seen)
     parts = [] if rows is None else [writes.conformed(rows, schema)]
@@ -167,7 +168,7 @@ async def exchange(
             return False
         beneath = await at(version - 1)
         try:
-            if not is_whole or not await _is_end(beneath, seen, tail):
+            if not is_whole or not await _is_as_seen(beneath, seen, tail):
 
                 async def put_back(handle: Any) -> None:
                     await _put_back(handle, beneath, data, seen, mark)
@@ -248,13 +249,15 @@ async def _put_back(handle: Any, beneath: Any, data: pa.Table, seen: Seen, mark:
     await writes.merge(handle, rows, adds=False, over=over, removes=added, on=[KEY, "revision"])
 
 
-async def _is_end(handle: Any, seen: Seen, tail: Tail) -> bool:
-    last = await reads.slice_of(
-        handle, tail.where, [KEY], nothing=NO_KEYS, offset=0, limit=None, last=tail.n_looked_at
-    )
-    return last[KEY].to_pylist() == list(tail.keys) and await _revisions(handle, seen) == _present(
-        seen
-    )
+async def _is_as_seen(handle: Any, seen: Seen, tail: Tail | None) -> bool:
+    """Whether the rows have the seen revisions, and the condition these last rows."""
+    if tail is not None:
+        last = await reads.slice_of(
+            handle, tail.where, [KEY], nothing=NO_KEYS, offset=0, limit=None, last=tail.n_looked_at
+        )
+        if not tail.is_of(last[KEY].to_pylist()):
+            return False
+    return await _revisions(handle, seen) == _present(seen)
 
 
 def _hidden(rows: pa.Table, mark: datetime) -> pa.Table:

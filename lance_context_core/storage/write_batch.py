@@ -30,7 +30,13 @@ class Tail(NamedTuple):
     keys: Sequence[str]
     """Their keys and revisions, in order."""
     is_all: bool = False
-    """Whether no other rows match."""
+    """Whether no other rows match; then in any order."""
+
+    def is_of(self, keys: Sequence[str]) -> bool:
+        """Whether these, the `n_looked_at` last keys of the condition, are as expected."""
+        if self.is_all:
+            return sorted(keys) == sorted(self.keys)
+        return [*keys] == [*self.keys]
 
     @property
     def n_looked_at(self) -> int:
@@ -89,7 +95,8 @@ class WriteBatch:
     is_whole: bool = True
     """Whether a failed expectation cancels the whole batch; else it skips that row alone."""
     tail: Tail | None = None
-    """The expected last rows of its condition."""
+    """The expected last rows of its condition. In a batch of the mode APPEND, those that `expect`
+    names are deleted; in one of the mode UPSERT, they may also be rows that stay as they are."""
     observed: Observed | None = None
     """The batch's rows as read before. They are read again only if others wrote meanwhile."""
     bulk: SpooledBatch | pa.Table | None = None

@@ -13,7 +13,7 @@ from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.jobs.jobs import AsyncJobs
 from lance_context_core.storage import sql
 from lance_context_core.stores.records.context import AsyncContext
-from lance_context_core.stores.records.scoped import WITHOUT_BLOB, Records
+from lance_context_core.stores.records.scoped import Records
 from lance_context_core.stores.vectors import AsyncVectors
 from lance_context_core.types import ContextRecord
 from lance_context_core.window.compaction.plans import MAX_INPUT_TOKENS, Summariser, SummaryMaker
@@ -184,6 +184,9 @@ def _made(window: Window) -> Window:
     return window
 
 
+_TEXT = ("session_id", "id", "text")
+
+
 async def _read(
     records: Records, asked: Mapping[str, Any], ids: Iterable[str]
 ) -> dict[tuple[str | None, str], str]:
@@ -191,8 +194,10 @@ async def _read(
     wanted = sorted(ids)
     for context in (records.context, SUMMARIES, KNOWLEDGE):
         own = replace(records, context=context)
-        for one in await own.read(own.where(sql.in_list("id", wanted)), columns=WITHOUT_BLOB):
-            found[one.session_id, one.id] = one.text or ""
+        rows = await own.table.select(own.where(sql.in_list("id", wanted)), columns=_TEXT)
+        session_ids, row_ids, texts = (rows[name].to_pylist() for name in _TEXT)
+        for session_id, id, text in zip(session_ids, row_ids, texts, strict=True):
+            found[session_id, id] = text or ""
     for section in asked["sections"]:
         if section["section"] == "DocumentsSection":
             vectors = AsyncVectors(

@@ -408,6 +408,25 @@ def test_knowledge_is_filtered_by_the_metadata_of_the_turns_that_prove_it(memory
     assert found({"topic": "work"}) == set()
 
 
+@pytest.mark.parametrize("key", ["place", "tier", "importance", "pinned", "producer", "job_id"])
+def test_a_filter_by_a_key_that_knowledge_uses_itself_is_one_of_the_turns(memory, key):
+    for text, value in (("I live in Oslo.", "here"), ("I have a dog.", "there")):
+        memory.add(text, user_id="ada", metadata={key: value})
+    assert [one.text for one in memory.list(filter={key: "here"})] == ["I live in Oslo."]
+    hits = memory.search("Oslo dog", user_id="ada", search_type="facts", filter={key: "there"})
+    assert {hit.record.text for hit in hits} == {"I have a dog."}
+
+
+def test_a_filter_by_what_a_fact_has_itself_begins_with_fact(memory):
+    memory.add(["I live in Oslo.", "I like tea."], user_id="ada")
+    (tea,) = memory.list(filter={"fact.slot": None, "fact.kind": "preference"})
+    memory.pin(tea.id)
+    (job,) = memory.jobs.list()
+    for filter in ({"fact.pinned": True}, {"fact.importance": {"$lt": 0.8}}):
+        assert [one.text for one in memory.list(filter=filter)] == ["I like tea."]
+    assert len(memory.list(filter={"fact.job_id": job.id, "fact.tier": "hot"})) == 2
+
+
 def test_facts_are_filtered_by_what_they_have_themselves(memory):
     memory.add(["I live in Oslo.", "I have a dog."], user_id="ada", metadata={"topic": "me"})
     both = {"AND": [{"topic": "me"}, {"fact.slot": "residence"}, {"kind": "fact"}]}

@@ -22,7 +22,7 @@ from lance_context_core.window import FactsSection, HistorySection, ProfileSecti
 
 START = datetime(2025, 1, 1, tzinfo=UTC)
 HOME = {"type": "object", "properties": {"home": {"type": "string"}}}
-ASKED = "home Oslo Bergen Rome tea dog"
+ASKED = "home Oslo Bergen Rome tea dog cat"
 
 
 class Plain:
@@ -55,6 +55,7 @@ class Life:
         self.proposed = None
         self.has_fork = False
         self.retracted = set()
+        self.corrected = {}
 
     def turn_to(self, n):
         """Let what comes happen in another handle of the place, as another process has one."""
@@ -145,6 +146,15 @@ class Life:
             self.memory.invalidate(one["id"], reason="it is wrong")
             self.retracted |= {*one["source_ids"]}
 
+    def correct(self, n, value):
+        found = self.store.context("knowledge").list(filters={"kind": "fact"})
+        found = [one for one in found if one["text"] != "home"]
+        if found and self.proposed is None and not self.has_fork:
+            one = sorted(found, key=lambda one: one["id"])[n % len(found)]
+            text = f"home {value}" if one["text"].startswith("home") else f"has {value}"
+            self.memory.correct(one["id"], text)
+            self.corrected |= dict.fromkeys(one["source_ids"], text)
+
     def archive(self, session):
         if self.proposed is None:
             with suppress(NotFoundError):  # It has no turns.
@@ -188,6 +198,8 @@ class Life:
             if job.undone_by is None
             for id in job.input_ids
         }
+        # What a person has corrected stays, whatever is undone.
+        heard |= {(self.said[id][0], id) for id in self.corrected}
         counts = heard & self.there()
         return sorted(
             (day, session, text, id)
@@ -293,21 +305,37 @@ def _told(one):
     return one["text"], frozenset(one["source_ids"]), since, until, is_against, is_current
 
 
-def folded(turns):
+def folded(turns, corrected=()):
     """What is known by these turns, made of nothing else.
 
-    Each fact says its text, the turns that say so, since when and until when, whether it is against
-    another one of the same day, and whether it is current.
+    `corrected` has the texts that a person gave some turns, by their ids. Each fact says its text,
+    the turns that say so, since when and until when, whether it is against another one, and whether
+    it is current.
     """
+    corrected = {**dict(corrected)}
     statements = {}
     for day, _, text, id in turns:
         if not text.startswith("home"):
-            statements.setdefault(text, (day, set()))[1].add(id)
+            _, ids, said = statements.setdefault(text, (day, set(), []))
+            ids.add(id)
+            said += [corrected[id]] if id in corrected else []
     facts = {
-        (text, frozenset(ids), since, None, False, True)
-        for text, (since, ids) in statements.items()
+        (said[0] if said else text, frozenset(ids), since, None, False, True)
+        for text, (since, ids, said) in statements.items()
     }
-    homes = [one for one in turns if one[2].startswith("home")]
+    homes = [
+        (day, session, corrected.get(id, text), id)
+        for day, session, text, id in turns
+        if text.startswith("home")
+    ]
+    first = next((n for n, one in enumerate(homes) if one[-1] in corrected), len(homes))
+    before = _of_homes(homes[:first])
+    return facts | (_held(before, homes[:first], homes[first:]) if homes[first:] else before)
+
+
+def _of_homes(homes):
+    """The values that turns say which no person has corrected."""
+    facts = set()
     days = sorted({day for day, _, _, _ in homes})
     # What the first session says of a day counts; what others say then is against it.
     first = {day: next(text for when, _, text, _ in homes if when == day) for day in days}
@@ -329,10 +357,45 @@ def folded(turns):
     return facts
 
 
+def _held(before, former, rest):
+    """The values from a corrected one on: it stays current, and all else is against it."""
+    day, session, held, _ = rest[0]
+    facts, since, ids, asides = set(), day, set(), {}
+    last = (None, session)
+    for text, of, start, until, is_against, is_current in before:
+        if not is_current:
+            facts.add((text, of, start, until, is_against, is_current))
+        elif is_against and text != held:
+            asides[text] = start, {*of}
+        elif is_against:
+            facts.add((text, of, start, None, True, False))
+        elif text == held:
+            since, ids = start, {*of}
+            last = max((when, where) for when, where, _, id in former if id in of)
+        else:
+            facts.add((text, of, start, max(day, start), False, False))
+    if not ids:  # It replaces the value before and all against that.
+        facts |= {
+            (text, frozenset(of), one, None, True, False) for text, (one, of) in asides.items()
+        }
+        asides = {}
+    for day, session, text, id in rest:
+        if text != held:
+            asides.setdefault(text, (day, set()))[1].add(id)
+            continue
+        ids.add(id)
+        if day != last[0] or session == last[1]:
+            facts |= {(one, frozenset(of), n, None, True, False) for one, (n, of) in asides.items()}
+            asides = {}
+        last = day, session
+    facts.add((held, frozenset(ids), since, None, False, True))
+    return facts | {(one, frozenset(of), n, None, True, True) for one, (n, of) in asides.items()}
+
+
 def check(life):
     counted = life.counted()
     stored = life.stored()
-    assert {*stored} == folded(counted)
+    assert {*stored} == folded(counted, life.corrected)
     assert len(stored) == len({*stored})
     stretches = sorted(
         (since, until)
@@ -362,7 +425,7 @@ def _messages(store):
 
 def check_texts(life):
     """No read shows words that only turns say which are gone: by the clock alone, too."""
-    left = {life.said[id][2] for _, id in life.there()}
+    left = {life.said[id][2] for _, id in life.there()} | {*life.corrected.values()}
     gone = {text for *_, text in life.said.values()} - left - {"home"}
     for text in life.texts():
         assert not [one for one in gone if one in text]
@@ -377,6 +440,7 @@ HAPPENS = st.one_of(
     TELL,
     st.tuples(st.sampled_from(["note", "aside"]), SESSIONS, st.integers(0, 5), SAID),
     st.tuples(st.sampled_from(["undo", "undo", "replay", "erase", "retract"]), st.integers(0, 9)),
+    st.tuples(st.just("correct"), st.integers(0, 9), st.sampled_from(["Oslo", "Rome", "a cat"])),
     st.tuples(st.sampled_from(["clear", "pop", "expire", "age", "archive", "unarchive"]), SESSIONS),
     st.tuples(st.sampled_from(["distill", "propose", "merge", "join"])),
 )
@@ -529,6 +593,8 @@ TEA = ("tell", "a", 0, "likes tea")
 @example([OSLO, ("note", "b", 1, "home Bergen"), ("propose",), ("clear", "b"), ("merge",)])
 @example([OSLO, AGAIN, BERGEN, ("archive", "c"), ("undo", 1), ("unarchive", "c")])
 @example([OSLO, AGAIN, ("retract", 0), BERGEN, ("undo", 0)])
+@example([OSLO, ("correct", 0, "Rome"), BERGEN, AGAIN, ("undo", 0)])
+@example([BERGEN, TEA, ("correct", 0, "a cat"), ("correct", 1, "a cat"), AGAIN, ("undo", 2)])
 @example([OSLO, AGAIN, ("note", "b", 1, "home"), ("propose",), ("undo", 0), ("merge",)])
 @example([OSLO, BERGEN, ("replay", 0), ("undo", 1), ("undo", 0)])
 @example([("tell", "a", 0, "has a dog"), ("note", "a", 1, "home Oslo"), ("propose",), ("erase", 0)])

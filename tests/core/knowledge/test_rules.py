@@ -9,8 +9,8 @@ from core.knowledge.living import day, facts, said
 from lance_context_core.knowledge import RuleExtractor, SpokenTurn
 
 DATA = Path(__file__).parent / "data"
-HALVES = ["a", "b"]
-"""The rules were made by the first; two of their forms were mended by what they did with the second."""
+HALVES = ["a", "b", "c", "d"]
+"""The rules were made by `a` and `c`; two and three of their forms were mended by what they did with `b` and `d`."""
 
 
 def read(name, n):
@@ -99,6 +99,21 @@ def test_no_change_of_mind_is_taken_for_another(half):
         if of == half and holds != expected:
             wrong.append((turns, holds))
     assert wrong == []
+
+
+@pytest.mark.parametrize("value", ["Bergen", "Rome", "Lyon", "Ghent", "Turin", "Cork"])
+def test_of_two_statements_of_one_turn_the_second_is_current(store, memory, value):
+    memory.add([said(f"I live in Oslo. Last month we moved to {value}.")])
+    (known,) = store.context("knowledge").list(filters={"kind": "fact"})
+    assert known["metadata"]["fact"]["value"] == value
+
+
+def test_what_a_turn_takes_back_is_not_noted_and_the_rest_is_quoted_without_the_words_for_it(
+    store, memory
+):
+    memory.add([said("I live in Oslo. Scratch that. My dog is called Rex.")])
+    memory.add([said("Oops, my cat is called Miso.")])
+    assert facts(store) == ["My dog is called Rex.", "my cat is called Miso."]
 
 
 def test_what_no_rule_can_read_is_told_to_whoever_adds_it(store, memory):

@@ -5,7 +5,7 @@ from itertools import permutations
 import pytest
 from core.knowledge.living import BERGEN, OSLO, day, everything, facts, said
 
-from lance_context_core import NotFoundError
+from lance_context_core import InvalidRequestError, NotFoundError
 
 TROMSO = said("I live in Tromsø now.", day(2026))
 
@@ -159,3 +159,35 @@ def test_the_history_of_a_fact_says_what_became_of_it_by_whom_and_what_it_said(
 def test_what_is_no_fact_has_no_history(memory):
     with pytest.raises(NotFoundError, match="not a fact"):
         memory.history("nothing")
+
+
+@pytest.mark.parametrize(
+    ("said_before", "text", "given", "value"),
+    [
+        ("I live in Oslo.", "I live in Bergen.", None, "Bergen"),
+        ("I live in Oslo.", "Ada lives in New York.", None, "New York"),
+        ("I live in Oslo.", "Ada lives in Oslo, Norway.", None, "Oslo"),
+        ("I live in Oslo.", "She is a Roman now.", None, "She is a Roman now."),
+        ("I live in Oslo.", "She is a Roman now.", "Rome", "Rome"),
+    ],
+    ids=["replaced", "other words", "explained", "told otherwise", "given"],
+)
+def test_a_correction_has_the_value_that_its_text_states(
+    store, memory, said_before, text, given, value
+):
+    memory.add([said(said_before)])
+    (fact,) = memory.list()
+    memory.correct(fact.id, text, value=given)
+    schema = {"type": "object", "properties": {"residence": {"type": "string"}}}
+    assert memory.profile(schema).values == {"residence": value}
+    memory.correct(fact.id, said_before)
+    assert memory.profile(schema).values == {"residence": "Oslo"}
+
+
+def test_a_value_is_refused_for_a_fact_that_is_none_of_a_slot(memory):
+    memory.add([said("I love hiking.")])
+    (fact,) = memory.list()
+    with pytest.raises(
+        InvalidRequestError, match=r"value='swimming': fact .* is no value of a slot"
+    ):
+        memory.correct(fact.id, "Ada loves swimming.", value="swimming")

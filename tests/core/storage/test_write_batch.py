@@ -120,12 +120,19 @@ def write_if(random, rows):
     new = [row_of(random, key, after=seen[key]) for key in keys if parts[key] == "put"]
     deletes = [key for key in keys if parts[key] == "delete" and seen[key] is not None]
     is_done = all(rows.revision(key) == revision for key, revision in seen.items())
+    tail = None
+    if random.random() < 0.5:
+        status = random.choice(STATUSES)
+        matching = [key for key, row in rows.held.items() if row["status"] == status]
+        said = random.choice([matching, matching, [*reversed(matching)], matching[1:], [*KEYS[:1]]])
+        tail = Tail(equals("status", status), said, is_all=True)
+        is_done = is_done and sorted(said) == sorted(matching)
     if is_done:
         for row in new:
             rows.put(row, is_behind=row[KEY] not in rows.held)
         for key in deletes:
             rows.remove(key)
-    batch = WriteBatch(new, Mode.UPSERT, deletes=deletes, expect=seen)
+    batch = WriteBatch(new, Mode.UPSERT, deletes=deletes, expect=seen, tail=tail)
     return batch, {"is_done": is_done}
 
 
