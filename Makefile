@@ -42,6 +42,7 @@ proofs: $(VENV)/ready
 	PYTHONPATH=tests $(RUN) -m proofs.crash --rounds 400 --often tag untag fork drop
 	PYTHONPATH=tests $(RUN) -m proofs.crash --rounds 400 --often fold maintain thin --journal both
 	PYTHONPATH=tests $(RUN) -m proofs.crash --rounds 500 --place directory+postgres --often fold
+	PYTHONPATH=tests $(RUN) -m proofs.crash --rounds 300 --place s3+postgres --often fold
 	PYTHONPATH=tests $(RUN) -m proofs.crash.verbs
 	PYTHONPATH=tests $(RUN) -m proofs.crash.boards
 	PYTHONPATH=tests $(RUN) -m proofs.crash.boards --many

@@ -58,9 +58,9 @@ class OpenOptions(TypedDict, total=False):
       one a day of a month, and versions named by tags and branches.
     - `journal`: the policy of the write-ahead log of a store in a directory: which small writes it
       acknowledges, and when they are flushed into the tables; None: each write is a commit. A text is the address
-      of a PostgreSQL database that has the log, for a directory that machines share:
-      `"postgresql://user:password@host:5432/database"`, which needs the extra `postgres`. No
-      text of ours shows it.
+      of a PostgreSQL database that has the log, for an object store or a directory that machines
+      share: `"postgresql://user:password@host:5432/database"`, which needs the extra `postgres`.
+      No text of ours shows it.
     - `search_cache`: holds scopes in memory, so that a search of one does not use the engine; by
       default all stores of a process share one. None: the engine searches.
     - `maintenance`: when the store maintains itself in the background; None leaves that to

@@ -141,8 +141,8 @@ async def _look(whole: Whole, progress: Callable[[Progress], object] | None) -> 
     names = await whole.resources.database.table_names()
     if place.is_absolute():
         await asyncio.to_thread(looked.files_of, place, names)
-        await looked.journal(whole.resources)
-        await looked.acknowledged(whole.resources)
+    await looked.journal(whole.resources)
+    await looked.acknowledged(whole.resources)
     try:
         there = [MAIN, *(one.name for one in await branches.listed(whole))]
     except ContextStoreError as error:

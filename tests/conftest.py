@@ -202,6 +202,15 @@ def s3_backend(s3_server) -> Backend:
     return s3_server.backend()
 
 
+@pytest.fixture(name="s3+postgres_backend")
+def s3_postgres_backend(s3_server, postgres_server) -> Backend:
+    """A prefix of its own in an object store, for a store whose log is in PostgreSQL."""
+    place = s3_server.backend()
+    return LogInPostgres(
+        uri=place.uri, storage_options=place.storage_options, address=postgres_server.address()
+    )
+
+
 @pytest.fixture
 def open_store(local_backend, clock) -> Iterator:
     """Opens stores, all of them in one directory, and closes them in the end."""

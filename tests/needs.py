@@ -10,7 +10,7 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 TESTS = str(Path(__file__).parent)
-SERVERS = {"s3", "azure", "postgres", "directory+postgres"}
+SERVERS = {"s3", "azure", "postgres", "directory+postgres", "s3+postgres"}
 """Places that are servers, by the values that tests are given."""
 STARTERS = (subprocess, multiprocessing)
 

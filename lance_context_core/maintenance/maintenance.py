@@ -250,8 +250,9 @@ class Upkeep:
 
     async def _is_of_one_machine(self) -> bool:
         """Whether only processes with the locks of this machine can work on its tables."""
-        journal = self._database.connection.journal
-        return journal is not None and await journal.is_kept()
+        connection = self._database.connection
+        journal = connection.journal
+        return connection.root is not None and journal is not None and await journal.is_kept()
 
     def _locked(self, name: str, patience: float) -> AbstractAsyncContextManager[None]:
         """Locks a table, on all its refs, against other maintenance and holders on this machine.

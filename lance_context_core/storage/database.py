@@ -13,7 +13,7 @@ from typing import Any
 from lance_context_core.errors import NotFoundError
 from lance_context_core.storage.lance import branches, manifests, reads, versions
 from lance_context_core.storage.lance.branches import Pin
-from lance_context_core.storage.lance.connection import Connection
+from lance_context_core.storage.lance.connection import Connection, listed
 from lance_context_core.storage.lance.errors import asked, translated
 from lance_context_core.storage.lance.schema import (
     ACKNOWLEDGED,
@@ -37,6 +37,7 @@ from lance_context_core.storage.table import Table
 from lance_context_core.storage.wal.entries import Entry, How, View
 from lance_context_core.storage.wal.journal import Journal
 from lance_context_core.storage.wal.log import Part
+from lance_context_core.storage.wal.object_id import TABLE as ID_TABLE
 from lance_context_core.storage.wal.table_log import TableLog
 
 # Rows that were acknowledged by a moment, but in no version of their table yet.
@@ -220,14 +221,7 @@ class Database:
         """The names of the existing tables, in alphabetical order."""
         if (engine := await self.connection.existing()) is None:
             return []
-        names: list[str] = []
-        token = None
-        while True:
-            asking = engine.list_tables(page_token=token)
-            page = await asked(f"list the tables of {self.uri!r}", asking)
-            names.extend(page.tables)
-            if not (token := page.page_token):
-                return sorted(names)
+        return sorted(name for name in await listed(engine, self.uri) if name != ID_TABLE)
 
     async def has(self, name: str) -> bool:
         """Whether a table of that name exists."""

@@ -113,7 +113,6 @@ class Flushing:
         await commits.require(handle, view.version)
 
         async def work(handle: Any) -> int:
-            await ledger.require_held()
             return await self._commit(handle, view, is_as_known=is_as_known)
 
         version = await commits.insist(f"write to {self._access.label}", handle, work)

@@ -130,8 +130,8 @@ class Lacking(NamedTuple):
     """A version or table that was acknowledged, and is missing."""
 
     part: Part
-    where: Path
-    """The directory of the table, or of its branch or tag."""
+    where: Path | str
+    """The directory of the table, or of its branch or tag; on an object store that of the store."""
     what: str
 
 
@@ -177,7 +177,7 @@ class Repair:
             found = await look()
             if found.lacks:
                 found = await self._looked_again(ledger, look)
-                _require(name, found)
+                require(name, found)
             if self._may_write and (found.torn or found.newest):
                 async with ledger.folding():
                     found = await look()  # another process may have repaired it
@@ -231,11 +231,10 @@ class Repair:
         A table without a whole version is removed; its directory is renamed. Returns whether to
         create it again, for the log's entries.
         """
-        table = _Table(self._root, Part(name, ref))
         ledger = TableLog(self._journal, name, ref or None)
         self._done.clear()
         async with ledger.folding():
-            newest = await asyncio.to_thread(table.fall_back)
+            newest = await self._fall_back(ledger.part)
             if not await self._journal.exists():
                 return False
             is_wanted = not ref and (await ledger.fullness())[0] > 0
@@ -262,15 +261,17 @@ class Repair:
             yield
             await mark.discard()
 
-    async def _look(
-        self, ledger: TableLog, table: "_Table", *, is_kept: bool = True
-    ) -> "_Findings":
+    async def _fall_back(self, part: Part) -> int:
+        """Remove torn newest versions; returns the remaining one, 0 if none."""
+        return await asyncio.to_thread(_Table(self._root, part).fall_back)
+
+    async def _look(self, ledger: TableLog, table: "_Table", *, is_kept: bool = True) -> "Findings":
         state = await ledger.state() if is_kept else State()
         return await asyncio.to_thread(table.look, state, is_kept=is_kept)
 
     async def _looked_again(
-        self, ledger: TableLog, look: Callable[[], Awaitable["_Findings"]]
-    ) -> "_Findings":
+        self, ledger: TableLog, look: Callable[[], Awaitable["Findings"]]
+    ) -> "Findings":
         """The findings while no commit or drop runs, as far as waiting is allowed."""
         if not self._may_write:
             return await look()
@@ -317,7 +318,7 @@ class Repair:
 
 
 @frozen
-class _Findings:
+class Findings:
     """The repairs of a table."""
 
     torn: list[Path]
@@ -338,7 +339,7 @@ class _Table:
         self.directory = manifests.directory_of(self._table, part.ref)
         self._ref = part.ref
 
-    def look(self, state: State, *, is_kept: bool) -> _Findings:
+    def look(self, state: State, *, is_kept: bool) -> Findings:
         """The repairs to do, if writable. Raises OSError if the table cannot be read.
 
         The version that the log knows contains all reported data, unless the log knows none.
@@ -346,13 +347,13 @@ class _Table:
         listed = manifests.listed(self.directory)
         newest, floor = max(listed, default=0), abs(state.version)
         if is_kept and floor and (file := self._file_of_ref()) and not file.exists():
-            return _Findings([], lacks=f"lacks {self._ref!r}: {str(file)!r} is missing")
+            return Findings([], lacks=f"lacks {self._ref!r}: {str(file)!r} is missing")
         if is_kept and newest < (wanted := self._wanted(floor, listed.values())):
-            return _Findings([], lacks=self._lacks(newest, wanted))
+            return Findings([], lacks=self._lacks(newest, wanted))
         if not os.access(self.directory / "_versions", os.W_OK):
-            return _Findings([])
+            return Findings([])
         if is_kept and not floor and not self._is_without_rows(listed.values()):
-            return _Findings([])
+            return Findings([])
         known = parts_of(listed[floor], self.directory) if floor in listed else frozenset()
         above = {number: one for number, one in listed.items() if number > floor}
         found = [
@@ -360,11 +361,11 @@ class _Table:
         ]
         # The table needs a version to continue from.
         if floor and floor not in listed and len(found) == len(above):
-            return _Findings([])
+            return Findings([])
         whole = sorted((number for number, one in above.items() if one not in found), reverse=True)
         if state.version <= 0 or whole in ([], [floor + 1][: state.is_folding]):
-            return _Findings(found)
-        return _Findings(found, whole[0], tuple(whole))
+            return Findings(found)
+        return Findings(found, whole[0], tuple(whole))
 
     def data_files(self, version: int) -> dict[int, list[Path]]:
         """As `manifests.data_files`."""
@@ -457,7 +458,8 @@ class _Table:
         return not any(names_rows(manifest, self._table) for manifest in versions)
 
 
-def _require(name: str, found: _Findings) -> None:
+def require(name: str, found: Findings) -> None:
+    """Raise StorageError if acknowledged data is missing."""
     if found.lacks:
         raise StorageError(f"{shown_name(name)} {found.lacks}: {WAY_OUT}")
 

@@ -321,6 +321,8 @@ def meeting_place(connection: Connection, name: str, ref: str | None) -> Path | 
     is_object_store = "://" in connection.uri and connection.place is not connection
     if not is_object_store or not hasattr(asyncio, "open_unix_connection"):
         return None
+    if connection.journal is not None:  # the lock of the store has its commits one at a time
+        return None
     same = [
         version("lance-context-core"),
         connection.uri,

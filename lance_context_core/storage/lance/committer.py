@@ -188,14 +188,24 @@ class Committer:
     async def insist(
         self, action: str, handle: Any, work: Callable[[Any], Coroutine[Any, Any, T]]
     ) -> T:
-        """As `contention.insist`, in turns with other writers if no lock is shared."""
+        """As `contention.insist`, in turns with other writers if no lock is shared.
+
+        Raises StorageError if this process has lost its lock of the store.
+        """
         ledger, connection = self._ledger, self._connection
         # A store in memory has one connection only.
         has_lock = connection.place is connection or (
             ledger is not None and await ledger.policy() is not None
         )
+
+        async def held(handle: Any) -> T:
+            if ledger is not None:
+                # Whoever took the lock over has fenced what begins before this.
+                await ledger.require_held()
+            return await work(handle)
+
         return await contention.insist(
-            action, handle, work, turns=None if has_lock else self._turns
+            action, handle, held, turns=None if has_lock else self._turns
         )
 
     def tell(self) -> None:

@@ -9,7 +9,7 @@ import asyncio
 import atexit
 import tempfile
 import threading
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from functools import partial
@@ -36,14 +36,17 @@ from lance_context_core.storage.lance.indexes import TextIndex
 from lance_context_core.storage.lance.locations import normalised
 from lance_context_core.storage.lifecycle import Lifecycle
 from lance_context_core.storage.names import shown_name
+from lance_context_core.storage.remote_repair import RemoteRepair
 from lance_context_core.storage.repair import Lacking, Repair
 from lance_context_core.storage.wal.identity import NAME as ID
 from lance_context_core.storage.wal.identity import FileId
 from lance_context_core.storage.wal.journal import Journal
-from lance_context_core.storage.wal.log import ServerClock, WriteAheadLog
+from lance_context_core.storage.wal.log import Part, ServerClock, StoreId, WriteAheadLog
+from lance_context_core.storage.wal.object_id import TABLE as ID_TABLE
+from lance_context_core.storage.wal.object_id import ObjectId
 from lance_context_core.storage.wal.policy import JournalPolicy
 from lance_context_core.storage.wal.sqlite import NAME as JOURNAL
-from lance_context_core.storage.wal.sqlite_log import SqliteLog, held_here
+from lance_context_core.storage.wal.sqlite_log import SqliteLog, held_here, queued
 
 atexit.register(contention.rest_at_exit)  # between the end of the loop and that of the engine
 end_at_exit()  # once the engine is imported: before its own end
@@ -94,19 +97,19 @@ class Connection:
         """Accepts small writes; None if it cannot."""
         self.clock: ServerClock | None = None
         """That of the server that has the log; None where it is in a file."""
-        if (place := Path(self.uri)).is_absolute():
-            log = self._log_of(journal, is_synced=durability == "fsync")
-            self.journal = Journal(log, journal, place=str(place), life=self.life)
-        elif journal is not None and journal.address is not None:
-            raise InvalidRequestError(
-                f"journal=…: the journal of a store at {self.uri!r} cannot be in PostgreSQL yet, only "
-                "that of a store in a directory: open it without an address. Nothing was written"
-            )
-        self._mending: Repair | None = None
-        if self.journal is not None:
+        self.root = place if (place := Path(self.uri)).is_absolute() else None
+        """The directory of the store; None if it is on an object store, or in memory."""
+        self.storage_options = {key: str(value) for key, value in (storage_options or {}).items()}
+        log = self._log_of(journal, is_synced=durability == "fsync")
+        if log is not None:
+            self.journal = Journal(log, journal, place=self.uri, life=self.life)
+        self._mending: Repair | RemoteRepair | None = None
+        if self.journal is not None and self.root is not None:
             self._mending = Repair(
-                place, self.journal, self.syncer, self._opened, may_write=not is_read_only
+                self.root, self.journal, self.syncer, self._opened, may_write=not is_read_only
             )
+        elif self.journal is not None:
+            self._mending = RemoteRepair(self.journal, self._opened, may_write=not is_read_only)
         self.on_commit: Callable[[Any], None] | None = None
         """Called with the table of each commit; must be quick."""
         self.on_move: Callable[[str, str | None], None] | None = None
@@ -116,7 +119,6 @@ class Connection:
         """The number of reconnections: older handles must be opened again."""
         self.turns = threading.Lock()
         """The lock of operations on the whole store, where no directory provides one."""
-        self.storage_options = {key: str(value) for key, value in (storage_options or {}).items()}
         self._engine: Any = None
         self._connecting: SharedCall[Any] = SharedCall()
         """One connection for concurrent first calls: of two to `memory://` one lists no tables."""
@@ -128,25 +130,41 @@ class Connection:
         self._displaced = ""
         """Why branches and tags name another path; empty if they do not."""
 
-    def _log_of(self, policy: JournalPolicy | None, *, is_synced: bool) -> WriteAheadLog:
-        """The log of a store in a directory: in a file, or where the policy says."""
-        root = Path(self.uri)
+    def _log_of(self, policy: JournalPolicy | None, *, is_synced: bool) -> WriteAheadLog | None:
+        """The log: where the policy says, or in a file of a directory; None if neither."""
+        root = self.root
         if policy is None or policy.address is None:
-            return SqliteLog(root, is_synced=is_synced, life=self.life)
+            return None if root is None else SqliteLog(root, is_synced=is_synced, life=self.life)
+        if self.uri.startswith(_MEMORY):
+            raise InvalidRequestError(
+                "journal=…: a store in memory:// ends with its process, and has no write-ahead log: open it "
+                "without an address, or give a directory or an object store"
+            )
         require("psycopg", extra="postgres", by="a write-ahead log in PostgreSQL")
         require("psycopg_pool", extra="postgres", by="a write-ahead log in PostgreSQL")
         from lance_context_core.storage.wal.postgres.log import postgres_log
 
+        id: StoreId
+        if root is None:
+            id, guard = ObjectId(self.uri, self.storage_options), partial(queued, self.uri)
+        else:
+            id, guard = FileId(root, is_synced=is_synced), partial(held_here, root)
         log, self.clock = postgres_log(
             policy.address,
             self.uri,
-            FileId(root, is_synced=is_synced),
-            partial(held_here, root),
+            id,
+            guard,
             is_synced=is_synced,
             life=self.life,
             read_consistency=self.read_consistency,
+            fence=self._fence if root is None else None,
         )
         return log
+
+    async def _fence(self, parts: Sequence[Part]) -> None:
+        """As `RemoteRepair.fence`."""
+        if isinstance(self._mending, RemoteRepair):
+            await self._mending.fence(parts)
 
     @property
     def place(self) -> object:
@@ -179,22 +197,40 @@ class Connection:
         made = await asked(f"open {self.uri!r}", connecting)
         if self.life.is_there():
             await asyncio.to_thread(self.life.hold)
-        if self.is_read_only and self.journal is None:
-            found = await asked(f"list the tables of {self.uri!r}", made.list_tables())
-            if not found.tables:
+        if self.root is None:
+            try:
+                await self._require_log(made)
+            except BaseException:
                 made.close()  # type: ignore[no-untyped-call]  # the engine has no types
-                raise self._absent()
+                raise
         with self._lock:
             self._engine = made
         return made
+
+    async def _require_log(self, made: Any) -> None:
+        """Raise StorageError if the store on an object store has a log, and this has no address.
+
+        Raises NotFoundError if it is only read, and absent.
+        """
+        has_address = self.journal is not None
+        if self.uri.startswith(_MEMORY) or (has_address and not self.is_read_only):
+            return
+        found = await listed(made, self.uri)
+        if ID_TABLE in found and not has_address:
+            raise StorageError(
+                f"the store at {self.uri!r} has its write-ahead log in PostgreSQL: open it with "
+                'journal="postgresql://…", since it has entries that are in no table yet'
+            )
+        if self.is_read_only and not found:
+            raise self._absent()
 
     async def _settled(self) -> None:
         """Update the paths of branches and tags if the directory was moved or copied.
 
         Before any repair: both need the store's lock.
         """
-        if not self._is_placed and self.journal is not None:
-            await self._settle_place(Path(self.uri), self.journal)
+        if not self._is_placed and self.root is not None and self.journal is not None:
+            await self._settle_place(self.root, self.journal)
 
     async def _settle_place(self, root: Path, journal: Journal) -> None:
         if not await asyncio.to_thread(relocation.is_settled, root):
@@ -210,10 +246,10 @@ class Connection:
 
     async def record_place(self) -> None:
         """Record the path that branches and tags name, before one is created; if possible."""
-        if self.journal is not None and not self._displaced:
+        if self.root is not None and not self._displaced:
             with suppress(OSError):
                 is_synced = self.syncer is not None
-                await asyncio.to_thread(relocation.record, Path(self.uri), is_synced=is_synced)
+                await asyncio.to_thread(relocation.record, self.root, is_synced=is_synced)
 
     def require_placed(self, label: str) -> None:
         """Raise StorageError if branches and tags name another path; before reads of `label`."""
@@ -252,7 +288,7 @@ class Connection:
             await self._mending.know(name, ref, handle)
 
     async def accept(self, name: str, ref: str) -> bool:
-        """As `Repair.accept`, for a store in a directory."""
+        """As `Repair.accept`, for a store with a log."""
         return self._mending is not None and await self._mending.accept(name, ref)
 
     async def lacking(self, besides: str, *, is_damaged: bool = False) -> list[Lacking]:
@@ -306,8 +342,8 @@ class Connection:
         """Raise NotFoundError if no store exists here, as far as the disk shows."""
         if self.uri.startswith(_MEMORY):
             raise self._absent()
-        root = Path(self.uri)
-        if self.journal is not None and not (
+        root = self.root
+        if root is not None and not (
             any(root.glob("*.lance")) or (root / JOURNAL).exists() or (root / ID).exists()
         ):
             raise self._absent()
@@ -357,6 +393,17 @@ class Connection:
             engine, self._engine = self._engine, None
         if engine is not None:
             engine.close()
+
+
+async def listed(engine: Any, uri: str) -> list[str]:
+    """The names in the engine's listing of tables."""
+    names: list[str] = []
+    token = None
+    while True:
+        page = await asked(f"list the tables of {uri!r}", engine.list_tables(page_token=token))
+        names.extend(page.tables)
+        if not (token := page.page_token):
+            return names
 
 
 class Caches:

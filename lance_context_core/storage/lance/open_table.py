@@ -1,7 +1,8 @@
 """Opens or creates a table, on main, on another ref, or at a version."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -27,7 +28,8 @@ from lance_context_core.storage.wal.table_log import TableLog
 # that cannot happen: creators wait for each other, on a lock that the system takes from a process
 # that ends.
 #
-# On an object store acknowledged rows are then only in earlier versions. The replacing process
+# So they do on an object store if the store has a log, which has such a lock. Without one,
+# acknowledged rows are then only in earlier versions. The replacing process
 # detects it by the number of its version, and restores them; they stay there only if it is killed
 # before that. (A clone of an empty table replaces nothing, but loses the setting that makes row ids
 # stable.)
@@ -241,6 +243,10 @@ class Opening:
             )
         self._commits.require_sound()
         engine = await self._connection.engine()
+        async with self._creating():
+            return await self._created(engine)
+
+    async def _created(self, engine: Any) -> Any:
         with translated(f"create {self._label}"):
             handle = await create_table(
                 engine,
@@ -312,6 +318,16 @@ class Opening:
         return there
 
     # Helpers
+
+    @asynccontextmanager
+    async def _creating(self) -> AsyncIterator[None]:
+        """Exclude other creators, where files exclude nobody and the store has a log."""
+        journal = self._connection.journal
+        if self._connection.root is not None or journal is None or journal.is_alone():
+            yield
+            return
+        async with journal.alone():
+            yield
 
     async def _require_branch(self) -> None:
         """Raise NotFoundError if the branch does not exist, by the records."""

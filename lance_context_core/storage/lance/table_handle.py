@@ -108,7 +108,7 @@ class TableHandle:
         """The identity of the ref of that name at the last check."""
         self._seen: _Seen | None = None
         """The result of the last check for other writers' commits."""
-        is_listed = connection.journal is not None and self.ref is None
+        is_listed = connection.root is not None and self.ref is None
         self._folder = f"{connection.uri}/{name}.lance" if is_listed else None
         """The directory whose files show the newest version; None if none do."""
         self._version: int | None = None

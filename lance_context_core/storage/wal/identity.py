@@ -85,11 +85,9 @@ def _held(connection: sqlite3.Connection) -> str | None:
 def _noted(file: Path) -> str | None:
     """The id in the file; None if it is absent or damaged."""
     try:
-        text = file.read_text()
+        return _id_in(file.read_text())
     except (OSError, ValueError):
         return None
-    id, _, _ = text.partition(" ")
-    return id if text == _line(id) else None
 
 
 def _note(file: Path, id: str, *, is_synced: bool) -> None:
@@ -105,6 +103,26 @@ def _note(file: Path, id: str, *, is_synced: bool) -> None:
 
 def _line(id: str) -> str:
     return f"{id} {zlib.crc32(id.encode()):08x}\n"
+
+
+def _id_in(text: str) -> str | None:
+    id, _, _ = text.partition(" ")
+    return id if text == _line(id) else None
+
+
+def _elsewhere(noted: str) -> str | None:
+    return noted.removeprefix(_ELSEWHERE) if noted.startswith(_ELSEWHERE) else None
+
+
+def line_elsewhere(id: str) -> str:
+    """The content of the file of a store with that id, whose log is in PostgreSQL."""
+    return _line(_ELSEWHERE + id)
+
+
+def id_elsewhere(text: str) -> str | None:
+    """The id in such a content; None if it is damaged, or of another kind of log."""
+    noted = _id_in(text)
+    return None if noted is None else _elsewhere(noted)
 
 
 class FileId:
@@ -123,13 +141,12 @@ class FileId:
                 "without an address; or export it, and import that into a new store with one"
             )
         noted = _noted(_file(self._journal))
-        if noted is None or not noted.startswith(_ELSEWHERE):
-            return None
-        return noted.removeprefix(_ELSEWHERE)
+        return None if noted is None else _elsewhere(noted)
 
-    async def write(self, id: str) -> None:
-        """As `StoreId.write`."""
+    async def write(self, id: str) -> bool:
+        """As `StoreId.write`; creators of one directory exclude each other."""
         await asyncio.to_thread(self._write, id)
+        return True
 
     def _write(self, id: str) -> None:
         try:

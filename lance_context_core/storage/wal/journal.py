@@ -317,11 +317,15 @@ class Journal:
             finally:
                 _mine.reset(token)
 
+    def is_alone(self) -> bool:
+        """Whether this task, or its parent, has the store in `alone`."""
+        return self.path in _mine.get()
+
     @asynccontextmanager
     async def beside_others(self) -> AsyncIterator[None]:
         """Commit to a table, shared with other committers. May run inside `alone`."""
         self._require()
-        if self.path in _mine.get():
+        if self.is_alone():
             yield
             return
         async with self.log.held(shared=True, refusal=self.waiting.locked):

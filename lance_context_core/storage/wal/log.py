@@ -283,8 +283,8 @@ class StoreId(Protocol):
     async def read(self) -> str | None:
         """The id; None if there is none. Raises StorageError if another log has its entries."""
 
-    async def write(self, id: str) -> None:
-        """Give the store that id, durably."""
+    async def write(self, id: str) -> bool:
+        """Give the store that id, durably; False if another creator was faster."""
 
     def forget(self) -> None:
         """Remove the id. Not on an event loop."""

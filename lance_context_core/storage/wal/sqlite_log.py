@@ -40,10 +40,7 @@ async def held_here(
     lock, seconds = root / LOCK, _PATIENCE_SECONDS
     async with AsyncExitStack() as stack:
         if not shared:
-            try:
-                await stack.enter_async_context(_queue(root).held(seconds))
-            except TimeoutError:
-                raise refusal(seconds) from None
+            await _take_turn(stack, _queue(root), refusal)
         if not lock.exists():
             await asyncio.to_thread(_make, lock)
         await stack.enter_async_context(
@@ -52,12 +49,32 @@ async def held_here(
         yield
 
 
+@asynccontextmanager
+async def queued(
+    place: str, *, shared: bool, refusal: Callable[[float], Exception]
+) -> AsyncIterator[None]:
+    """As `held_here`, for a store without a directory: excludes only this process's tasks."""
+    async with AsyncExitStack() as stack:
+        if not shared:
+            await _take_turn(stack, _queue(place), refusal)
+        yield
+
+
+async def _take_turn(
+    stack: AsyncExitStack, queue: FairLock, refusal: Callable[[float], Exception]
+) -> None:
+    try:
+        await stack.enter_async_context(queue.held(_PATIENCE_SECONDS))
+    except TimeoutError:
+        raise refusal(_PATIENCE_SECONDS) from None
+
+
 _queues: WeakValueDictionary[str, FairLock] = WeakValueDictionary()
 """The waiters of this process for the lock of a store, by its directory."""
 _queues_lock = threading.Lock()
 
 
-def _queue(root: Path) -> FairLock:
+def _queue(root: Path | str) -> FairLock:
     with _queues_lock:
         return _queues.setdefault(str(root), FairLock())
 

@@ -40,7 +40,7 @@ class LogInMemory(Backend):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogInPostgres(Backend):
-    """A directory whose log is in PostgreSQL."""
+    """A directory, or a place in an object store, whose log is in PostgreSQL."""
 
     address: str
 

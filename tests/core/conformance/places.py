@@ -23,6 +23,8 @@ LOG = ("log", "async")
 """A directory with a log that is not SQLite's: nothing above the log may know which one it has."""
 POSTGRES = ("directory+postgres", "async")
 """A directory whose log is in PostgreSQL: `make test` has what runs at the same time, proofs the rest."""
+S3_POSTGRES = ("s3+postgres", "async")
+"""An object store with such a log, which is run where either is."""
 FEWER_PLACES = {
     "anywhere": [("local", "async"), ("memory", "sync")],
     "local": [("local", "async")],
@@ -59,10 +61,12 @@ def places_of(test, effort):
     usual = PLACES_IN_CHECK if effort == "check" else PLACES
     places = FEWER_PLACES.get(next(marks, ""), usual)
     if effort == "proofs":
-        places = [*places, LOG, POSTGRES]
+        places = [*places, LOG, POSTGRES, S3_POSTGRES]
     if test.originalname not in SHIPPED_ON_S3:
         return places
-    return [*dict.fromkeys([*places, LOG, POSTGRES, S3])] if effort != "check" else [*places, S3]
+    if effort == "check":
+        return [*places, S3]
+    return [*dict.fromkeys([*places, LOG, POSTGRES, S3, S3_POSTGRES])]
 
 
 class InEachPlace:

@@ -14,6 +14,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from random import Random
 
+from core.conformance.backends import Backend, S3Server
 from postgres import PostgresServer
 from proofs.crash.check import differences, explain, found
 from proofs.crash.model import VERBS, Model, Step
@@ -47,6 +48,8 @@ class Lives:
     journals: Sequence[JournalPolicy | None]
     server: PostgresServer | None = None
     """That has the journals; None where they are in files."""
+    objects: S3Server | None = None
+    """That has the stores; None where they are in directories."""
 
 
 @dataclass(slots=True)
@@ -78,7 +81,7 @@ def main(arguments: Sequence[str]) -> int:
     )
     parser.add_argument(
         "--place",
-        choices=["directory", "directory+postgres"],
+        choices=["directory", "directory+postgres", "s3+postgres"],
         default="directory",
         help="its store",
     )
@@ -86,12 +89,13 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     with ExitStack() as stack:
         lives = Lives(options.often, _JOURNALS[options.journal])
-        if options.place == "directory+postgres":
+        if options.place != "directory":
             server = stack.enter_context(PostgresServer())
             journals = [
                 replace(one, address=server.address()) for one in lives.journals if one is not None
             ]
-            lives = Lives(options.often, journals, server)
+            objects = stack.enter_context(S3Server()) if options.place == "s3+postgres" else None
+            lives = Lives(options.often, journals, server, objects)
         return _run(options, lives)
 
 
@@ -102,9 +106,10 @@ def _run(options: argparse.Namespace, lives: Lives) -> int:
     for first in range(0, options.rounds, _ROUNDS_A_STORE):
         n_rounds = min(_ROUNDS_A_STORE, options.rounds - first)
         folder = tempfile.mkdtemp(prefix="crash-")
-        broken = _store(f"{folder}/store", options.seed + first, n_rounds, lives, tally)
+        place = lives.objects.backend() if lives.objects else Backend(uri=f"{folder}/store")
+        broken = _store(place, options.seed + first, n_rounds, lives, tally)
         if broken is not None:
-            print(f"round {tally.n_rounds}, store kept at {folder}:\n{broken}")
+            print(f"round {tally.n_rounds}, store {place.uri}, kept if in a directory:\n{broken}")
             return 1
         shutil.rmtree(folder)
         print(f"{tally.n_rounds} of {options.rounds} rounds", file=sys.stderr)
@@ -151,14 +156,15 @@ def summary(tally: Tally, *, asked: str, seconds: float) -> str:
     )
 
 
-def _store(uri: str, seed: int, n_rounds: int, lives: Lives, tally: Tally) -> str | None:
+def _store(place: Backend, seed: int, n_rounds: int, lives: Lives, tally: Tally) -> str | None:
     """Let `n_rounds` processes die in one store; returns what promise was broken, or None."""
     random = Random(seed)
     model = Model()
     for number in range(n_rounds):
-        model, step = _live_and_die(uri, seed + number, model, lives, random, tally)
+        model, step = _live_and_die(place, seed + number, model, lives, random, tally)
         began = time.monotonic()
-        with ContextStore.open(uri, journal=random.choice(lives.journals)) as store:
+        journal, options = random.choice(lives.journals), place.storage_options
+        with ContextStore.open(place.uri, journal=journal, storage_options=options) as store:
             seen = found(store)
             tally.slowest_open_seconds = max(tally.slowest_open_seconds, time.monotonic() - began)
             if (broken := explain(seen, model, step)) is not None:
@@ -180,14 +186,14 @@ def _store(uri: str, seed: int, n_rounds: int, lives: Lives, tally: Tally) -> st
 
 
 def _live_and_die(
-    uri: str, seed: int, model: Model, lives: Lives, random: Random, tally: Tally
+    place: Backend, seed: int, model: Model, lives: Lives, random: Random, tally: Tally
 ) -> tuple[Model, Step | None]:
     """The model of what a process was told, and the step in which it died."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["proofs.crash.worker"])
     heard, said = context.Pipe(duplex=False)
     journal = random.choice(lives.journals)
-    arguments = (uri, seed, model, lives.often, journal, said)
+    arguments = (place.uri, seed, model, lives.often, journal, place.storage_options, said)
     process = context.Process(target=work, args=arguments, daemon=True)
     process.start()
     said.close()

@@ -1,7 +1,7 @@
 """The process that is killed: does one step after another, and says before and after which."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from multiprocessing.connection import Connection
 from random import Random
 
@@ -24,6 +24,7 @@ def work(
     model: Model,
     often: Sequence[str],
     journal: JournalPolicy | None,
+    storage_options: Mapping[str, str] | None,
     said: Connection,
 ) -> None:
     """Do steps until the process is killed, those of `often` more often.
@@ -31,7 +32,7 @@ def work(
     Sends ("begin", step) before each and ("done", step) once the store has acknowledged it.
     """
     random = Random(seed)
-    with ContextStore.open(uri, journal=journal) as store:
+    with ContextStore.open(uri, journal=journal, storage_options=storage_options) as store:
         while True:
             step = model.next_step(random, often=often)
             said.send(("begin", step))

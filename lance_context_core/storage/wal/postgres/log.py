@@ -4,7 +4,7 @@ import asyncio
 import threading
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
@@ -15,7 +15,7 @@ import psycopg
 from lance_context_core._util.crowd import FairLock
 from lance_context_core.errors import InternalError, StorageError
 from lance_context_core.storage.lifecycle import Lifecycle
-from lance_context_core.storage.wal.log import BusyError, LogSession, ServerClock, StoreId
+from lance_context_core.storage.wal.log import BusyError, LogSession, Part, ServerClock, StoreId
 from lance_context_core.storage.wal.postgres import schema
 from lance_context_core.storage.wal.postgres.server import (
     LOST_LOCK,
@@ -29,6 +29,7 @@ from lance_context_core.storage.wal.postgres.server import (
     server_of,
 )
 from lance_context_core.storage.wal.postgres.session import PostgresSession
+from lance_context_core.storage.wal.postgres.transaction import text_of
 
 _PATIENCE_SECONDS = 600
 """As in a directory: how long a commit to a table waits for another one."""
@@ -44,6 +45,17 @@ _NONE_HERE = "has no write-ahead log of this store"
 
 Guard = Callable[..., AbstractAsyncContextManager[None]]
 """As `WriteAheadLog.held`."""
+
+Fence = Callable[[Sequence[Part]], Awaitable[None]]
+"""Makes the commits to these tables fail that another process has begun."""
+
+_BEGIN_EPOCH = """
+UPDATE lance_context.stores AS s SET epoch = s.epoch + 1, is_free = false
+FROM (SELECT id, is_free FROM lance_context.stores WHERE id = %b FOR UPDATE) AS before
+WHERE s.id = before.id RETURNING s.epoch, before.is_free
+"""
+_END_EPOCH = "UPDATE lance_context.stores SET is_free = true WHERE id = %b AND epoch = %b"
+_IN_DOUBT = "SELECT name, ref FROM lance_context.tables WHERE store = %b AND (folding > folded OR version < 0)"
 
 
 class _Row(NamedTuple):
@@ -67,11 +79,14 @@ class PostgresLog:
         *,
         life: Lifecycle,
         read_consistency: timedelta | None,
+        fence: Fence | None = None,
     ) -> None:
         """The log of the store at `place`, which has `id`; connects with the first call.
 
-        `guard` excludes the other committers of this machine: a connection may be lost in a commit,
-        and with it the lock on the server; this lock lasts as long as the process.
+        A connection may be lost in a commit, and with it the lock on the server. `guard` excludes
+        the other committers of this machine as long as the process lives, where it can. Where it
+        cannot, `fence` is called with the tables that may have such a commit, before another
+        process commits.
         """
         self.path: Path | str = f"{server.address!r}, of {place}"
         self.lock = threading.Lock()
@@ -84,6 +99,7 @@ class PostgresLog:
         self._life = life
         self._watch = Watch(self._server, read_consistency)
         self._guard = guard
+        self._fence = fence
         self._holding: Any = None
         """The connection that has the exclusive lock."""
         self._making = FairLock()
@@ -118,7 +134,9 @@ class PostgresLog:
                     if await self._id.read() is None:
                         id = uuid.uuid4().hex
                         await asyncio.to_thread(self._add, id)
-                        await self._id.write(id)
+                        if not await self._id.write(id):
+                            # Its creator uses another database: `opened` says so.
+                            await asyncio.to_thread(self._remove, id)
                 finally:
                     await asyncio.to_thread(self._server.end_lock, connection)
                 await self.opened()
@@ -245,6 +263,10 @@ class PostgresLog:
             added = "INSERT INTO lance_context.stores (name, place) VALUES (%s, %s)"
             connection.execute(added, [id, self._place])
 
+    def _remove(self, id: str) -> None:
+        with self._server.connection() as connection:
+            connection.execute("DELETE FROM lance_context.stores WHERE name = %s", [id])
+
     @asynccontextmanager
     async def _held(
         self, *, shared: bool, refusal: Callable[[float], Exception]
@@ -259,10 +281,16 @@ class PostgresLog:
             if shared:
                 yield
                 return
-            self._watch.epoch = await asyncio.to_thread(self._begin_epoch, connection, store)
+            began = asyncio.to_thread(self._begin_epoch, connection, store)
+            self._watch.epoch, is_clean = epoch, _ = await began
             self._holding = connection
             try:
+                if self._fence is not None and not is_clean:
+                    await self._fence(await asyncio.to_thread(self._in_doubt, connection, store))
                 yield
+                if self._fence is not None:
+                    # Not after an error: a request of a commit may be under way still.
+                    await asyncio.to_thread(self._end_epoch, connection, store, epoch)
             finally:
                 self._watch.epoch = self._holding = None
 
@@ -308,20 +336,31 @@ class PostgresLog:
             else:
                 return connection
 
-    def _begin_epoch(self, connection: Any, store: int) -> int:
+    def _begin_epoch(self, connection: Any, store: int) -> tuple[int, bool]:
+        """The number of this lock, and whether the holder before has released it."""
         until = time.monotonic() + _PATIENCE_SECONDS
-        begun = "UPDATE lance_context.stores SET epoch = epoch + 1 WHERE id = %b RETURNING epoch"
         while True:
             try:
                 with self._server.translated():
-                    found = connection.execute(begun, [store]).fetchone()
+                    found = connection.execute(_BEGIN_EPOCH, [store]).fetchone()
             except BusyError:
                 if time.monotonic() > until:
                     raise
             else:
                 if found is None:
                     self._watch.see(None)
-                return int(found[0])
+                return int(found[0]), bool(found[1])
+
+    def _end_epoch(self, connection: Any, store: int, epoch: int) -> None:
+        """Note that nothing of this holder is under way; without it the next one fences more."""
+        with suppress(psycopg.Error):
+            connection.execute(_END_EPOCH, [store, epoch])
+
+    def _in_doubt(self, connection: Any, store: int) -> list[Part]:
+        """The tables to which the holder before may still commit."""
+        with self._server.translated():
+            found = connection.execute(_IN_DOUBT, [store], binary=True).fetchall()
+        return [Part(*map(text_of, row)) for row in found]
 
     def _is_held(self) -> bool:
         """Whether the connection with the lock lives, and no other had the lock since."""

@@ -5,7 +5,7 @@ from typing import Any
 from lance_context_core.errors import StoreFormatError
 from lance_context_core.storage.wal.postgres.server import Server
 
-FORMAT = 1
+FORMAT = 2
 """Incremented when an earlier release could not continue with what this one has written."""
 
 _LOCK = 0x4C43_4A50
@@ -21,7 +21,8 @@ CREATE TABLE lance_context.stores (
     last bigint NOT NULL DEFAULT 0, -- the last position that was given out
     tables bigint NOT NULL DEFAULT 0,
     locks bigint NOT NULL DEFAULT 0,
-    epoch bigint NOT NULL DEFAULT 0 -- the number of times that its exclusive lock was granted
+    epoch bigint NOT NULL DEFAULT 0, -- the number of times that its exclusive lock was granted
+    is_free boolean NOT NULL DEFAULT true -- whether the last holder of that lock has released it
 ) WITH (fillfactor = 50);
 CREATE TABLE lance_context.tables (
     store bigint NOT NULL,
@@ -111,6 +112,8 @@ CREATE TABLE lance_context.task_turns (
 );
 """
 
+_TO_2 = "ALTER TABLE lance_context.stores ADD COLUMN is_free boolean NOT NULL DEFAULT true"
+
 # One write in one call: nothing is written, and -1 returned, if the last position or the stamp of a
 # table is another one. It may run again with what is there by then.
 _WRITE = """
@@ -147,29 +150,42 @@ END $$;
 
 
 def exists(server: Server) -> bool:
-    """Whether the schema exists. Raises StoreFormatError if a newer release has made it."""
+    """Whether the schema exists; then it is brought up to date.
+
+    Raises StoreFormatError if a newer release has made it.
+    """
     with server.connection() as connection:
-        return _format_of(connection, server) > 0
+        number = _format_of(connection, server)
+    if 0 < number < FORMAT:
+        make(server)
+    return number > 0
 
 
 def make(server: Server) -> None:
-    """Create the schema if it is absent, under a lock of the database."""
+    """Create the schema, or bring it up to date, under a lock of the database."""
     with server.connection() as connection:
-        if _format_of(connection, server):
+        if _format_of(connection, server) == FORMAT:
             return
         with connection.transaction():
             connection.execute("SET LOCAL lock_timeout = '60s'")
             connection.execute("SELECT pg_advisory_xact_lock(%b)", [_LOCK])
-            if _format_of(connection, server):
-                return
-            found = connection.execute("SELECT to_regnamespace('lance_context')").fetchone()
-            if found[0] is None:
-                connection.execute("CREATE SCHEMA lance_context")
-            for statement in _TABLES.split(";\n"):
-                if statement.strip():
-                    connection.execute(statement)
-            connection.execute(_WRITE)
-            connection.execute("INSERT INTO lance_context.format VALUES (%b)", [FORMAT])
+            number = _format_of(connection, server)
+            if number == 0:
+                _create(connection)
+            elif number < FORMAT:
+                connection.execute(_TO_2)
+                connection.execute("UPDATE lance_context.format SET number = %b", [FORMAT])
+
+
+def _create(connection: Any) -> None:
+    found = connection.execute("SELECT to_regnamespace('lance_context')").fetchone()
+    if found[0] is None:
+        connection.execute("CREATE SCHEMA lance_context")
+    for statement in _TABLES.split(";\n"):
+        if statement.strip():
+            connection.execute(statement)
+    connection.execute(_WRITE)
+    connection.execute("INSERT INTO lance_context.format VALUES (%b)", [FORMAT])
 
 
 def _format_of(connection: Any, server: Server) -> int:

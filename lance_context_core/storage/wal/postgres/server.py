@@ -199,7 +199,7 @@ class Server:
                 raise self._refused(error) from None
             with self.translated():
                 _configure(connection)
-                connection.execute(f"SET lock_timeout = {int(queue_seconds * 1000)}")
+                connection.execute(_FOR_LOCKS.format(milliseconds=int(queue_seconds * 1000)))
         return connection
 
     def end_lock(self, connection: Any) -> None:
@@ -325,6 +325,14 @@ _MEANINGS: tuple[tuple[type[psycopg.Error], str], ...] = (
         "has lost its schema: restore the database, or call accept_loss()",
     ),
 )
+
+
+_FOR_LOCKS = (
+    "SELECT set_config('lock_timeout', '{milliseconds}ms', false), "
+    "set_config('tcp_keepalives_idle', '10', false), set_config('tcp_keepalives_interval', '5', false), "
+    "set_config('tcp_keepalives_count', '3', false)"
+)
+"""The server notices within half a minute that the machine of a holder is gone."""
 
 
 def _configure(connection: Any) -> None:

@@ -23,6 +23,7 @@ from lance_context_core.errors import (
     StoreFormatError,
 )
 from lance_context_core.settings import JournalPolicy
+from lance_context_core.storage.wal.postgres import schema
 from lance_context_core.storage.wal.postgres import server as servers
 
 PATIENCE = 2
@@ -273,10 +274,25 @@ async def test_a_store_is_opened_with_the_kind_of_log_that_it_has(database, open
         await say(open_there(database, "in a file"), "b")
 
 
-@pytest.mark.parametrize("place", ["memory://", "s3://bucket/agents"])
-def test_a_place_that_is_no_directory_is_refused(place):
-    with pytest.raises(InvalidRequestError, match=r"only\s+that of a store in a directory"):
-        ContextStore.open(place, journal="postgresql://u@127.0.0.1/db")
+def test_memory_has_no_log_elsewhere():
+    with pytest.raises(InvalidRequestError, match="memory://") as error:
+        ContextStore.open("memory://", journal=f"postgresql://u:{postgres.PASSWORD}@127.0.0.1/db")
+    assert postgres.PASSWORD not in str(error.value)
+
+
+async def test_a_schema_of_the_first_format_is_brought_up_to_date(
+    database, open_there, postgres_server
+):
+    await say(open_there(database), "a")
+    name = database.split("/")[3].split("?")[0]
+    postgres_server.run("ALTER TABLE lance_context.stores DROP COLUMN is_free", name)
+    postgres_server.run("UPDATE lance_context.format SET number = 1", name)
+    store = open_there(database)
+    assert await read(store) == ["a"]
+    await store.flush()
+    assert postgres_server.run("SELECT number FROM lance_context.format", name) == [
+        str(schema.FORMAT)
+    ]
 
 
 @pytest.mark.process
