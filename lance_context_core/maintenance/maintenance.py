@@ -32,10 +32,10 @@ T = TypeVar("T")
 
 _PAUSE_SECONDS = 0.05
 _QUIET_SECONDS = 3
-"""How long after a large commit a table is maintained in the background: an index that is built
-between two of them is built again after the second, and both stay as long as the versions."""
+"""How long after many new rows a table is maintained in the background: an index that is built
+between two batches is built again after the second, and both stay as long as the versions."""
 _MOST_QUIET_SECONDS = 30
-"""How long large commits one after the other delay it."""
+"""How long batches one after the other delay it."""
 _PATIENCE_SECONDS = 60
 """How long manual maintenance waits for others at a table."""
 
@@ -72,7 +72,7 @@ class Upkeep:
         self._thinned: dict[str, datetime] = {}
         self._waiting: dict[str, Table] = {}
         self._quiet_at: dict[str, float] = {}
-        """When the tables with large commits are quiet, on the monotonic clock."""
+        """When the tables with many new rows are quiet, on the monotonic clock."""
         self._lock = threading.Lock()
         self._worker: Future[None] | None = None
         self._is_working = False
@@ -91,7 +91,7 @@ class Upkeep:
             return
         if is_within(self.settings.quiet_hours, self._clock.now()):
             return
-        if table.written.rows >= self.settings.indexes.max_unindexed_rows:
+        if _is_large(table.written, self.settings):
             self._quiet_at[_key(table)] = time.monotonic() + _QUIET_SECONDS
         table.written.clear()
         with self._lock:
@@ -185,9 +185,9 @@ class Upkeep:
                 self._error = str(error) or type(error).__name__
 
     async def _settled(self, key: str) -> None:
-        """Waits until large commits to a table are over, or the store is being closed."""
+        """Waits until the batches of a table are over, or the store is being closed."""
         last = time.monotonic() + _MOST_QUIET_SECONDS
-        while (  # noqa: ASYNC110 - later commits delay it
+        while (  # noqa: ASYNC110 - later batches delay it
             not self._is_closed and time.monotonic() < min(self._quiet_at.get(key, 0), last)
         ):
             await asyncio.sleep(_PAUSE_SECONDS)
@@ -341,9 +341,13 @@ _COMPACT, _THIN = "compact", "thin"
 
 def _is_enough(written: Written, settings: Maintenance) -> bool:
     """Whether so many writes to a table make its maintenance due."""
+    return written.commits >= settings.every_n_commits or _is_large(written, settings)
+
+
+def _is_large(written: Written, settings: Maintenance) -> bool:
+    """Whether new rows, and not the number of commits, make the maintenance of a table due."""
     return (
-        written.commits >= settings.every_n_commits
-        or written.rows >= settings.indexes.unindexed_rows
+        written.rows >= settings.indexes.unindexed_rows
         or written.bytes >= settings.indexes.unindexed_bytes
     )
 

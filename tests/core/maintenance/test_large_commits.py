@@ -1,4 +1,6 @@
-"""A table that is laid in large commits is indexed once, and not written a second time."""
+"""A table that is laid in batches is indexed once, and not written a second time."""
+
+import time
 
 import pyarrow as pa
 import pytest
@@ -22,17 +24,19 @@ def data(path):
     return {one.name for one in (path / "graph.lance" / "data").glob("*.lance")}
 
 
-def test_an_index_is_built_once_the_large_commits_are_over(tmp_path, monkeypatch):
+@pytest.mark.parametrize("n_rows", [N, 1_500], ids=["large commits", "batches"])
+def test_an_index_is_built_once_the_rows_have_all_come(tmp_path, monkeypatch, n_rows):
     monkeypatch.setattr(maintenance, "_QUIET_SECONDS", 1_000)
     monkeypatch.setattr(maintenance, "_MOST_QUIET_SECONDS", 1_000)
     with ContextStore.open(tmp_path) as store:
         for n in range(3):
-            lay(store, n * N, N)
+            lay(store, n * n_rows, n_rows)
+            time.sleep(0.2)
         assert indexes(tmp_path) == []
     # Closing ends the wait, and what is due is done.
     with ContextStore.open(tmp_path, maintenance=None) as store:
         (stats,) = [one for one in store.stats().tables if one.table == "graph"]
-        assert (stats.due, stats.unindexed_rows, stats.rows) == ((), 0, 3 * N)
+        assert (stats.due, stats.unindexed_rows, stats.rows) == ((), 0, 3 * n_rows)
         n_indexes = len(indexes(tmp_path))
         assert store.maintain()
         assert len(indexes(tmp_path)) == n_indexes
