@@ -4,9 +4,10 @@ Texts are Arrow columns; no Python object exists per entity or relation. Later w
 short list next to the arrays.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import repeat
 from typing import Any
 
@@ -40,6 +41,10 @@ _ADDED_BYTES = 2_000
 
 _FEW_SCOPES = 32
 """In up to this many scopes an id is looked up by its nodes; in more by the ids themselves."""
+
+_DIGITS = np.zeros(256, np.uint8)
+_DIGITS[np.frombuffer(b"0123456789abcdef", np.uint8)] = np.arange(16)
+"""By letter, the value of a hexadecimal digit."""
 
 _NONE = np.iinfo(np.int64).min
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -75,29 +80,34 @@ class _Things:
     """Microseconds since 1970."""
 
     @classmethod
-    def of(cls, found: pa.Table, plain: str, scopes: np.ndarray) -> "_Things":
-        content = _one(found["content"])
+    def of(cls, column: Callable[[str], pa.Array], plain: str, scopes: np.ndarray) -> "_Things":
+        # One column after the other, as copies of all at once take more than the table.
+        content = column("content")
         told = pc.extract_regex(content, plain)
-        weights = None
-        if found["weight"].null_count < found.num_rows:
-            weights = found["weight"].to_numpy().astype(np.float64)
-        keys = _key_numbers(_one(found[KEY]))
-        is_plain = pc.is_valid(told)
-        types = _one(found["type"]).dictionary_encode()
+        is_plain = np.asarray(pc.is_valid(told), bool)
+        names = pc.struct_field(told, "name") if "?P<name>" in plain else None
+        # Not by `if_else`: its result has the room of all contents, of a plain graph half of all.
+        contents = content.take(pa.array(np.arange(len(content)), mask=is_plain))
+        del content, told
+        keys = _key_numbers(column(KEY))
+        types = column("type").dictionary_encode()
+        weights = column("weight")
         return cls(
-            ids=_one(found["id"]),
-            names=pc.struct_field(told, "name") if "?P<name>" in plain else None,
-            contents=pc.if_else(is_plain, pa.scalar(None, pa.string()), content),
-            is_plain=np.asarray(is_plain, bool),
+            ids=column("id"),
+            names=names,
+            contents=contents,
+            is_plain=is_plain,
             types=types.dictionary.to_pylist(),
-            type_codes=types.indices.to_numpy(),
+            type_codes=_small(types.indices.to_numpy(), len(types.dictionary)),
             keys=keys,
             by_key=np.argsort(keys, kind="stable").astype(np.int32),
             scopes=scopes,
-            weights=weights,
-            since=_times(found["valid_from"]),
-            until=_times(found["valid_to"]),
-            recorded=_all_times(found["recorded_at"]),
+            weights=None
+            if weights.null_count == len(weights)
+            else weights.to_numpy(zero_copy_only=False).astype(np.float64),
+            since=_times(column("valid_from")),
+            until=_times(column("valid_to")),
+            recorded=_all_times(column("recorded_at")),
         )
 
     def __len__(self) -> int:
@@ -180,19 +190,17 @@ class Adjacency:
     def of(cls, state: Position, found: pa.Table) -> "Adjacency":
         """Builds the graph of these rows, in their order; takes about a microsecond for each."""
         codes, scopes = _scopes_of(found)
-        kinds = found["kind"]
-        parts = []
-        for kind, plain in ((ENTITY, _PLAIN_ENTITY), (RELATION, _PLAIN_RELATION)):
-            mask = pc.equal(kinds, kind)
-            some = found.filter(mask)
-            parts.append((some, _Things.of(some, plain, codes[np.asarray(mask, bool)])))
-        (of_entities, entities), (of_relations, relations) = parts
-        own = of_entities["node"].to_numpy()
-        led = [of_relations[name].to_numpy() for name in ("source_node", "target_node")]
-        nodes = np.unique(np.concatenate([own, *led]).astype(np.int64))
+        masks = [pc.equal(found["kind"], kind) for kind in (ENTITY, RELATION)]
+        of_entities, of_relations = [partial(_filtered, found, mask) for mask in masks]
+        scopes_of = [codes[np.asarray(mask, bool)] for mask in masks]
+        entities = _Things.of(of_entities, _PLAIN_ENTITY, scopes_of[0])
+        relations = _Things.of(of_relations, _PLAIN_RELATION, scopes_of[1])
+        own = of_entities("node").to_numpy()
+        led = [of_relations(name).to_numpy() for name in ("source_node", "target_node")]
+        nodes, places = _ranked(np.concatenate([own, *led]).astype(np.int64))
+        at, *ends = np.split(places, [len(own), len(own) + len(led[0])])
         entity_at = np.full(len(nodes), -1, np.int32)
-        entity_at[np.searchsorted(nodes, own)] = np.arange(len(own), dtype=np.int32)
-        ends = [np.searchsorted(nodes, one).astype(np.int32) for one in led]
+        entity_at[at] = np.arange(len(own), dtype=np.int32)
         order = [np.argsort(one, kind="stable").astype(np.int32) for one in ends]
         starts = [
             np.concatenate([[0], np.cumsum(np.bincount(one, minlength=len(nodes)))]) for one in ends
@@ -485,6 +493,10 @@ def _one(column: pa.ChunkedArray) -> pa.Array:
     return joined
 
 
+def _filtered(found: pa.Table, mask: pa.ChunkedArray, name: str) -> pa.Array:
+    return _one(found[name].filter(mask))
+
+
 def _scopes_of(found: pa.Table) -> tuple[np.ndarray, list[Mapping[str, str | None]]]:
     """Returns the scope number of each row, and the scopes by number."""
     codes = np.zeros(found.num_rows, np.int64)
@@ -493,7 +505,23 @@ def _scopes_of(found: pa.Table) -> tuple[np.ndarray, list[Mapping[str, str | Non
         codes = codes * (len(coded.dictionary) or 1) + coded.indices.to_numpy()
     _, first, numbers = np.unique(codes, return_index=True, return_inverse=True)
     told = found.select(SCOPE_PARTS).take(pa.array(first)).to_pylist()
-    return numbers.astype(np.int32), told
+    return _small(numbers, len(told)), told
+
+
+def _ranked(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the distinct values, ascending, and for each value its place there: int32."""
+    # As `np.unique`, which sorts all of them, or takes several times as long by its own hashes.
+    coded = pa.array(values).dictionary_encode()
+    distinct = coded.dictionary.to_numpy()
+    order = np.argsort(distinct)
+    ranks = np.empty(len(order), np.int32)
+    ranks[order] = np.arange(len(order), dtype=np.int32)
+    return distinct[order], ranks[coded.indices.to_numpy()]
+
+
+def _small(numbers: np.ndarray, end: int) -> np.ndarray:
+    """Returns the numbers, all in [0, end), in as few bytes as they need."""
+    return numbers.astype(np.min_scalar_type(end))
 
 
 def _key_numbers(keys: pa.Array) -> np.ndarray:
@@ -503,19 +531,17 @@ def _key_numbers(keys: pa.Array) -> np.ndarray:
     width = len(keys[0].as_py())
     bounds = np.frombuffer(keys.buffers()[1], np.int32)[keys.offset :][: len(keys) + 1]
     data = np.frombuffer(keys.buffers()[2], np.uint8)[bounds[0] : bounds[-1]]
-    digits = data.reshape(len(keys), width)[:, : rows.NODE_DIGITS]
-    values = np.where(digits >= ord("a"), digits - ord("a") + 10, digits - ord("0"))
-    made = np.zeros(len(keys), np.int64)
-    for place in range(rows.NODE_DIGITS):
-        made = (made << 4) | values[:, place]
-    return made
+    # Sixteen digits are eight bytes; as one number they have a digit too many.
+    values = _DIGITS[data.reshape(len(keys), width)[:, :16]]
+    halves = (values[:, ::2] << 4 | values[:, 1::2]).view(">u8")[:, 0]
+    return (halves >> np.uint64(64 - 4 * rows.NODE_DIGITS)).astype(np.int64)
 
 
-def _times(column: pa.ChunkedArray) -> np.ndarray | None:
+def _times(column: pa.Array) -> np.ndarray | None:
     return None if column.null_count == len(column) else _all_times(column)
 
 
-def _all_times(column: pa.ChunkedArray) -> np.ndarray:
+def _all_times(column: pa.Array) -> np.ndarray:
     return np.asarray(pc.fill_null(column.cast(pa.int64()), int(_NONE)), np.int64)
 
 

@@ -57,8 +57,14 @@ async def scan(
         rows = (await asyncio.to_thread(prefilter.among, rows, lists)).slice(0, most)
         rows = rows.select([*selected, "_rowid"])
     if rows.num_rows > _FEW:
-        return await asyncio.to_thread(rows.sort_by, "_rowid")
+        return await asyncio.to_thread(_sorted, rows)
     return rows.sort_by("_rowid") if rows.num_rows > 1 else rows
+
+
+def _sorted(rows: pa.Table) -> pa.Table:
+    """The rows by ascending ids; the same table if they are, as of most."""
+    ids = rows["_rowid"].to_numpy()
+    return rows if bool((ids[1:] > ids[:-1]).all()) else rows.sort_by("_rowid")
 
 
 async def stream(

@@ -145,6 +145,20 @@ async def test_a_graph_that_takes_more_than_the_cache_is_walked_by_the_indexes(t
         assert await nearness.near(store.graph._graph) is None
 
 
+async def test_plain_relations_take_no_memory_for_what_the_arrays_have(tmp_path):
+    n, names = 500, ["a" * 300, "b" * 300]
+    async with await AsyncContextStore.open(tmp_path / "s") as store:
+        await store.graph.add_entities([Entity(id=one, name=one) for one in names])
+        await store.graph.add_relations(
+            [Relation(id=f"r{i}", source_id=names[0], target_id=names[1]) for i in range(n)]
+        )
+        for _ in range(2):
+            await store.graph.neighbours(names[0])
+        made = await nearness.near(store.graph._graph)
+        assert isinstance(made, Adjacency)
+        assert made.n_bytes < n * 100  # the ends alone are 600 letters of each relation
+
+
 async def test_what_is_erased_is_in_no_arrays(tmp_path):
     async with await AsyncContextStore.open(tmp_path / "s") as store:
         said = await store.memory.add(["Ada leads Apollo"])
