@@ -163,7 +163,7 @@ def _cited(block: Any, data: Mapping[str, Any]) -> list[Part]:
     marked = []
     for part in to_parts(content):
         if isinstance(part, UnknownPart):
-            raise InvalidRequestError("what is cited has no content")
+            raise InvalidRequestError("the citable content is empty")
         extra = {**part.extra, data["block_type"]: source}
         marked.append(_with_extra(part, extra))
     return marked

@@ -77,7 +77,7 @@ def of_sources(ref_doc_ids: Sequence[str]) -> Filter:
 
 
 def _condition(filter: MetadataFilter, *, place: Callable[[str], Field]) -> Filter:
-    value = f"the value that {filter.key!r:.80} is to have"
+    value = f"the operand for {filter.key!r:.80}"
     with in_words(
         (r"^the operand of \S+ on '.*?'(?=[ \[])", lambda _: value),
         (r"^the name of a field", "the key of a filter"),

@@ -227,13 +227,13 @@ def _mode(query: VectorStoreQuery, *, can_rerank: bool) -> VectorStoreQueryMode:
         mode = None
     if mode is VectorStoreQueryMode.SEMANTIC_HYBRID and not can_rerank:
         raise InvalidRequestError(
-            f"Invalid query mode: {mode.value!r} orders what it finds by a reranker, which the "
-            "vector store was not given"
+            f"Invalid query mode: {mode.value!r} needs a reranker. Pass one to the vector store as "
+            "reranker="
         )
     if mode not in _MODES:
         raise InvalidRequestError(
-            f"Invalid query mode: {query.mode!r:.80}; there are default, text_search, sparse, "
-            "hybrid, mmr and, with a reranker, semantic_hybrid"
+            f"Invalid query mode: {query.mode!r:.80}. Use default, text_search, sparse, hybrid, mmr or, "
+            "with a reranker, semantic_hybrid"
         )
     return mode
 

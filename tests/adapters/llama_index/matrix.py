@@ -24,7 +24,7 @@ KINDS = ("sync", "async")
 _INTRODUCTION = """\
 `LanceContextVectorStore` finds exactly the nodes that plain Python finds for each of {n_cases} filters, in every supported query mode, through
 `query`, `aquery`, `get_nodes` and `aget_nodes`. Filters see the metadata, the document of a node (`doc_id`, `document_id`, `ref_doc_id`) and its class
-(`_node_type`). The tests check each case, and compare this section with what this command prints:"""
+(`_node_type`). The tests check each case, and compare this section with the output of this command:"""
 
 
 def filled(place):

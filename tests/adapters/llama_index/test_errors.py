@@ -83,7 +83,7 @@ QUERIES = {
     "no id": (asked(node_ids=[1]), r"node_ids\[0\] must be a str"),
     "no filters": (asked(filters={"a": 1}), r"filters=\{'a': 1\}: give MetadataFilters"),
     "an operand": (asked(filters=leaf(value=["x"], operator=">")), "'>' on 'a' takes a text"),
-    "half an operand": (asked(filters=leaf(value="\ud800")), "the value that 'a' is to have is"),
+    "half an operand": (asked(filters=leaf(value="\ud800")), "the operand for 'a' is"),
 }
 
 CALLS = {
