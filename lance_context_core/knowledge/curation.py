@@ -92,6 +92,8 @@ async def pin_fact(spoken: Records, made: Records, id: str, *, pinned: bool) -> 
     """Pin or unpin the fact and return it."""
 
     def change(record: ContextRecord, _: ContextRecord) -> ContextRecord:
+        if pinned:
+            facts.refuse_hidden(record)
         return replace(record, metadata={**record.metadata, "pinned": bool(pinned)})
 
     return await curated(spoken, made, id, change)
