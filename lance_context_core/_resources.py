@@ -6,6 +6,7 @@ from dataclasses import field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
+from lance_context_core._util.crowd import FairLock
 from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core._util.lru import forget_all
 from lance_context_core.embedders import as_embedder
@@ -102,6 +103,8 @@ class Resources:
     upkeep: Upkeep
     compaction: RecordCompaction
     accesses: Accesses = field(default_factory=Accesses)
+    overtaken: FairLock = field(default_factory=FairLock)
+    """Held by whoever decides once more what a job writes, since others were faster."""
     warned: set[Hashable] = field(default_factory=set)
     """Warnings that were issued, or are no longer needed."""
     on_cleared: Callable[[Any, Mapping[str, str | None], Any], Awaitable[None]] | None = None

@@ -4,7 +4,7 @@ import asyncio
 import builtins
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from dataclasses import field, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -14,7 +14,7 @@ from lance_context_core._resources import Resources
 from lance_context_core._util.checks import check_name, check_span, shown
 from lance_context_core._util.frozen import frozen
 from lance_context_core._util.logs import log
-from lance_context_core._util.retry import Attempts
+from lance_context_core._util.retry import ATTEMPTS, Attempts
 from lance_context_core.errors import (
     ConflictError,
     InvalidRequestError,
@@ -57,6 +57,8 @@ LEASE = timedelta(minutes=5)
 RENEWAL = LEASE / 5
 """The interval of lease renewals; several may fail before the lease ends."""
 MAX_ATTEMPTS = 5
+_TRIES = 3 * ATTEMPTS
+"""Of one process; several may add to one fact all the time, and each has a share of the successes."""
 _FIRST_PAUSE = timedelta(seconds=30)
 _LONGEST_PAUSE = 7
 """Number of times that the pause doubles: to somewhat more than an hour."""
@@ -363,15 +365,19 @@ class Queue:
         self, job: Job, put: Callable[[Held, Job], Awaitable[bool]], what: str
     ) -> Job:
         """Write a taken job, retrying after concurrent writes; returns a lost one unchanged."""
-        attempts = Attempts(f"{what} kept being changed by others")
+        attempts = Attempts(f"{what} kept being changed by others", _TRIES)
+        turn: AbstractAsyncContextManager[object] = nullcontext()
         while True:
             attempts.begin()
-            before = await self._held(job.id)
-            current = from_record(before.record)
-            if _is_lost(job, current):
-                return current
-            if await put(before, current):
-                return await self.get(job.id)
+            async with turn:
+                before = await self._held(job.id)
+                current = from_record(before.record)
+                if _is_lost(job, current):
+                    return current
+                if await put(before, current):
+                    return await self.get(job.id)
+            # In turn: the one that decides next would otherwise be overtaken by those that wait.
+            turn = self.resources.overtaken.held()
 
     async def _moved(self, job_id: str, sources: Sequence[JobState], target: JobState) -> Job:
         attempts = Attempts(f"job {job_id!r} kept being changed by others")

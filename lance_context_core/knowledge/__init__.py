@@ -6,7 +6,6 @@ from lance_context_core.knowledge.builders import Model
 from lance_context_core.knowledge.episodes import Episode
 from lance_context_core.knowledge.extracting import ModelExtractor
 from lance_context_core.knowledge.managed import AsyncManagedMemory, HasKnowledge
-from lance_context_core.knowledge.model_summarizer import ModelSummariser
 from lance_context_core.knowledge.policies import ModelConsolidator, SimilarConsolidator
 from lance_context_core.knowledge.profiles import FieldValue, Profile, ProfileField
 from lance_context_core.knowledge.prompts import ProfileSchema
@@ -27,6 +26,7 @@ from lance_context_core.knowledge.reviewing import (
     review_export,
 )
 from lance_context_core.knowledge.rules import NoteExtractor, RuleExtractor
+from lance_context_core.knowledge.summaries import ModelSummariser
 from lance_context_core.knowledge.types import (
     Added,
     Consolidation,

@@ -1,12 +1,10 @@
 """The knowledge of a store: six verbs over layers that jobs maintain."""
 
 import builtins
-import re
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import replace
 from datetime import date, datetime, timedelta
-from difflib import SequenceMatcher
 from typing import Any, Literal, Self
 
 from lance_context_core._handle import handle
@@ -18,15 +16,20 @@ from lance_context_core.filters import FilterLike
 from lance_context_core.jobs.jobs import AsyncJobs
 from lance_context_core.jobs.queue import Queue
 from lance_context_core.jobs.types import Job
-from lance_context_core.knowledge import episodes, facts, params, profiles
+from lance_context_core.knowledge import episodes, facts, profiles
 from lance_context_core.knowledge.adding import Adding, Told, keep, messages_of
 from lance_context_core.knowledge.builders import RULES, Builders, Model
+from lance_context_core.knowledge.cascade import settle
+from lance_context_core.knowledge.curation import (
+    changes_of,
+    correct_fact,
+    invalidate_fact,
+    pin_fact,
+)
 from lance_context_core.knowledge.distilling import EXTRACT
 from lance_context_core.knowledge.episodes import GAP, Episode
 from lance_context_core.knowledge.explaining import Explaining
-from lance_context_core.knowledge.fact_history import changes_of
-from lance_context_core.knowledge.fold import curated
-from lance_context_core.knowledge.lapsing import settle
+from lance_context_core.knowledge.facts import by_turns
 from lance_context_core.knowledge.profiles import Profile
 from lance_context_core.knowledge.prompts import ProfileSchema
 from lance_context_core.knowledge.protocols import Consolidator, Extractor, SessionSummariser
@@ -39,7 +42,6 @@ from lance_context_core.knowledge.pruning import (
 from lance_context_core.knowledge.reviewing import STALE_AFTER, Review, review
 from lance_context_core.knowledge.search import Question, search
 from lance_context_core.knowledge.services import Services
-from lance_context_core.knowledge.turn_filters import by_turns
 from lance_context_core.knowledge.types import (
     Added,
     Explanation,
@@ -56,81 +58,6 @@ from lance_context_core.knowledge.undo_log import report_of
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.types import ContextRecord, Diff, MergeReport, Progress
 from lance_context_core.versioning.conflicts import MergePolicy
-
-# Changes by people: no job overrides them later.
-
-_WORD = re.compile(r"\w[\w'&+#-]*")
-
-
-async def correct_fact(
-    spoken: Records, made: Records, id: str, text: str, value: str | None
-) -> ContextRecord:
-    """Replace the text and value of a fact; its revisions contain the old ones."""
-    said = check_text(text, "text")
-    if not said.strip():
-        raise InvalidRequestError("text is empty: invalidate the fact instead")
-    if value is not None and not check_text(value, "value").strip():
-        raise InvalidRequestError("value is empty: invalidate the fact instead")
-
-    def change(record: ContextRecord, fact: ContextRecord) -> ContextRecord:
-        facts.refuse_hidden(record)
-        known = params.about(fact)
-        if value is not None and known.get("slot") is None:
-            raise InvalidRequestError(
-                f"value={shown(value)}: {fact.kind} {fact.id!r} is no value of a slot: leave it out"
-            )
-        before = {"text": record.text, "until": made.now().isoformat()}
-        if (old := known.get("value")) is not None:
-            before["value"] = old
-            record = params.with_fact(record, value=value or _corrected_value(fact, said))
-        revisions = [*record.metadata.get("revisions", ()), before]
-        metadata = {**record.metadata, "curated": True, "revisions": revisions}
-        return replace(record, text=said, embedding=None, metadata=metadata)
-
-    return await curated(spoken, made, id, change)
-
-
-def _corrected_value(fact: ContextRecord, text: str) -> str:
-    """Return the value that the new text of a fact states, as well as its words show."""
-    old, before = params.about(fact)["value"], fact.text or ""
-    for one in fact.metadata.get("revisions", ()):
-        if one["text"] == text and "value" in one:
-            return str(one["value"])
-    head, found, tail = before.partition(old)
-    is_framed = found and text.startswith(head) and text.endswith(tail)
-    if is_framed and (new := text[len(head) : len(text) - len(tail)].strip()) and head + tail:
-        return new
-    if f" {params.normalised(old)} " in f" {params.normalised(text)} ":
-        return str(old)
-    was, now = [*_WORD.finditer(before)], [*_WORD.finditer(text)]
-    a, b = ([one[0].casefold() for one in words] for words in (was, now))
-    for what, start, end, first, last in SequenceMatcher(a=a, b=b, autojunk=False).get_opcodes():
-        is_old = params.normalised(" ".join(a[start:end])) == params.normalised(old)
-        if what == "replace" and is_old:
-            return text[now[first].start() : now[last - 1].end()]
-    return text
-
-
-async def invalidate_fact(spoken: Records, made: Records, id: str, reason: str) -> ContextRecord:
-    """Hide the fact and return it."""
-    why = check_name(reason, "reason")
-
-    def change(record: ContextRecord, _: ContextRecord) -> ContextRecord:
-        facts.refuse_hidden(record, by_jobs=True)
-        metadata = {**record.metadata, "curated": True}
-        out = params.taken_out(replace(record, metadata=metadata), params.BY_PERSON, why)
-        return params.shown(out, made.now())
-
-    return await curated(spoken, made, id, change)
-
-
-async def pin_fact(spoken: Records, made: Records, id: str, *, pinned: bool) -> ContextRecord:
-    """Pin or unpin the fact and return it."""
-
-    def change(record: ContextRecord, _: ContextRecord) -> ContextRecord:
-        return replace(record, metadata={**record.metadata, "pinned": bool(pinned)})
-
-    return await curated(spoken, made, id, change)
 
 
 @handle

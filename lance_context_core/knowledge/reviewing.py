@@ -17,8 +17,8 @@ from lance_context_core.filters import RECORD_FIELDS
 from lance_context_core.jobs.types import KIND as JOB
 from lance_context_core.jobs.types import Job, from_record
 from lance_context_core.knowledge import mem0, params, turns
+from lance_context_core.knowledge.cascade import settle
 from lance_context_core.knowledge.evidence_text import Place, quotes, said
-from lance_context_core.knowledge.lapsing import settle
 from lance_context_core.knowledge.review_rules import (
     RULES,
     FindingKind,

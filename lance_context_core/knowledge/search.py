@@ -184,7 +184,7 @@ class Question:
     filter: FilterLike | None
     valid_at: datetime | None
     filter_of_made: FilterLike | None = None
-    """The filter of facts, chunks and summaries: see `turn_filters`."""
+    """The filter of facts, chunks and summaries: see `facts.by_turns`."""
     is_wide: bool = False
     """Whether to look at more candidates, because those of the first look repeat each other."""
 

@@ -1,6 +1,7 @@
 """Two processes change what is known of the same thing at once: one decides, the other one writes before it."""
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from core.knowledge.test_fold import Life, check
@@ -139,3 +140,18 @@ def test_what_is_stored_is_the_fold_also_of_what_came_between(
         for n in range(2):
             life.turn_to(n)
             check(life)
+
+
+def test_of_many_threads_that_say_what_one_user_has_one_of_each_is_heard(tmp_path):
+    """None gives up because the others are faster."""
+    with Life(tmp_path / "store") as life:
+        homes = ["home Oslo", "home Rome", "home Bergen"]
+
+        def talk(n):
+            for day in range(5 * n, 5 * n + 5):
+                life.tell(f"s{n}", day, homes[day % 3])
+
+        with ThreadPoolExecutor(8) as pool:
+            [*pool.map(talk, range(8))]
+        assert len(life.counted()) == 40
+        check(life)

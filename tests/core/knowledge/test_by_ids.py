@@ -221,13 +221,18 @@ def test_a_fact_that_was_undone_meanwhile_is_not_changed(store, memory):
     assert state(store) == before
 
 
-def test_a_fact_that_a_person_has_hidden_is_not_corrected(store, memory):
+@pytest.mark.parametrize(
+    "change",
+    [lambda m, id: m.update(id, "Ada lives in Rome."), lambda m, id: m.pin(id)],
+    ids=["corrected", "pinned"],
+)
+def test_a_fact_that_a_person_has_hidden_is_not_changed(store, memory, change):
     memory.add(OSLO, user_id="ada")
     (fact,) = memory.list(user_id="ada")
     memory.delete(fact.id)
     before = state(store)
     with pytest.raises(InvalidRequestError, match=r"deleted.*add what is right as a new message"):
-        memory.update(fact.id, "Ada lives in Rome.")
+        change(memory, fact.id)
     assert state(store) == before
 
 
