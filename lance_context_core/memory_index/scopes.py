@@ -149,11 +149,13 @@ class HotScopes:
         """
         if where.holds is None or more.holds is None or scope.holds is None:
             return None
-        if await table.access.view() is None:
-            return None
         place = self._place(table, scope)
         mark = place[0], (_FEW_TO_READ, place[1])
         known = self._blocks.get(*place)
+        # What follows a log asks it anyway, and once is enough.
+        is_followed = isinstance(known, Segment) and known.state.is_journaled
+        if not is_followed and await table.access.view() is None:
+            return None
         if not isinstance(known, Segment):
             noted = self._blocks.get(*mark)
             if noted is None and not at_once:

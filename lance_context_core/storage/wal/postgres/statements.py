@@ -22,6 +22,7 @@ WRITE = (
     "SELECT lance_context.write(%b, %b, %b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[], "
     "%b::bigint[], %b::bytea[], %b::bytea[], %b::bigint[], %b::bigint[], %b::bigint[])"
 )
+APPEND = f"SELECT lance_context.append({', '.join(['%b'] * 11)})"
 INSERT = """
 INSERT INTO lance_context.entries (store, tbl, seq, how, key, payload, told, at, crc)
 SELECT %b, %b, * FROM unnest(%b::bigint[], %b::bigint[], %b::bytea[], %b::bytea[], %b::bigint[],

@@ -334,17 +334,28 @@ class TransactionalSession:
 
     def _look(self, connection: Any, part: Part) -> TableState | None:
         """The notes on a table, and its new entries for the next call."""
-        known = self._known.get(part, (None, 0.0))[0]
-        table, stamp = (known.table, known.stamp) if known is not None else (0, -1)
-        after, now = self._after.get(table, 0), time.monotonic()
-        values = (*names_of(part), after, stamp, sql.AT_ONCE, self.store)
+        now = time.monotonic()
         try:
             with self._server.translated():
-                rows = connection.execute(sql.LOOK, values, binary=True).fetchall()
+                rows = self._looking(connection, part).fetchall()
         except BaseException:
             if self._connection is not None:
                 self._break()
             raise
+        return self._looked(part, rows, now)
+
+    def _looking(self, connection: Any, part: Part) -> Any:
+        """The cursor of a look at a table; see `_looked`."""
+        known = self._known.get(part, (None, 0.0))[0]
+        table, stamp = (known.table, known.stamp) if known is not None else (0, -1)
+        values = (*names_of(part), self._after.get(table, 0), stamp, sql.AT_ONCE, self.store)
+        return connection.execute(sql.LOOK, values, binary=True)
+
+    def _looked(self, part: Part, rows: Sequence[Any], now: float) -> TableState | None:
+        """The result of a look that began `now`."""
+        known = self._known.get(part, (None, 0.0))[0]
+        table = known.table if known is not None else 0
+        after = self._after.get(table, 0)
         self._watch.see(rows[0][0] if rows else None)
         state = None if rows[0][1] is None else TableState(*rows[0][1:7])
         self._ahead = None
@@ -379,13 +390,17 @@ class TransactionalSession:
         self._reset(_LOCKED)
         self._connection = one = self._server.borrow()
         try:
-            with self._server.translated():
+            # In one round trip; the look is made once the lock is there.
+            with self._server.translated(), one.pipeline():
                 one.execute("BEGIN")
-                found = one.execute(sql.LOCK, (self.store,), binary=True).fetchone()
+                locked = one.execute(sql.LOCK, (self.store,), binary=True)
+                look = None if hint is None else self._looking(one, hint)
+                found = locked.fetchone()
+                rows = None if look is None else look.fetchall()
             self._watch.see(found[0] if found else None)
             self._counts = self._first = Counts(*found)
-            if hint is not None:
-                self._states[hint] = self._look(one, hint)
+            if hint is not None and rows is not None:
+                self._states[hint] = self._looked(hint, rows, time.monotonic())
         except BaseException as error:
             self._break()
             if isinstance(error, BusyError):
@@ -434,6 +449,8 @@ class TransactionalSession:
         """Send a transaction as one statement; returns -1 if others have written since."""
         assert self._first is not None
         seen = [*self._seen.values()]
+        if len(new) == len(seen) == 1:
+            return self._sent_alone(connection, new[0], seen[0], changes)
         columns: list[list[Any]] = [[table for _, table, _ in new]]
         columns += [[one[n] for *_, one in new] for n in range(6)]
         columns[2] = [*map(bytes_of, columns[2])]
@@ -447,6 +464,28 @@ class TransactionalSession:
         )
         with self._server.translated():
             return int(connection.execute(sql.WRITE, values, binary=True).fetchone()[0])
+
+    def _sent_alone(
+        self,
+        connection: Any,
+        new: tuple[int, int, Unplaced],
+        seen: TableState,
+        changes: dict[int, int],
+    ) -> int:
+        """As `_sent`, for one entry of the one table that was read."""
+        assert self._first is not None
+        place, table, (how, key, *others) = new
+        if table != seen.table or place != self._first.last + 1:
+            return -1
+        n_changes = changes.get(table, 0)
+        begun = (self.store, self._first.last, table, seen.stamp, n_changes, how)
+        values = (*begun, bytes_of(key), *others)
+        with self._server.translated():
+            try:
+                found = connection.execute(sql.APPEND, values, binary=True).fetchone()
+            except psycopg.errors.SerializationFailure:
+                return -1
+        return int(found[0])
 
     def _commit_hoping(self) -> None:
         if not self._seen and not self._new:

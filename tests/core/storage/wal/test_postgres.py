@@ -140,6 +140,40 @@ async def test_no_call_of_the_server_is_made_in_the_thread_of_an_event_loop(
     assert threading.get_ident() not in threads
 
 
+async def test_a_write_and_a_read_are_one_call_each_and_two_after_a_lost_race(
+    database, open_there, monkeypatch
+):
+    trips, execute, pipeline = [], psycopg.Connection.execute, psycopg.Connection.pipeline
+    store, other = open_there(database), open_there(database)
+    for n in range(8):
+        await say(store, str(n))
+    await read(store)
+    await read(store)
+
+    def executed(self, statement, *given, **named):
+        if self.pgconn.pipeline_status == psycopg.pq.PipelineStatus.OFF:
+            trips.append(statement)
+        return execute(self, statement, *given, **named)
+
+    monkeypatch.setattr(psycopg.Connection, "execute", executed)
+    monkeypatch.setattr(
+        psycopg.Connection, "pipeline", lambda self: trips.append("pipeline") or pipeline(self)
+    )
+
+    async def n_trips(doing):
+        trips.clear()
+        await doing
+        return len(trips)
+
+    assert await n_trips(say(store, "a")) == 1
+    assert await n_trips(read(store)) == 1
+    await say(other, "b")
+    await say(store, "c")
+    # The lock with a look at what is new, and the commit with all that was written.
+    assert await n_trips(say(store, "d")) == 2, trips
+    assert await read(other) == [*map(str, range(8)), "a", "b", "c", "d"]
+
+
 async def test_no_text_shows_the_password(database, open_there, tmp_path, caplog):
     caplog.set_level(logging.DEBUG)
     store = open_there(database)
@@ -286,6 +320,7 @@ async def test_a_schema_of_the_first_format_is_brought_up_to_date(
     await say(open_there(database), "a")
     name = database.split("/")[3].split("?")[0]
     postgres_server.run("ALTER TABLE lance_context.stores DROP COLUMN is_free", name)
+    postgres_server.run("DROP FUNCTION lance_context.append", name)
     postgres_server.run("UPDATE lance_context.format SET number = 1", name)
     store = open_there(database)
     assert await read(store) == ["a"]
