@@ -34,6 +34,7 @@ from lance_context_core.storage import sql
 from lance_context_core.storage.lance.schema import KEY, KEY_VALUES
 from lance_context_core.storage.leases import Lease
 from lance_context_core.storage.names import kv_table_of
+from lance_context_core.storage.table import Table
 from lance_context_core.storage.task_boards import Changer, Changing
 from lance_context_core.storage.wal.entries import Alike
 from lance_context_core.storage.wal.transactions import NotKnownError
@@ -160,6 +161,16 @@ class Changes:
         return self._changer(change).change_now()
 
     @property
+    def table(self) -> Table:
+        """The table of the tasks, to be written."""
+        return self.resources.writable().table(kv_table_of(NAME), KEY_VALUES)
+
+    @property
+    def key(self) -> str:
+        """The name of the board among those of all scopes."""
+        return _own_key(self.scope, self.board)
+
+    @property
     def items(self) -> AsyncKeyValues:
         """The items of the board."""
         return AsyncKeyValues(NAME, self.resources, self.scope)
@@ -179,8 +190,8 @@ class Changes:
     def _changer(self, change: Change[T]) -> Changer[T]:
         now = self.resources.clock.now()
         return Changer(
-            self.resources.writable().table(kv_table_of(NAME), KEY_VALUES),
-            _own_key(self.scope, self.board),
+            self.table,
+            self.key,
             now,
             _Rows(self.scope, self.resources.author),
             lambda changing: self._in_index(changing, change),

@@ -173,6 +173,17 @@ class Graph:
         """Unblock tasks that are due, unless they wait for something else."""
         self._settle(*self._tasks.due(self._now))
 
+    def rest(self, most: timedelta, *, while_held: timedelta) -> timedelta:
+        """Return for how long nothing becomes ready unless the board is changed, at most `most`.
+
+        At most `while_held` while a worker has a task: it may end without a write.
+        """
+        if self._tasks.holders():
+            most = min(most, while_held)
+        found = map(self._tasks.find, self._tasks.due(self._now + most))
+        moments = [one.due for one in found if one is not None and one.due is not None]
+        return min((one - self._now for one in moments if one > self._now), default=most)
+
     def retry(
         self, id: str, max_retries: int | None, note: str, due: datetime | None = None
     ) -> Task:

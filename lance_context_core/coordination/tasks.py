@@ -1,8 +1,6 @@
 """Task boards: tasks with order, dependencies and workers."""
 
-import asyncio
 import builtins
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from datetime import datetime, timedelta
@@ -20,7 +18,7 @@ from lance_context_core._util.checks import (
     check_time,
     shown,
 )
-from lance_context_core.coordination import task_changes, task_types
+from lance_context_core.coordination import task_changes, task_types, task_waiting
 from lance_context_core.coordination.conversations import current_conversation
 from lance_context_core.coordination.task_arguments import (
     attempt_of,
@@ -53,9 +51,6 @@ from lance_context_core.scope import Scope
 from lance_context_core.storage import leases
 from lance_context_core.storage.leases import Lease
 from lance_context_core.stores.key_values import AsyncKeyValues
-
-_SHORTEST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.005, 0.25
-"""Between two polls of a claim that waits."""
 
 T = TypeVar("T")
 
@@ -224,19 +219,19 @@ class AsyncTaskBoard:
     ) -> Task | None:
         """Claim the next ready task, exclusively; returns None if none is ready.
 
-        With `wait`, None only if none becomes ready in that time, in any process. A task in
-        progress is ready again if its process has ended, or its worker did not renew its `lease`.
-        See `heartbeat`.
+        With `wait`, None only if none becomes ready in that time, in any process. Waiting claims of
+        one event loop get tasks in the order in which they began to wait. A task in progress is
+        ready again if its process has ended, or its worker did not renew its `lease`. See
+        `heartbeat`.
         """
-        until = None if wait is None else time.monotonic() + duration(wait, "wait").total_seconds()
-        pause = _SHORTEST_PAUSE_SECONDS
-        while True:
-            tasks = await self.claim_many(worker, limit=1, lease=lease)
-            left = 0.0 if until is None else until - time.monotonic()
-            if tasks or left <= 0:
-                return next(iter(tasks), None)
-            await asyncio.sleep(min(pause, left))
-            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+        seconds = 0.0 if wait is None else duration(wait, "wait").total_seconds()
+        tasks = await self.claim_many(worker, limit=1, lease=lease)
+        if tasks or not seconds:
+            return next(iter(tasks), None)
+        claim = self._claiming(worker, 1, (), lease)
+        return await task_waiting.claimed(
+            self._changes, claim, give_back=self._given_back, seconds=seconds
+        )
 
     def _claim_at_once(
         self, worker: str, *, lease: timedelta = TASK_LEASE, wait: timedelta | None = None

@@ -258,6 +258,8 @@ def _passages(chunker: Chunker, parts: Parts, name: str) -> tuple[Passage, ...]:
             raise InvalidRequestError(
                 f"the chunker returned {shown(passage)}, outside of the {n_characters} characters"
             )
+    for said in {one.section for one in passages} - {None}:
+        check_text(said, f"a section of {name!r}")
     if not passages:
         raise UnreadableDocumentError(f"{name!r} has no text: the chunker found no passage in it")
     return passages

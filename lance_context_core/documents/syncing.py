@@ -190,7 +190,10 @@ def _look(path: Path, name: str, listing: Listing) -> None:
         listing.failed.append(_failed(name, error))
         return
     if stat.S_ISREG(state.st_mode):
-        file = FileOnDisk(path=path, name=name, size=state.st_size, modified_ns=state.st_mtime_ns)
+        # A name may have bytes that are no UTF-8, which the URI has, too.
+        shown_name = name.encode("utf-8", "replace").decode()
+        size, modified_ns = state.st_size, state.st_mtime_ns
+        file = FileOnDisk(path=path, name=shown_name, size=size, modified_ns=modified_ns)
         listing.files.append(file)
 
 
@@ -199,6 +202,7 @@ def _below(folder: Path) -> str:
 
 
 def _failed(name: str, error: OSError) -> FailedDocument:
+    name = name.encode("utf-8", "replace").decode()
     raised = UnreadableDocumentError(f"{name!r} cannot be read: {error}")
     return FailedDocument(name=name, error=raised)
 

@@ -342,7 +342,7 @@ class _Parser:
             self._expect(":")
             found[name] = self._expression()
             if found[name].names or found[name].aggregates:
-                self._refuse(f"{{{name}: …}} by another part of the query: compare in WHERE")
+                self._refuse(f"{{{name}:…}} by another part of the query: compare in WHERE")
         return found
 
     # Expressions, the weakest operators first
@@ -575,8 +575,9 @@ class _Parser:
         )
 
     def _refuse(self, what: str) -> NoReturn:
+        what, _, way_out = what.partition(": ")
         raise InvalidRequestError(
-            f"query has {what}, which is not supported; docs/graph.md says what is"
+            f"query has {what}, which is not supported: {way_out or 'docs/graph.md says what is'}"
         )
 
 

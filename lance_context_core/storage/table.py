@@ -5,6 +5,7 @@ from collections.abc import AsyncIterable, Sequence
 from typing import Any
 
 from lance_context_core.storage import preconditions
+from lance_context_core.storage.change_waits import ChangeWaits
 from lance_context_core.storage.commit_writes import CommitWrites
 from lance_context_core.storage.flush import Flushing
 from lance_context_core.storage.lance.arrow import Row
@@ -30,6 +31,7 @@ class Table(TableReads):
         if not access.spec.serves_the_store:
             access.commits.committed = self._committed
         self.written = Written()
+        self.changes = ChangeWaits(self)
         self._commits = CommitWrites(self, self._incoming, self.written)
         if (shared := self._commits.shared) is not None:
             access.finishing, access.closing = shared.leave, shared.stop
@@ -66,15 +68,19 @@ class Table(TableReads):
         Raises the errors of its `decide`, or NotKnownError without a log to decide in; and
         `put_if.Taken` and `put_if.Unexpected`, which refuse items.
         """
-        if (journaled := self._journaled) is not None:
-            done = await journaled.write(batch)
-            if done is not None:
-                return done
-        return await self._commits.write(batch)
+        done = None if self._journaled is None else await self._journaled.write(batch)
+        if done is None:
+            done = await self._commits.write(batch)
+        if self.changes.waiting:
+            self.changes.tell()
+        return done
 
     def write_now(self, batch: WriteBatch) -> BatchResult | None:
         """As `write`, in any thread; returns None, with nothing written, instead of waiting."""
-        return None if self._journaled is None else self._journaled.write_now(batch)
+        done = None if self._journaled is None else self._journaled.write_now(batch)
+        if self.changes.waiting:
+            self.changes.tell()
+        return done
 
     async def spool(self, steps: AsyncIterable[Sequence[Row]]) -> SpooledBatch:
         """Rows for one write that arrive in steps, one step in memory at a time."""

@@ -1,6 +1,7 @@
 """Files in a file: ZIP archives, and what the readers of mails share with them."""
 
 import io
+import stat
 import zipfile
 import zlib
 from abc import ABC, abstractmethod
@@ -102,7 +103,7 @@ class ZipReader(ContainerReader):
             ) from error
 
     def _files(self, archive: zipfile.ZipFile, name: str, left: Allowance) -> Iterator[InnerFile]:
-        listed = [one for one in archive.infolist() if not one.is_dir()]
+        listed = [one for one in archive.infolist() if not (one.is_dir() or _is_link(one))]
         if len(listed) > self.max_files:
             raise TooMuchError(
                 f"it holds {len(listed)} files, over max_files={self.max_files}: pass "
@@ -114,6 +115,11 @@ class ZipReader(ContainerReader):
                 content = _unpacked(archive, one, left.n_bytes)
                 left.take(len(content) if isinstance(content, bytes) else 0, name)
                 yield InnerFile("/".join(path), content)
+
+
+def _is_link(one: zipfile.ZipInfo) -> bool:
+    """Whether it is a symbolic link, whose bytes are the path of another file."""
+    return stat.S_ISLNK(one.external_attr >> 16)
 
 
 def _unpacked(archive: zipfile.ZipFile, one: zipfile.ZipInfo, most: int) -> bytes | str:

@@ -10,9 +10,11 @@ from lance_context_core.documents.readers.packages import (
     Package,
     Packed,
     child,
+    chosen,
     each,
     local,
     of_package,
+    said_in,
     value,
 )
 from lance_context_core.documents.reading import Headings, ReadDocument, Written
@@ -139,7 +141,7 @@ class _Reading:
                     header=rows[0] if rows and _is_headed(one) else "",
                 )
             elif name == "AlternateContent":
-                self._blocks(_chosen(one), depth + 1)
+                self._blocks(chosen(one), depth + 1)
             elif name not in _GONE:
                 self._blocks(one, depth + 1)
 
@@ -240,7 +242,7 @@ class _Reading:
             elif name in {"oMath", "oMathPara"}:
                 yield f" {_linear(one)} "
             elif name == "sym":
-                yield _symbol(value(one, "char"))
+                yield _symbol(value(one, "char"), value(one, "font"))
             elif name in {"footnoteReference", "endnoteReference"}:
                 yield from self._referred(one, name.removesuffix("Reference"), made)
             elif name == "commentReference":
@@ -257,7 +259,13 @@ class _Reading:
             elif name in {"relIds", "chart"}:
                 made.notes.extend(self._drawn(one))
             elif name == "AlternateContent":
-                yield from self._runs(_chosen(one), made, depth + 1)
+                yield from self._runs(chosen(one), made, depth + 1)
+            elif name == "ruby":
+                yield from self._runs(_kids(one, "rubyBase"), made, depth + 1)
+                if reading := "".join(self._runs(_kids(one, "rt"), made, depth + 1)).strip():
+                    yield f"({reading})"
+            elif name == "r" and _is_hidden(one):
+                continue
             elif name not in _GONE:
                 yield from self._runs(one, made, depth + 1)
 
@@ -278,12 +286,8 @@ class _Reading:
     def _drawn(self, one: Element) -> Iterator[str]:
         """What a chart or a diagram says, which are parts of their own."""
         for id in (value(one, "dm"), value(one, "id")):
-            related = self._drawings.pop(id or "", None)
-            if related and not related.is_outside and related.target in self._package.names:
-                root = self._package.xml(related.target)
-                texts = [(said.text or "").strip() for said in each(root, "t", "v")]
-                if text := ", ".join(dict.fromkeys(filter(None, texts))):
-                    yield text
+            if text := said_in(self._package, self._drawings.pop(id or "", None)):
+                yield text
 
 
 def _kids(above: Element, *names: str) -> Iterator[Element]:
@@ -295,25 +299,58 @@ def _kids(above: Element, *names: str) -> Iterator[Element]:
         elif (name := local(one.tag) if isinstance(one.tag, str) else "del") in names:
             yield one
         elif name == "AlternateContent":
-            ways.append(iter(_chosen(one)))
+            ways.append(iter(chosen(one)))
         elif name not in _GONE:
             ways.append(iter(one))
 
 
-def _chosen(one: Element) -> Element:
-    """What is shown of something that is there in several ways."""
-    found = child(one, "Choice")
-    found = child(one, "Fallback") if found is None or not len(found) else found
-    return one if found is None else found
+def _is_hidden(run: Element) -> bool:
+    """Whether a run is text that Word does not show."""
+    hidden = child(run, "rPr", "vanish")
+    return hidden is not None and value(hidden, "val") not in {"0", "false", "off"}
 
 
-def _symbol(code: str | None) -> str:
+_GREEK = dict(
+    zip(
+        "ABGDEZHQIKLMNXOPRSTUFCYWabgdezhqiklmnxoprVstufcywJjv",
+        "ΑΒΓΔΕΖΗΘΙΚΛΜΝΞΟΠΡΣΤΥΦΧΨΩαβγδεζηθικλμνξοπρςστυφχψωϑϕϖ",
+        strict=True,
+    )
+)
+_SYMBOLS = {
+    0xA3: "≤",
+    0xA5: "∞",
+    0xAE: "→",
+    0xB0: "°",
+    0xB1: "±",
+    0xB3: "≥",
+    0xB4: "\u00d7",
+    0xB9: "≠",
+}
+_SYMBOLS |= {
+    0xBB: "≈",
+    0xB7: "•",
+    0xD6: "√",
+    0xE5: "∑",
+    0xF2: "∫",
+    0xCE: "∈",
+    0xAC: "←",
+    0x2D: "\u2212",
+}
+"""Signs of the font Symbol that stand for one of Unicode."""
+
+
+def _symbol(code: str | None, font: str | None) -> str:
     try:
         sign = chr(int(code or "", 16))
     except (ValueError, OverflowError):
         return ""
-    # A sign of a font such as Wingdings stands for no letter.
-    return "" if "\ue000" <= sign <= "\uf8ff" else sign
+    if not "\ue000" <= sign <= "\uf8ff":
+        return sign
+    if font != "Symbol":  # a sign of a font such as Wingdings stands for no letter
+        return ""
+    number = ord(sign) & 0xFF
+    return _GREEK.get(chr(number), _SYMBOLS.get(number, ""))
 
 
 # Equations, as a line of text: `(a + b)/(2 a)`, `x^2`, `√(y)`.

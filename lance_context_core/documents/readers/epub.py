@@ -32,8 +32,11 @@ def _book(package: Package) -> ReadDocument:
     parts = {one.get("id"): unquote(one.get("href", "")) for one in each(root, "item")}
     said = described(root)
     chapters, seen = list[ReadDocument](), set[str]()
-    for one in each(root, "itemref"):
-        part = posixpath.normpath(posixpath.join(folder, parts.get(one.get("idref")) or ""))
+    order = [parts.get(one.get("idref")) or "" for one in each(root, "itemref")]
+    # A book without an order is read in that of its parts.
+    pages = (one for one in each(root, "item") if "html" in one.get("media-type", ""))
+    for href in order or [unquote(one.get("href", "")) for one in pages]:
+        part = posixpath.normpath(posixpath.join(folder, href.partition("#")[0]))
         if part in package.names and part not in seen:
             seen.add(part)
             read = HtmlReader(boilerplate=True).read(package.bytes(part), name=part)

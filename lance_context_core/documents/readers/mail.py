@@ -67,21 +67,43 @@ class EmailReader(_MailReader):
     def _opened(self, file: IO[bytes], name: str) -> tuple[ReadDocument, Iterator[InnerFile]]:
         mail: Any = message_from_binary_file(file, _class=EmailMessage, policy=policy.default)
         said = {
-            one: str(mail[one]).strip()
-            for one in ("From", "To", "Cc", "Date", "Subject")
-            if mail[one]
+            one: _header(mail, one) for one in ("From", "To", "Cc", "Date", "Subject") if mail[one]
         }
         body = mail.get_body(preferencelist=("plain", "html"))
         text = ""
+        if body is None and not mail.is_multipart():
+            # A calendar, say; or one whose parts have no mark between them.
+            packed = mail.get_payload(decode=True)
+            packed = packed or str(mail.get_payload()).encode("utf-8", "surrogateescape")
+            is_text = mail.get_content_maintype() in {"text", "multipart"}
+            text = _in_charset(packed, mail.get_content_charset(), name) if is_text else ""
         if body is not None:
             packed = body.get_payload(decode=True) or b""
             text = _in_charset(packed, body.get_content_charset(), name)
             if body.get_content_subtype() == "html":
                 # A mark goes before what the page says: it is in this encoding now.
                 text = HtmlReader().read(text.encode("utf-8-sig", "replace"), name=name).text
-        attached = [(_called(one), one) for one in mail.iter_attachments()]
+        attached = [
+            (_called(one), one)
+            for one in mail.iter_attachments()
+            if one.get_content_type() not in _SIGNATURES
+        ]
         files = (InnerFile(called, _content(one)) for called, one in attached)
         return _mail(said, text, [called for called, _ in attached]), files
+
+
+_SIGNATURES = frozenset(
+    ("application/pgp-signature", "application/pkcs7-signature", "application/x-pkcs7-signature")
+)
+
+
+def _header(mail: Any, name: str) -> str:
+    """A header; one with bytes that are no ASCII, and say not what they are, as a text with them."""
+    raw = next((one for key, one in mail.raw_items() if key.lower() == name.lower()), "")
+    packed = str(raw).encode("utf-8", "surrogateescape")
+    if packed.isascii():
+        return str(mail[name]).strip()
+    return " ".join(decoded(packed, name=name)[0].split())
 
 
 def _in_charset(packed: bytes, charset: str | None, name: str) -> str:

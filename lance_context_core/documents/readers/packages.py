@@ -41,6 +41,22 @@ def each(one: Element, *names: str) -> Iterator[Element]:
     return (kid for kid in one.iter() if isinstance(kid.tag, str) and local(kid.tag) in names)
 
 
+def drop_alternatives(root: Element) -> None:
+    """Leave what is shown of each thing that is there in several ways."""
+    for one in [*each(root, "AlternateContent")]:
+        kept = chosen(one)
+        for other in [*one]:
+            if kept is not one and other is not kept:
+                one.remove(other)
+
+
+def chosen(one: Element) -> Element:
+    """What is shown of something that is there in several ways."""
+    found = child(one, "Choice")
+    found = child(one, "Fallback") if found is None or not len(found) else found
+    return one if found is None else found
+
+
 def within(above: Element, *names: str) -> Iterator[Element]:
     """Those of the local names below it, in order, but none that is below another one."""
     ways: list[Iterator[Element]] = [iter(above)]
@@ -119,6 +135,14 @@ class Package:
         found = (one.target for one in self.related().values() if one.type == "core-properties")
         part = next(found, None)
         return described(self.xml(part)) if part in self.names and part is not None else {}
+
+
+def said_in(package: Package, drawing: Relation | None) -> str:
+    """What a chart or a diagram says, which are parts of their own; each text once."""
+    if drawing is None or drawing.is_outside or drawing.target not in package.names:
+        return ""
+    texts = ((one.text or "").strip() for one in each(package.xml(drawing.target), "t", "v"))
+    return ", ".join(dict.fromkeys(filter(None, texts)))
 
 
 @frozen_by_name

@@ -11,6 +11,7 @@ from xml.etree.ElementTree import Element, ParseError, fromstring
 
 from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.documents.readers.encodings import decoded
+from lance_context_core.documents.readers.html import HtmlReader
 from lance_context_core.documents.readers.markdown import MarkdownReader
 from lance_context_core.documents.readers.packages import local
 from lance_context_core.documents.readers.text import Encoded, TextReader
@@ -28,7 +29,7 @@ class NotebookReader:
     def read(self, content: bytes, *, name: str) -> ReadDocument:
         """Returns the cells of the notebook, in their order."""
         try:
-            cells = json.loads(content)["cells"]
+            cells = _cells(json.loads(content))
             parts = [(n, part) for n, cell in enumerate(cells, 1) for part in _cell(cell)]
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise UnreadableDocumentError(
@@ -48,13 +49,31 @@ class NotebookReader:
         return ReadDocument(text=read.text, blocks=blocks, title=read.title)
 
 
+def _cells(notebook: dict[str, Any]) -> list[dict[str, Any]]:
+    """The cells; before version 4 they are in worksheets."""
+    if "cells" in notebook or "worksheets" not in notebook:
+        return list(notebook["cells"])
+    return [cell for sheet in notebook["worksheets"] for cell in sheet.get("cells") or []]
+
+
+_SHOWN = ("text/plain", "text/markdown", "text/latex", "text/html")
+"""The texts that an output may be; the first of them is read."""
+
+
 def _cell(cell: dict[str, Any]) -> list[str]:
-    source = _lines(cell.get("source")).strip()
+    source = _lines(cell.get("source") or cell.get("input")).strip()
+    if cell.get("cell_type") == "heading" and source:  # of version 3
+        source = f"{'#' * min(max(int(cell.get('level') or 1), 1), 6)} {' '.join(source.split())}"
     if cell.get("cell_type") != "code":
         return [source] if source else []
     parts = [_fenced(source)] if source else []
     for output in cell.get("outputs") or []:
-        said = _lines(output.get("text")) or _lines((output.get("data") or {}).get("text/plain"))
+        data = output.get("data") or {}
+        kind = next((one for one in _SHOWN if _lines(data.get(one)).strip()), "")
+        said = _lines(output.get("text")) or _lines(data.get(kind))
+        if kind == "text/html" and not output.get("text"):
+            page = said.encode("utf-8-sig", "replace")
+            said = HtmlReader(boilerplate=True).read(page, name="an output").text
         if output.get("ename"):
             said = f"{output['ename']}: {output.get('evalue', '')}"
         parts += [_fenced(said.strip())] if said.strip() else []
@@ -108,7 +127,9 @@ class Lines:
 
     def add(self, line: str, section: str | None) -> None:
         """Adds a line, unless it is blank."""
-        if line := line.strip():
+        # A lone surrogate, as in "\\ud83d" of JSON, is no letter.
+        line, section = _encodable(line).strip(), section and _encodable(section)
+        if line:
             end = self._at + len(line)
             self._lines.append(line)
             self.blocks.append(Block(start=self._at, end=end, kind="whole", section=section))
@@ -120,16 +141,36 @@ class Lines:
         return ReadDocument(text=text, blocks=tuple(self.blocks), properties=properties)
 
 
+def _encodable(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
+
+
 def _parsed(text: str) -> Any:
     """The value of a file of JSON; the list of those of JSON lines. Raises ValueError for others."""
     text = text.removeprefix("\ufeff")
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=_object)
     except ValueError:
-        lines = [json.loads(line) for line in text.splitlines() if line.strip()]
+        # Other ends of lines, such as U+2028, may stand in a text of JSON.
+        lines = [
+            json.loads(line, object_pairs_hook=_object)
+            for line in re.split(r"[\r\n]", text)
+            if line.strip()
+        ]
         if not lines:
             raise
         return lines
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object; the values of a name that stands there several times become a list."""
+    made = dict(pairs)
+    if len(made) == len(pairs):
+        return made
+    all_of: dict[str, list[Any]] = {}
+    for key, one in pairs:
+        all_of.setdefault(key, []).append(one)
+    return {key: found[0] if len(found) == 1 else found for key, found in all_of.items()}
 
 
 def _records(value: Any, path: tuple[str, ...]) -> Iterator[tuple[str | None, str]]:
@@ -184,10 +225,25 @@ class XmlReader:
             return TextReader().read(content, name=name)
         try:
             written = Lines()
-            _walked(fromstring(content), (), written)  # noqa: S314 - declares no entities
+            _walked(_root(content), (), written)
         except (ParseError, LookupError, ValueError, RecursionError):
             return TextReader().read(content, name=name)
         return written.document({}) if written.blocks else TextReader().read(content, name=name)
+
+
+_DECLARED = re.compile(rb"""^\s*<\?xml[^>]*?encoding\s*=\s*["']([\w.:-]+)["'][^>]*\?>""")
+
+
+def _root(content: bytes) -> Element:
+    """The root of XML that declares no entities. Raises ParseError, LookupError or ValueError."""
+    try:
+        return fromstring(content)  # noqa: S314 - declares no entities
+    except (ParseError, ValueError):
+        # Encodings of several bytes a letter, such as GB2312, are unknown to the parser.
+        if (said := _DECLARED.match(content)) is None:
+            raise
+        text = content[said.end() :].decode(said[1].decode())
+        return fromstring(text)  # noqa: S314 - as above
 
 
 _LONGEST_VALUE = 200

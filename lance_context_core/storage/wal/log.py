@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from lance_context_core.errors import StorageError
 from lance_context_core.storage.leases import Lease
@@ -268,6 +268,20 @@ class LogSession(Protocol):
 
     def close(self) -> None:
         """Close the session; rolls back an open transaction."""
+
+
+@runtime_checkable
+class ChangeNotifier(Protocol):
+    """A log that is told of the writes of other processes, so that a waiter need not look for them.
+
+    A `WriteAheadLog` may be one, such as by the notifications of a server.
+    """
+
+    async def wait_for_change(self, part: Part, token: int, seconds: float) -> None:
+        """Return once a table has another token, or after so many seconds; it may return early.
+
+        A change before the call counts, too. Raises StorageError if the log cannot be reached.
+        """
 
 
 class ServerClock(Protocol):

@@ -370,3 +370,17 @@ def test_a_folder_that_is_not_there_is_not_taken_for_an_empty_one(documents, fol
     with pytest.raises(InvalidRequestError, match="pass a folder"):
         documents.sync(5)
     assert documents.count() == 3
+
+
+def test_a_file_whose_name_is_no_utf_8_is_synced_and_its_store_stays_readable(tmp_path, folder):
+    odd = os.fsencode(folder) + b"/caf\xe9.md"
+    try:
+        with open(odd, "wb") as file:  # noqa: PTH123 - a path of bytes
+            file.write(b"cocoa")
+    except OSError:
+        pytest.skip("this file system has names in Unicode alone")
+    with ContextStore.open(tmp_path / "s") as store:
+        assert "caf?.md" in store.documents.sync(folder).added
+        assert stored(store.documents)["caf?.md"] == "cocoa"
+        again = store.documents.sync(folder)
+        assert (again.n_unchanged, again.added, again.deleted) == (4, (), ())
