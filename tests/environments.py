@@ -168,6 +168,14 @@ ENVIRONMENTS = {
         apps=("cli", "inspector"),
         tests=("tests/apps/inspector/browser",),
     ),
+    # Other clients of the protocol than the SDK's; that of Node.js comes by npm.
+    "mcp-clients": Environment(
+        requirements=("fastmcp==4.2.3",),
+        apps=("cli", "mcp"),
+        tests=("tests/apps/mcp/clients",),
+        unconstrained=("certifi",),
+        is_heavy=True,
+    ),
     "ray": Environment(
         requirements=(
             *("lance-ray==0.5.0", "pylance==14.0.2", "ray[data]==2.60.0"),

@@ -23,6 +23,13 @@ def test_a_question_in_sql_is_answered_within_the_scope_and_of_the_moment(ctx):
     assert len(ctx("sql", every, "--limit", "2").rows) == 2
 
 
+def test_a_plan_is_printed_as_the_drawing_that_it_is(ctx):
+    query = "EXPLAIN SELECT role FROM messages"
+    (row,) = json.loads(ctx("--json", "sql", query).out)
+    assert ctx("sql", query).out.rstrip("\n") == row["explain_value"].rstrip("\n")
+    assert len(row["explain_value"].splitlines()) > 3
+
+
 def test_csv_means_what_it_says_to_a_spreadsheet_too(ctx):
     values = """SELECT '=1+1' a, '-2' b, 'a"b,c' c, -3 d, NULL e, chr(27) || '[31m' f"""
     printed = list(csv.reader(io.StringIO(ctx("sql", values, "--csv").out)))

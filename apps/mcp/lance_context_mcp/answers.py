@@ -1,6 +1,6 @@
 """What clients are reported what the store returns: plain JSON, whatever it holds."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from lance_context_core import AsyncContextStore, ContextRecord, Session, ToolCallPart
@@ -30,21 +30,44 @@ RECORD: Schema = {
 """What each record is told with; beside it stands what else is known, such as whose it is."""
 
 
-def _listed(known: Schema, **more: str) -> Schema:
-    properties = {**known["properties"], **{name: {"type": type} for name, type in more.items()}}
+def _listed(known: Schema, optional: Mapping[str, str] | None = None, **more: str) -> Schema:
+    """The schema of a list of objects with these properties more, `optional` ones after the others.
+
+    Objects may have others still. Clients that make values by the schema, as fastmcp's, lose those.
+    """
+    types = {**more, **(optional or {})}
+    properties = {**known["properties"], **{name: {"type": type} for name, type in types.items()}}
     items = {**known, "properties": properties, "required": [*known["required"], *more]}
     return {"type": "array", "items": items}
 
 
+_OF_RECORD = dict.fromkeys(("role", "name", "session_id", "created_at"), "string")
+_OF_PASSAGE = {"page": "integer", "section": "string"}
 _ANY: Schema = {"type": "object", "properties": {}, "required": []}
 
-FOUND = _listed(_ANY, id="string", kind="string", text="string", score="number")
-HITS = _listed(RECORD, score="number")
-FACTS = _listed(RECORD, score="number", evidence="array")
-MESSAGES = _listed(_ANY, role="string", text="string")
+FOUND = _listed(
+    _ANY,
+    {**_OF_RECORD, "metadata": "object", "quotes": "array", **_OF_PASSAGE, "is_cut": "boolean"},
+    id="string",
+    kind="string",
+    text="string",
+    score="number",
+)
+HITS = _listed(RECORD, _OF_RECORD, score="number")
+FACTS = _listed(RECORD, _OF_RECORD, score="number", evidence="array")
+MESSAGES = _listed(
+    _ANY, {"id": "string", "name": "string", "created_at": "string"}, role="string", text="string"
+)
 SESSIONS = _listed(_ANY, id="string", status="string", n_messages="integer", updated_at="string")
 LISTED_SESSIONS = _listed(_ANY, id="string")
-PASSAGES = _listed(_ANY, document_id="string", name="string", text="string", score="number")
+PASSAGES = _listed(
+    _ANY,
+    _OF_PASSAGE,
+    document_id="string",
+    name="string",
+    text="string",
+    score="number",
+)
 DOCUMENT: Schema = _listed(_ANY, id="string", name="string", n_passages="integer")["items"]
 
 

@@ -62,6 +62,21 @@ _EVERY = timedelta(seconds=2)
     metavar="URL",
     help="Accept requests from web pages of this origin, such as https://memory.example. Repeatable.",
 )
+@click.option(
+    "--rate-limit",
+    "per_minute",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Accept N requests per minute over HTTP from each token; default: no limit.",
+)
+@click.option(
+    "--max-request-bytes",
+    type=click.IntRange(min=1_024),
+    metavar="N",
+    default=4 * 1024 * 1024,
+    show_default=True,
+    help="Accept requests of at most N bytes over HTTP.",
+)
 @click.option("--read-only", "is_read_only", is_flag=True, help="Offer no tool that writes.")
 @click.option(
     "--branches/--no-branches",
@@ -308,6 +323,8 @@ async def _over_http(store: Any, memory_of: Callable[..., Any], options: dict[st
         is_well=is_well,
         hosts=options["hosts"],
         origins=options["origins"],
+        per_minute=options["per_minute"],
+        max_request_bytes=options["max_request_bytes"],
     )
     async with AsyncExitStack() as stack:
         for memory in memories.values():

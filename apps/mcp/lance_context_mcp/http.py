@@ -1,6 +1,8 @@
 """The server over HTTP: a scope for each token, and no web page that was not named."""
 
+import math
 import socket
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
@@ -21,21 +23,48 @@ from lance_context_mcp.tokens import hashed
 PATH = "/mcp"
 HEALTH = "/health"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+MAX_REQUEST_BYTES = 4 * 1024 * 1024
+"""The default limit of the size of a request."""
 
 IsWell = Callable[[], Awaitable[bool]]
 
 
+class Rate:
+    """A token bucket for each client: so many requests at once, refilled within a minute."""
+
+    def __init__(self, per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
+        """`clock` returns seconds."""
+        self._most = per_minute
+        self._clock = clock
+        self._left: dict[str, tuple[float, float]] = {}
+
+    def wait_of(self, client: str) -> float:
+        """0 if the client may make a request now, which is counted; else the seconds until it may."""
+        now = self._clock()
+        left, since = self._left.get(client, (float(self._most), now))
+        left = min(self._most, left + (now - since) * self._most / 60)
+        is_allowed = left >= 1
+        self._left[client] = (left - is_allowed, now)
+        return 0 if is_allowed else (1 - left) * 60 / self._most
+
+
 class Guard:
-    """Hands a request to the application of its token, if host and origin are allowed."""
+    """Hands a request to the application of its token, if host, origin and rate are allowed."""
 
     def __init__(
-        self, apps: Mapping[str, ASGIApp], *, hosts: Sequence[str] | None, origins: Sequence[str]
+        self,
+        apps: Mapping[str, ASGIApp],
+        *,
+        hosts: Sequence[str] | None,
+        origins: Sequence[str],
+        rate: Rate | None = None,
     ) -> None:
         """`apps` by the hashes of their tokens; `hosts` None allows any.
 
-        A host without a port is allowed with any.
+        A host without a port is allowed with any. Each token has the `rate` of its own; None is no limit.
         """
         self._apps = apps
+        self._rate = rate
         self._hosts = None if hosts is None else {*hosts}
         self._origins = {*origins}
 
@@ -59,6 +88,13 @@ class Guard:
         if (origin := headers.get(b"origin")) is not None and origin not in self._origins:
             return PlainTextResponse(
                 "this Origin is not allowed: start the server with --allowed-origin", 403
+            )
+        if self._rate is not None and (wait := self._rate.wait_of(self._hash(headers))):
+            seconds = str(math.ceil(wait))
+            return PlainTextResponse(
+                f"too many requests with this token: try again in {seconds} s",
+                429,
+                headers={"Retry-After": seconds},
             )
         return None
 
@@ -95,8 +131,13 @@ def app(
     is_well: IsWell,
     hosts: Sequence[str] = (),
     origins: Sequence[str] = (),
+    per_minute: int | None = None,
+    max_request_bytes: int = MAX_REQUEST_BYTES,
 ) -> Starlette:
     """The servers as one application, by the hashes of the tokens that reach them.
+
+    A token has at most `per_minute` requests a minute, None is no limit. A larger request than
+    `max_request_bytes` is answered with 413.
 
     Bound to this machine alone it answers to its own names and to `hosts`; bound to other
     addresses, to any name where no `hosts` are given, since only who has a token is answered.
@@ -108,7 +149,10 @@ def app(
     unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     unique = {
         id(one): one.streamable_http_app(
-            streamable_http_path=PATH, host=host, transport_security=unchecked
+            streamable_http_path=PATH,
+            host=host,
+            transport_security=unchecked,
+            max_request_body_size=max_request_bytes,
         )
         for one in served.values()
     }
@@ -116,6 +160,7 @@ def app(
         {hash: unique[id(one)] for hash, one in served.items()},
         hosts=allowed,
         origins=[*(f"http://{name}" for name in named), *origins],
+        rate=None if per_minute is None else Rate(per_minute),
     )
 
     @asynccontextmanager

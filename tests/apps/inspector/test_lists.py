@@ -44,7 +44,43 @@ async def test_sessions_are_filtered_and_the_filter_stays_in_the_address(browse,
     assert "session=CALL" in page
 
 
-@pytest.mark.parametrize("path", ["/sessions", "/jobs", "/windows", "/graph", "/facts", "/tasks"])
+@pytest.mark.parametrize("sort", ["user", "sessions", "last"])
+async def test_people_are_sorted_by_a_column_both_ways(browse, used, sort):
+    browser = await browse(used)
+    with ContextStore.open(used) as store:
+        store.memory.add(["Nothing is said to her."], user_id="aunt")
+        known = [(one, store.scope(user_id=one).sessions.list()) for one in store.user_ids()]
+    keys = {
+        id: {"user": id, "sessions": len(its), "last": its[0].updated_at if its else None}[sort]
+        for id, its in known
+    }
+    assert len({*keys.values()}) > 1
+    for sign, is_down in (("", False), ("-", True)):
+        found = [keys[one[0]] for one in await rows(browser, "/people", sort=sign + sort)]
+        there = [one for one in found if one is not None]
+        assert there == sorted(there, reverse=is_down)
+        assert found == there + [None] * (len(keys) - len(there))
+
+
+@pytest.mark.parametrize("sort", ["table", "rows", "versions"])
+async def test_tables_are_sorted_by_a_column_both_ways(browse, used, sort):
+    browser = await browse(used)
+    with ContextStore.open(used, maintenance=None) as store:
+        keys = {one.table: getattr(one, sort) for one in store.stats().tables}
+    for sign, is_down in (("", False), ("-", True)):
+        found = [keys[one["table"]] for one in await rows(browser, "/health", sort=sign + sort)]
+        assert found == sorted(keys.values(), reverse=is_down)
+
+
+async def test_people_are_filtered_by_their_id(browse, used):
+    browser = await browse(used)
+    assert [one[0] for one in await rows(browser, "/people", user="ILD")] == ["tilda"]
+    assert await rows(browser, "/people", user="no-such") == []
+
+
+@pytest.mark.parametrize(
+    "path", ["/people", "/sessions", "/jobs", "/windows", "/graph", "/facts", "/tasks"]
+)
 async def test_a_column_that_does_not_exist_is_refused_and_named(browse, used, path):
     answer = await (await browse(used)).get(path, sort="colour")
     assert answer.status == 400

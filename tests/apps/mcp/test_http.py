@@ -8,9 +8,10 @@ from contextlib import asynccontextmanager
 import anyio
 import httpx2
 import pytest
-from lance_context_mcp import tokens
+from lance_context_mcp import http, tokens
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
+from starlette.responses import PlainTextResponse
 
 from lance_context_core import ContextStore, InvalidRequestError
 
@@ -155,6 +156,7 @@ async def test_a_server_for_others_answers_to_any_name_or_to_those_it_was_told(t
             assert await opened(address, "x", Host=host) == 401, host
         assert await opened(address, TOKEN, Origin="http://evil.example") == 403
     options = ("--allowed-host", "memory.example", "--allowed-origin", "https://chat.example")
+    options += ("--max-request-bytes", "2000")
     async with listening(tmp_path / "b", *options) as (address, _):
         for host in ("memory.example", "memory.example:8443", address.split("/")[2]):
             assert await opened(address, TOKEN, Host=host) == 200, host
@@ -167,11 +169,42 @@ async def test_a_server_for_others_answers_to_any_name_or_to_those_it_was_told(t
             "Access-Control-Request-Headers": "authorization",
         }
         async with httpx2.AsyncClient() as web:
+            for size, status in ((1_000, 200), (2_001, 413)):
+                large = json.dumps(OPENING).ljust(size)
+                bearer = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
+                answer = await web.post(address, content=large, headers={**TYPES, **bearer})
+                assert answer.status_code == status
             for origin, allowed in (("https://chat.example", True), ("https://x.example", False)):
                 answer = await web.options(address, headers={**asked, "Origin": origin})
                 assert ("access-control-allow-origin" in answer.headers) == allowed
             health = await web.get(address.replace("/mcp", "/health"))
             assert (health.status_code, health.json()) == (200, {"status": "ok"})
+
+
+async def test_a_token_beyond_its_rate_is_told_when_to_try_again_and_others_go_on():
+    now = 0.0
+    guard = http.Guard(
+        {tokens.hashed(name): PlainTextResponse("done") for name in ("ada", "bob")},
+        hosts=None,
+        origins=(),
+        rate=http.Rate(3, lambda: now),
+    )
+    transport = httpx2.ASGITransport(guard)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://memory") as web:
+
+        async def asked(token):
+            answer = await web.post("/mcp", headers={"Authorization": f"Bearer {token}"})
+            return answer.status_code, answer.headers.get("retry-after")
+
+        assert [await asked("ada") for _ in range(5)] == [(200, None)] * 3 + [(429, "20")] * 2
+        assert await asked("bob") == (200, None)
+        assert await asked("eve") == (401, None)
+        now = 15
+        assert await asked("ada") == (429, "5")
+        now = 20
+        assert [(await asked("ada"))[0] for _ in range(2)] == [200, 429]
+        now = 3_600
+        assert [(await asked("ada"))[0] for _ in range(4)] == [200] * 3 + [429]
 
 
 HASH = "0" * 64

@@ -17,11 +17,12 @@ from pathlib import Path
 
 import environments
 from core.conformance.back_door import BackDoor
+from npm import MissingError
 from proofs.soak.crew import CrewError, Member, torment
 from proofs.soak.journal import notes
 from proofs.soak.judging import judged
 from proofs.soak.page import printed, summed_up
-from proofs.soak.places import PLACES, MissingError
+from proofs.soak.places import PLACES
 from proofs.soak.talk import USER, embedder
 
 from lance_context_core import AsyncContextStore

@@ -3,7 +3,6 @@
 import base64
 import hashlib
 import hmac
-import shutil
 import subprocess
 import urllib.request
 from contextlib import contextmanager
@@ -12,10 +11,9 @@ from email.utils import formatdate
 from pathlib import Path
 
 from core.conformance.backends import S3Server
+from npm import MissingError, installed
 from proofs.soak.fates import BAD_DAY, calm
 from proofs.soak.proxy import Proxy
-
-ROOT = Path(__file__).parents[3]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,10 +35,6 @@ class Place:
         """Let every request go its way from now on."""
         if self.proxy is not None:
             self.proxy.fate = calm
-
-
-class MissingError(Exception):
-    """What a place needs is not on this machine."""
 
 
 @contextmanager
@@ -145,18 +139,5 @@ class Azurite:
 
 def _azurite():
     """The program, which is installed if it is missing or of another version."""
-    home = ROOT / ".venvs" / "azurite"
-    pins = Path(__file__).with_name("package.json")
-    stamp = home / "made-of.json"
-    if not stamp.is_file() or stamp.read_bytes() != pins.read_bytes():
-        if not (shutil.which("node") and shutil.which("npm")):
-            raise MissingError("Azurite runs on Node.js: install node and npm, or leave azure out")
-        shutil.rmtree(home, ignore_errors=True)
-        home.mkdir(parents=True)
-        shutil.copy(pins, home)
-        npm = ("npm", "install", "--prefix", str(home), "--no-audit", "--no-fund")
-        done = subprocess.run(npm, check=False, capture_output=True, text=True)
-        if done.returncode:
-            raise MissingError(f"npm cannot install Azurite:\n{done.stderr}")
-        shutil.copy(pins, stamp)
-    return home / "node_modules" / "azurite" / "dist" / "src" / "blob" / "main.js"
+    packages = installed(Path(__file__).with_name("package.json"), "azurite")
+    return packages / "azurite" / "dist" / "src" / "blob" / "main.js"

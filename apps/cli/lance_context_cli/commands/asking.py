@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from lance_context_core import ContextStore
 
 _SCHEMA = re.compile(r"\.schema(?:\s+(\w+))?")
+_PLAN = ["explain_key", "explain_value"]
+"""The columns of the answer to EXPLAIN: its value is a drawing of many lines."""
 
 
 @click.command
@@ -58,7 +60,10 @@ def sql(call: Call, query: str, limit: int, timeout: float, is_csv: bool, file: 
         replace(call.output, arrow=file or call.output.arrow).table(found)
         return
     rows = (row for batch in found.to_batches() for row in batch.to_pylist())
-    if is_csv:
+    if found.column_names == _PLAN and call.output.format == "people" and not is_csv:
+        for row in rows:
+            call.output.text(row["explain_value"])
+    elif is_csv:
         csv_rows(found.column_names, (row.values() for row in rows))
     else:
         call.output.rows(found.column_names, (Line(tuple(row.values()), row) for row in rows))

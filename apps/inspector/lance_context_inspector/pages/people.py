@@ -1,24 +1,49 @@
 """People: who is known, what of each, and what an erasure would take."""
 
 from dataclasses import replace
+from datetime import datetime
+from typing import NamedTuple
 
+from lance_context_core import Session
 from lance_context_core.errors import NotFoundError
 from lance_context_inspector.drawing import strips
 from lance_context_inspector.page import Page, Part
+from lance_context_inspector.pages._listing import Column, listing
 from lance_context_inspector.pages._reading import made_of, quotes, when_said
 from lance_context_inspector.view import View
 
 _PEOPLE, _LATEST = 100, 20
 
 
+class Person(NamedTuple):
+    """A user in the list."""
+
+    id: str
+    n_sessions: int
+    last: datetime | None
+    """The time of the last message; None without a session."""
+
+
+_COLUMNS = (
+    Column("user", lambda one: one.id, is_filter=True),
+    Column("sessions", lambda one: one.n_sessions, is_number=True),
+    Column("last", lambda one: one.last),
+)
+
+
 async def people(view: View) -> Page:
-    """The users of whom anything is kept; those whose id has `q` in it."""
-    asked = view.params.get("q", "")
-    number = view.number("page", 1, most=100_000)
-    ids = [one for one in await view.store.user_ids() if asked.casefold() in one.casefold()]
-    part = Part.of(ids[(number - 1) * _PEOPLE :], number, _PEOPLE)
-    data = {"part": part, "q": asked, "total": len(ids)}
-    return Page("people.html", "People", data, "/people")
+    """The users of whom anything is stored, by id, or by a column."""
+    of: dict[str | None, list[Session]] = {}
+    for one in await view.store.sessions.list():
+        of.setdefault(one.user_id, []).append(one)
+    rows = [
+        Person(
+            id, len(of.get(id, ())), max((one.updated_at for one in of.get(id, ())), default=None)
+        )
+        for id in await view.store.user_ids()
+    ]
+    listed = listing(view, rows, _COLUMNS, sort="user", size=_PEOPLE)
+    return Page("people.html", "People", {"listing": listed}, "/people")
 
 
 async def person(view: View) -> Page:

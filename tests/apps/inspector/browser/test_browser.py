@@ -31,7 +31,7 @@ PATHS = [
         "/windows?sort=tokens",
     ),
     *("/search?q=oven&limit=2&page=2", "/sql?q=SELECT+role,+text+FROM+messages+LIMIT+5"),
-    *("/people?q=no-such", "/facts?user=no-such"),
+    *("/people?user=no-such", "/facts?user=no-such"),
 ]
 VIEWS = [("light", 1280), ("dark", 390)]
 
