@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 
 from lance_context_core._progress import tell
@@ -148,7 +149,13 @@ class Proposing:
         if forked_at is None:
             raise NotFoundError(f"branch {job.branch!r} of job {job.id!r} was deleted: discard it")
         resources = self.distiller.made.resources
-        before = await resources.at(forked_at)
+        try:
+            before = await resources.at(forked_at)
+        except NotFoundError as error:
+            raise NotFoundError(
+                f"the version that branch {job.branch!r} of job {job.id!r} began at was removed, as by "
+                "an erasure, so that it has no diff: merge or discard the proposal"
+            ) from error
         after = self._on(job.branch)[0].made
         found = await locations.diff(before.records, after.table, after.own())
         return Proposal(
@@ -191,12 +198,21 @@ class Proposing:
     async def merged(self, job: Job) -> Proposal:
         """Return a proposal once it is merged, by this process or a faster one.
 
-        If another process has merged it, its diff is empty.
+        If another process has merged it, or an erasure has removed the version that it began at, its
+        diff is empty.
         """
         nothing = Diff(added=[], changed=[], removed=[])
-        found = Proposal(job_id=job.id, branch=job.branch or "", diff=nothing, report={})
+        told = job.result
+        found = Proposal(
+            job_id=job.id,
+            branch=job.branch or "",
+            diff=nothing,
+            report=told.get("report", {}),
+            faults=told.get("faults", {}),
+        )
         try:
-            found = await self.proposal(job)
+            with suppress(NotFoundError):
+                found = await self.proposal(job)
             await self.merge(job, None)
         except ContextStoreError:
             now = await self.jobs.get(job.id)

@@ -223,7 +223,7 @@ def test_a_fact_that_was_undone_meanwhile_is_not_changed(store, memory):
 
 @pytest.mark.parametrize(
     "change",
-    [lambda m, id: m.update(id, "Ada lives in Rome."), lambda m, id: m.pin(id)],
+    [lambda m, fact: m.update(fact, "Ada lives in Rome."), lambda m, fact: m.pin(fact)],
     ids=["corrected", "pinned"],
 )
 def test_a_fact_that_a_person_has_hidden_is_not_changed(store, memory, change):
