@@ -1,7 +1,8 @@
 """The row cache: recently written or read rows by key, without disk access.
 
 They are as fresh as every read: the log returns the writes since then, of all processes. Other
-changes, such as an erasure, clear the cache.
+changes, such as an erasure, clear the cache. A table that can be read whole in about the time of the
+rows that were read one by one is read whole.
 """
 
 import threading
@@ -10,6 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from lance_context_core.storage.key_filter import Budget
 from lance_context_core.storage.lance import manifests
@@ -23,6 +25,9 @@ _MOST_ROWS = 4_096
 _MOST_BYTES = 8 * 1024 * 1024
 """The maximum size for one table."""
 
+_MOST_ALL_BYTES = 4 * 1024 * 1024
+"""The maximum size of a table of which all rows are cached."""
+
 _MOST_BYTES_IN_ALL = 64 * 1024 * 1024
 _SHARE = 1024 * 1024
 """The maximum size in the process, and the step in which a table reserves it."""
@@ -32,6 +37,14 @@ _MOST_ROW_BYTES = 64 * 1024
 
 _MOST_KEYS = 512
 """A read of more rows is not cached."""
+
+_ROWS_PER_READ = 2_000
+_BYTES_PER_READ = 512 * 1024
+"""The rows, and their bytes, that the engine reads in about the time of a single row: that takes it
+1.8 ms, 1,000 rows 2.1 ms, and 8,000 rows of 200 bytes 7.5 ms."""
+
+_PLACE_BYTES = 200
+"""The approximate size of a key and its place."""
 
 _LARGE = frozenset(("blob", "data"))
 """Columns that are not read just for the cache."""
@@ -69,6 +82,39 @@ class Begun(NamedTuple):
 
 _budget = Budget(_MOST_BYTES_IN_ALL)
 _NEVER = _Moment(-1, 0, 0)
+_GONE = -1
+"""The place of a row that was written since."""
+
+
+class _AllRows:
+    """All rows of a table at one moment, in Arrow's form, and the keys that were written since."""
+
+    def __init__(self, rows: pa.Table) -> None:
+        names = [name for name in rows.column_names if rows[name].null_count < rows.num_rows]
+        self._rows = rows.select(names).combine_chunks()
+        keys = rows[KEY].to_pylist()
+        self._places: dict[str, int] = dict(zip(keys, range(len(keys)), strict=True))
+        self.is_unique = len(self._places) == len(keys)
+        """Whether no two rows have one key."""
+        self._n_row_bytes = int(self._rows.nbytes)
+
+    @property
+    def n_bytes(self) -> int:
+        """Their approximate size."""
+        return self._n_row_bytes + _PLACE_BYTES * len(self._places)
+
+    def of(self, key: str) -> tuple[Row, ...] | None:
+        """The rows of a key; None if it was written since."""
+        if (place := self._places.get(key)) is None:
+            return ()
+        return None if place == _GONE else tuple(map(_kept, self._rows.slice(place, 1).to_pylist()))
+
+    def change(self, key: str, *, is_removed: bool) -> None:
+        """Note that the rows of a key are others now, or none."""
+        if is_removed:
+            self._places.pop(key, None)
+        else:
+            self._places[key] = _GONE
 
 
 class RowCache:
@@ -85,6 +131,12 @@ class RowCache:
         self._view: View | None = None
         self._n_forgotten = 0
         self._n_shares = 0
+        self._n_misses = 0
+        """The reads that were not answered since the cache was cleared."""
+        self._all: _AllRows | None = None
+        self._is_reading_all = False
+        self._is_unfit = False
+        """Whether the table is too large for that, has two rows of one key, or cannot be read."""
         self._is_asked = access.spec is KEY_VALUES
         """Whether rows are read by their keys; items are read in no other way."""
         self._lock = threading.Lock()
@@ -134,16 +186,57 @@ class RowCache:
         if self._now() is None:
             return None
         with self._lock:
+            self._n_misses += self._all is None
             return Begun(keys, self._moment, self._n_forgotten, VECTOR in columns)
+
+    @property
+    def may_hold_all(self) -> bool:
+        """Whether all rows of the table may be read for the cache: see `begin_all`."""
+        return self._all is None and not (self._is_reading_all or self._is_unfit)
+
+    def begin_all(self, n_rows: int, n_bytes: int) -> Begun | None:
+        """Begin to read all rows of the table, of that size on disk; see `keep_all`.
+
+        None if that takes far longer than the reads before it, if they are too large to be cached,
+        or if another read of all is under way.
+        """
+        with self._lock:
+            n_reads = self._n_misses
+            self._is_unfit |= n_bytes + n_rows * _PLACE_BYTES > _MOST_ALL_BYTES
+            is_soon = n_rows <= n_reads * _ROWS_PER_READ and n_bytes <= n_reads * _BYTES_PER_READ
+            if not (n_rows and is_soon and self.may_hold_all):
+                return None
+            self._is_reading_all = True
+            return Begun(frozenset(), self._moment, self._n_forgotten, has_vectors=False)
+
+    def keep_all(self, begun: Begun, rows: pa.Table | None) -> None:
+        """Cache all rows of the table, which were read since then, unless they are too large.
+
+        None if they could not be read: that is not tried again before the cache is cleared.
+        """
+        every = None if rows is None else _AllRows(rows)
+        news = self._news(begun.moment)
+        with self._lock:
+            self._is_reading_all, self._n_misses = False, 0
+            if every is None or not every.is_unique or every.n_bytes > _MOST_ALL_BYTES:
+                self._is_unfit = True
+                return
+            if news is None or news.entries is None or news.view.table != begun.moment.table:
+                return
+            if begun.n_forgotten != self._n_forgotten or self._moment.token > news.view.token:
+                return
+            self._go_on(news)
+            for entry in news.entries:
+                every.change(entry.key, is_removed=False)
+            self._all = every
+            self._n_bytes += every.n_bytes
+        self._take_shares()
 
     def keep(self, begun: Begun, rows: Iterable[Row]) -> None:
         """Cache the rows read since then, which are all of their keys, unless they changed."""
         by_key: dict[str, list[Row]] = {key: [] for key in begun.keys}
         for row in rows:
-            kept = {name: row[name] for name in row if row[name] is not None}
-            if VECTOR in kept:
-                kept[VECTOR] = np.asarray(kept[VECTOR], np.float32)
-            by_key[row[KEY]].append(kept)
+            by_key[row[KEY]].append(_kept(row))
         news = self._news(begun.moment)
         if news is None or news.entries is None or news.view.table != begun.moment.table:
             return
@@ -184,12 +277,13 @@ class RowCache:
             rows: dict[str, Sequence[Row]] = {}
             unknown: list[str] = []
             for key in keys:
-                known = self._known.get(key)
+                known = self._known.get(key) or self._taken(key)
                 if known is None or (with_vectors and not known.has_vectors):
                     unknown.append(key)
                     rows[key] = ()
                 else:
-                    self._known.move_to_end(key)
+                    if key in self._known:
+                        self._known.move_to_end(key)
                     rows[key] = known.rows
         return (view, rows) if not unknown or self._are_absent(unknown, view) else None
 
@@ -239,7 +333,23 @@ class RowCache:
             self._add(entry)
         self._moment, self._view = _Moment(view.table, view.token, view.last), view
 
+    def _taken(self, key: str) -> _Known | None:
+        """The rows of a key that were read with all of the table, or that it has none."""
+        if self._all is None or (rows := self._all.of(key)) is None:
+            return None
+        known = _known(rows, has_vectors=not rows)
+        if rows:
+            self._put(key, known)
+        return known
+
     def _add(self, entry: Entry) -> None:
+        if self._all is not None:
+            n_bytes = self._all.n_bytes
+            self._all.change(entry.key, is_removed=entry.how is How.REMOVE)
+            self._n_bytes += self._all.n_bytes - n_bytes
+            if self._all.n_bytes > _MOST_ALL_BYTES:
+                self._n_bytes -= self._all.n_bytes
+                self._all = None
         if entry.how is How.REMOVE:
             self._put(entry.key, _known((), has_vectors=True))
             return
@@ -275,12 +385,21 @@ class RowCache:
     def _forget(self) -> None:
         self._n_forgotten += 1
         self._known.clear()
+        self._all, self._n_misses, self._is_unfit = None, 0, False
         self._n_bytes = 0
         self._moment, self._view = _NEVER, None
 
 
 def _is_same(one: View, other: View) -> bool:
     return (one.table, one.token) == (other.table, other.token)
+
+
+def _kept(row: Row) -> Row:
+    """A row of the engine's without its nulls, as the log has it."""
+    kept = {name: value for name, value in row.items() if value is not None}
+    if VECTOR in kept:
+        kept[VECTOR] = np.asarray(kept[VECTOR], np.float32)
+    return kept
 
 
 def _known(rows: Sequence[Row], *, has_vectors: bool) -> _Known:

@@ -1,7 +1,7 @@
 """The reads of a table."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
 
 import numpy as np
@@ -283,6 +283,9 @@ class TableReads:
         found: list[Row] | None = None
         await self.access.view()  # opens the log if needed
         if (begun := remembered.begin(where, columns)) is not None:
+            await self._remember_all()
+            if (known := remembered.find(where, columns)) is not None:
+                return known
             everything = await self.find(in_list(KEY, begun.keys), columns=remembered.columns)
             remembered.keep(begun, rows := rows_of(everything))
             found = matching(rows, where, columns)
@@ -440,6 +443,27 @@ class TableReads:
         return self._nothings.of(columns, score)
 
     # Helpers
+
+    async def _remember_all(self) -> None:
+        """Read the whole table into the cache of rows, if it is small enough."""
+
+        async def look() -> Any | None:
+            if (handle := await self.access.peek()) is None:
+                return None
+            with translated(f"read {self.label}"):
+                return await handle.stats()
+
+        if not self.remembered.may_hold_all or (stats := await self.access.follow(look)) is None:
+            return
+        begun = self.remembered.begin_all(int(stats["num_rows"]), int(stats["total_bytes"]))
+        if begun is None:
+            return
+        rows = None
+        try:
+            with suppress(StorageError):  # the wanted rows alone may be readable
+                rows = await self.select(None, columns=self.remembered.columns)
+        finally:
+            self.remembered.keep_all(begun, rows)
 
     async def _taken_aside(
         self, places: SideTable, ids: list[int], columns: Sequence[str]

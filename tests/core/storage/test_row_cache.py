@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lance_context_core import AsyncContextStore, ContextStore, Item
-from lance_context_core.errors import StoreClosedError
+from lance_context_core.errors import StorageError, StoreClosedError
 from lance_context_core.storage import row_cache
 from lance_context_core.storage.lance import reads as reading
 from lance_context_core.storage.wal.transactions import Transactions
@@ -91,6 +91,160 @@ def test_what_was_folded_is_read_once(tmp_path, reads, hops):
         assert not hops
         assert len(reads) == 1
         assert first == [kv.list()[0], None]
+
+
+def named(n):
+    return (("n",), f"{n}")
+
+
+def laid(folder, n_items, **more):
+    """A store with that many items, in its table alone, which nothing has read yet."""
+    with ContextStore.open(folder) as store:
+        store.kv("k").put([item(f"{n}", n, **more) for n in range(n_items)])
+        store.flush()
+    return ContextStore.open(folder)
+
+
+def test_the_first_read_of_a_small_table_reads_all_of_it(tmp_path, reads, hops):
+    with laid(tmp_path, 40) as store:
+        kv = store.kv("k")
+        assert value(kv.get([named(7)])) == 7
+        assert len(reads) == 1
+        hops.clear()
+        assert [value(kv.get([named(n)])) for n in range(39)] == [*range(39)]
+        assert kv.get([named(40), named(39)])[0] is None
+        assert not hops
+        assert len(reads) == 1
+        assert {one.key: one for one in kv.get([named(n) for n in range(40)])} == {
+            one.key: one for one in kv.list()
+        }
+
+
+@pytest.mark.parametrize("is_folded", [False, True], ids=["in the log", "flushed"])
+def test_what_is_written_since_a_table_was_read_is_seen(tmp_path, is_folded):
+    with laid(tmp_path, 6) as store, ContextStore.open(tmp_path) as other:
+        kv = store.kv("k")
+        assert value(kv.get([named(0)])) == 0
+        other.kv("k").put([item("1", 11), item("9", 9)])
+        other.kv("k").append([item("8", 8)])
+        other.kv("k").delete([named(2), named(9)])
+        kv.put([item("3", 13)])
+        other.kv("k").delete([named(4)])
+        kv.put([item("4", 14)])
+        if is_folded:
+            other.flush()
+        found = kv.get([named(n) for n in range(10)])
+        expected = [0, 11, None, 13, 14, 5, None, None, 8, None]
+        assert [one and one.value["n"] for one in found] == expected
+
+
+def test_what_was_evicted_is_read_as_it_was_last_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(row_cache, "_MOST_ROWS", 3)
+    with laid(tmp_path, 20) as store:
+        kv = store.kv("k")
+        assert value(kv.get([named(0)])) == 0
+        kv.put([item("0", 100), item("30", 30)])
+        kv.delete([named(1)])
+        assert [value(kv.get([named(n)])) for n in range(2, 20)] == [*range(2, 20)]
+        store.flush()
+        found = kv.get([named(0), named(1), named(30), named(31)])
+        assert [one and one.value["n"] for one in found] == [100, None, 30, None]
+
+
+def test_a_larger_table_is_read_whole_once_single_reads_have_cost_as_much(
+    tmp_path, reads, monkeypatch
+):
+    monkeypatch.setattr(row_cache, "_ROWS_PER_READ", 10)
+    with laid(tmp_path, 40) as store:
+        n_reads = []
+        for n in range(6):
+            assert value(store.kv("k").get([named(n)])) == n
+            n_reads.append(len(reads))
+    assert n_reads == [1, 2, 3, 4, 4, 4]
+
+
+@pytest.mark.parametrize("is_large", [True, False], ids=["too large", "two rows of a key"])
+def test_a_table_that_cannot_be_kept_whole_is_read_row_by_row(
+    tmp_path, reads, monkeypatch, is_large
+):
+    if is_large:
+        monkeypatch.setattr(row_cache, "_MOST_ALL_BYTES", 3_000)
+    with laid(tmp_path, 40) as store:
+        if not is_large:
+            store.kv("k").append([item("0", 100)])
+            store.flush()
+        kv = store.kv("k")
+        assert [value(kv.get([named(n)])) for n in range(5, 9)] == [5, 6, 7, 8]
+        assert len(reads) == 4 + (not is_large)
+        assert value(kv.get([named(0)])) == (0 if is_large else 100)
+
+
+@pytest.mark.parametrize(
+    ("act", "expected"),
+    [
+        (lambda kv: kv.put([item("1", 11)]), 11),
+        (lambda kv: kv.delete([named(1)]), None),
+        (lambda kv: kv.delete_under(("n",)), None),
+    ],
+    ids=["put", "deleted", "all deleted"],
+)
+def test_what_is_written_while_a_table_is_read_whole_is_seen(tmp_path, monkeypatch, act, expected):
+    laid(tmp_path, 6).close()
+    monkeypatch.setattr(row_cache, "_MOST_ROWS", 1)
+    scan = reading.scan
+
+    async def run():
+        async with AsyncContextStore.open(tmp_path) as store, AsyncContextStore.open(tmp_path) as o:
+            kv = store.kv("k")
+
+            async def meanwhile(*arguments, **options):
+                monkeypatch.setattr(reading, "scan", scan)
+                rows = await scan(*arguments, **options)
+                await act(o.kv("k"))
+                # Now the cache has read of it, and evicted it.
+                await kv.get([named(2)])
+                return rows
+
+            monkeypatch.setattr(reading, "scan", meanwhile)
+            await kv.get([named(0)])
+            assert value(await kv.get([named(1)])) == expected
+
+    asyncio.run(run())
+
+
+def test_a_table_that_was_read_whole_is_forgotten_also_during_the_read(tmp_path, monkeypatch):
+    laid(tmp_path, 6).close()
+    scan = reading.scan
+
+    async def run(is_meanwhile):
+        async with AsyncContextStore.open(tmp_path) as store:
+            kv = store.kv("k")
+
+            async def meanwhile(*arguments, **options):
+                monkeypatch.setattr(reading, "scan", scan)
+                rows = await scan(*arguments, **options)
+                if is_meanwhile:
+                    kv._table.remembered.forget()
+                return rows
+
+            monkeypatch.setattr(reading, "scan", meanwhile)
+            await kv.get([named(0)])
+            assert (kv._table.remembered._all is None) == is_meanwhile
+            kv._table.remembered.forget()
+            assert kv._table.remembered._all is None
+
+    asyncio.run(run(False))
+    asyncio.run(run(True))
+
+
+def test_a_table_that_cannot_be_read_whole_is_read_row_by_row(tmp_path, monkeypatch):
+    async def refused(*_, **__):
+        raise StorageError("a file is damaged")
+
+    with laid(tmp_path, 6) as store:
+        kv = store.kv("k")
+        monkeypatch.setattr(kv._aio._table, "select", refused)
+        assert [value(kv.get([named(n)])) for n in range(6)] == [*range(6)]
 
 
 def test_an_item_that_was_folded_is_replaced_without_a_look_at_the_disk(tmp_path, reads):
@@ -188,6 +342,7 @@ def test_nothing_of_an_erased_item_stays_in_memory(tmp_path, is_folded):
         assert table._known
         store.scope(user_id="u").erase()
         assert secret not in repr(table._known)
+        assert table._all is None
         assert kv.get([KEY]) == [None]
 
 
@@ -200,6 +355,7 @@ def test_nothing_stays_of_an_item_that_another_process_erased(tmp_path):
         other.scope(user_id="u").erase()
         assert kv.list(key_prefix="a") == []
         assert "Ottokar" not in repr(kv._aio._table.remembered._known)
+        assert kv._aio._table.remembered._all is None
 
 
 def test_what_another_program_writes_into_the_table_is_seen(tmp_path):
@@ -277,8 +433,8 @@ acts = st.one_of(
 
 
 @pytest.mark.slow
-@given(st.lists(acts, min_size=3, max_size=14))
-def test_whoever_wrote_it_and_however_it_is_what_is_there(given_acts):
+@given(st.lists(acts, min_size=3, max_size=14), st.sampled_from([(0, 9), (9, 9), (9, 1)]))
+def test_whoever_wrote_it_and_however_it_is_what_is_there(given_acts, bounds):
     async def run(folder):
         clock, oracle = Clock(), {}
         stores = {
@@ -333,5 +489,7 @@ def test_whoever_wrote_it_and_however_it_is_what_is_there(given_acts):
         for one in stores.values():
             await one.close()
 
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patched:
+        for name, bound in zip(("_ROWS_PER_READ", "_MOST_ROWS"), bounds, strict=True):
+            patched.setattr(row_cache, name, bound)
         asyncio.run(run(Path(folder)))
