@@ -30,7 +30,12 @@ async def test_the_inspectors_command_line_gets_each_task_done(inspector, ada, t
 
 
 def written(value):
-    return value if isinstance(value, str) else json.dumps(value)
+    """A value as the inspector reads it: as JSON, and what is no JSON as a text."""
+    try:
+        json.loads(value)
+    except (TypeError, ValueError):
+        return value if isinstance(value, str) else json.dumps(value)
+    return json.dumps(value)
 
 
 async def test_fastmcp_makes_values_of_answers_with_all_that_they_have(fastmcp):
