@@ -7,7 +7,7 @@ from proofs.matrix.limits import ASPECTS, LIMITS, TITLES, marks
 _PAGE = """\
 # Cross-framework matrix
 
-What one framework writes, each of the others reads. Here every pair of them was asked to prove it, in seven processes and as many environments,
+What one framework writes, each of the others reads. Here every pair of them was asked to prove it, in eight processes and as many environments,
 over one directory: {n_checks} checks, of which {n_ok} hold.
 
 ```bash
@@ -15,7 +15,7 @@ make matrix
 ```
 
 prints this table, and fails if one of the checks does, or if this page says anything else. Each process has one framework and its adapter. All
-seven write at once; then each reads what every other has written, goes on with it, and forgets some of it. What is read is compared with what
+eight write at once; then each reads what every other has written, goes on with it, and forgets some of it. What is read is compared with what
 was to be said: first made the reader's own messages by its adapter, then looked at as an application looks at them.
 
 A cell is the number of checks that hold, of {n_aspects}. A capital letter beside it stands for checks that are not to be had between the two, a
