@@ -162,6 +162,15 @@ ENVIRONMENTS = {
     "agentscope2-oldest": Environment(
         adapter="agentscope", requirements=("agentscope==2.0.3",), is_oldest=True
     ),
+    "openai-agents": Environment(
+        adapter="openai_agents",
+        requirements=("openai-agents==0.24.0", "mypy>=1.18"),
+        plugins_off=("anyio",),
+        typed=(
+            "adapters/openai_agents/openai_agents_lance_context",
+            "examples/openai_agents_agent.py",
+        ),
+    ),
     # Playwright drives the system's own browser, which `tests/browser.py` finds or brings.
     "inspector": Environment(
         requirements=("playwright==1.65.2", "axe-playwright-python==0.1.8", "duckdb>=2"),

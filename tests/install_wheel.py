@@ -25,6 +25,7 @@ SOURCES = (
     "adapters/agentscope",
     "adapters/langchain",
     "adapters/llama_index",
+    "adapters/openai_agents",
     "apps/cli",
     "apps/inspector",
     "apps/mcp",
@@ -89,6 +90,10 @@ ENVIRONMENTS = (
                 "llama_index_names.py",
             ),
         ),
+    ),
+    Environment(
+        constraints="tests/pins/openai-agents.txt",
+        steps=((("lance-context-core", "openai-agents-lance-context"), "openai_agents.py"),),
     ),
     Environment(
         constraints="tests/pins/agentscope-context.txt",

@@ -17,7 +17,10 @@ from pathlib import Path
 from core.test_docs import Block, blocks, checked
 from install_wheel import ROOT, UV, built, empty, run
 
-SOURCES = (".", "adapters/agentscope", "adapters/langchain", "adapters/llama_index")
+SOURCES = (
+    ".",
+    *(f"adapters/{one}" for one in ("agentscope", "langchain", "llama_index", "openai_agents")),
+)
 CORE = "lance-context-core"
 
 
@@ -37,6 +40,7 @@ class Line:
 LINES = {
     "langchain": Line(adapter="langchain", pins="langchain-newest"),
     "llama-index": Line(adapter="llama_index", pins="llama-index-newest"),
+    "openai-agents": Line(adapter="openai_agents", pins="openai-agents"),
     "context": Line(
         adapter="agentscope",
         pins="agentscope-context",

@@ -24,6 +24,7 @@ TITLE, PARTIAL_TITLE, TERM, PARTIAL_TERM, IN_TITLE = 15, 7, 5, 2, 5
 SEARCHES = {
     "checkpointer langgraph": "docs/langchain",
     "llamaindex memory": "docs/llama_index",
+    "openai agents session": "docs/openai_agents",
     "agentscope session": "docs/agentscope",
     "erasure": "docs/erasure",
     "time travel": "docs/versions",

@@ -155,9 +155,18 @@ def loads(text: str, where: str) -> Any:
     if not isinstance(text, str):
         raise InvalidRequestError(f"{where} must be JSON text, not {shown(text)}")
     try:
-        return _DECODER.decode(text)
+        return _decoded(text)
     except (ValueError, RecursionError) as error:
         raise InvalidRequestError(f"{where} is not JSON: {error}; got {shown(text)}") from error
+
+
+def _decoded(text: str) -> Any:
+    """The value of a text: without a look for spaces around it, a short one takes half the time."""
+    try:
+        value, end = _SCAN(text, 0)
+    except StopIteration:
+        end = -1
+    return value if end == len(text) else _DECODER.decode(text)
 
 
 def _written(value: object, where: str) -> tuple[Any, str]:
@@ -285,4 +294,5 @@ def _of_64_bits(digits: str) -> int:
 
 
 _DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
+_SCAN: Callable[[str, int], tuple[Any, int]] = vars(_DECODER)["scan_once"]
 _STRICT_DECODER = json.JSONDecoder(parse_int=_of_64_bits)

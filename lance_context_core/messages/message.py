@@ -194,14 +194,34 @@ class Message:
         return {key: value for key, value in encoded.items() if value is not None}
 
 
-def stored_message(**values: Any) -> Message:
+_set_role, _set_parts, _set_id, _set_name, _set_created_at, _set_metadata, _set_native = (
+    vars(Message)[one.name].__set__ for one in fields(Message)
+)
+"""What sets the fields of a frozen message, in a third of the time that `object.__setattr__` takes."""
+
+
+def stored_message(
+    *,
+    role: str,
+    parts: tuple[Part, ...],
+    id: str | None,
+    name: str | None,
+    created_at: datetime | None,
+    metadata: Mapping[str, Any],
+    native: Mapping[str, Any] | None,
+) -> Message:
     """The message whose values the store has kept, all of them: they are not checked or copied again.
 
     That would take two thirds of the time of reading a message.
     """
     message = object.__new__(Message)
-    for name, value in values.items():
-        object.__setattr__(message, name, value)
+    _set_role(message, role)
+    _set_parts(message, parts)
+    _set_id(message, id)
+    _set_name(message, name)
+    _set_created_at(message, created_at)
+    _set_metadata(message, metadata)
+    _set_native(message, native)
     return message
 
 

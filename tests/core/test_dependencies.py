@@ -13,7 +13,7 @@ SOURCES = {
     "lance_context_core": ROOT,
     **{
         f"{name}_lance_context": ROOT / "adapters" / name
-        for name in ("agentscope", "langchain", "llama_index")
+        for name in ("agentscope", "langchain", "llama_index", "openai_agents")
     },
     "lance_context_cli": ROOT / "apps" / "cli",
     "lance_context_inspector": ROOT / "apps" / "inspector",
@@ -27,6 +27,7 @@ SOURCES = {
 
 DISTRIBUTIONS = {
     "PIL": "pillow",
+    "agents": "openai-agents",
     "langgraph": "langgraph-checkpoint",
     "opentelemetry": "opentelemetry-api",
     "llama_index": "llama-index-core",

@@ -27,6 +27,7 @@ PAGE = ROOT / "docs" / "evidence" / "matrix.md"
 ENVIRONMENTS = {
     "langchain": "langchain-newest",
     "llama_index": "llama-index-newest",
+    "openai_agents": "openai-agents",
     "runtime0": "agentscope-context",
     "runtime1": "agentscope-runtime1",
     "agentscope1": "agentscope1",

@@ -6,7 +6,7 @@ A limit that no longer holds breaks its cells, just as a fault does.
 from dataclasses import dataclass
 
 ALL = (
-    *("core", "langchain", "llama_index"),
+    *("core", "langchain", "llama_index", "openai_agents"),
     *("runtime0", "runtime1", "agentscope1", "agentscope2"),
 )
 """The frameworks, in the order of the table."""
@@ -15,6 +15,7 @@ TITLES = {
     "core": "core",
     "langchain": "LangChain",
     "llama_index": "LlamaIndex",
+    "openai_agents": "OpenAI Agents",
     "runtime0": "AgentScope runtime 0.x",
     "runtime1": "AgentScope runtime 1.0",
     "agentscope1": "AgentScope 1.x",
@@ -62,9 +63,9 @@ class Limit:
 
 _SERVICES = ("runtime0", "runtime1")
 _AGENTSCOPE = (*_SERVICES, "agentscope1", "agentscope2")
-_NO_CAPTION = ("llama_index", *_AGENTSCOPE)
-_NO_FAILURE = ("llama_index", *_SERVICES, "agentscope1")
-_NO_FORGETTING = ("langchain", "llama_index", "agentscope1", "agentscope2")
+_NO_CAPTION = ("llama_index", "openai_agents", *_AGENTSCOPE)
+_NO_FAILURE = ("llama_index", "openai_agents", *_SERVICES, "agentscope1")
+_NO_FORGETTING = ("langchain", "llama_index", "openai_agents", "agentscope1", "agentscope2")
 
 LIMITS = {
     "a": Limit(
@@ -87,8 +88,9 @@ LIMITS = {
         field="name of a result",
         without=None,
         writers=("runtime0",),
-        reason="The name of the tool in a result: AgentScope runtime 0.x has it in the call "
-        "alone, with the same id.",
+        readers=("openai_agents",),
+        reason="The name of the tool in a result: AgentScope runtime 0.x and the OpenAI Agents SDK "
+        "have it in the call alone, with the same id.",
     ),
     "D": Limit(
         aspects=("said, words", "said, meaning"),
@@ -97,9 +99,9 @@ LIMITS = {
     ),
     "E": Limit(
         aspects=("memory, words", "memory, meaning", "forget memories"),
-        writers=("langchain",),
-        reason="LangChain's agents remember a user by the history of conversations, without "
-        "separate long-term memories. LangChain finds those of others.",
+        writers=("langchain", "openai_agents"),
+        reason="Agents of LangChain and of the OpenAI Agents SDK remember a user by the history of "
+        "conversations, without separate long-term memories. They find those of others.",
     ),
     "F": Limit(
         aspects=("forget memories",),
@@ -109,9 +111,10 @@ LIMITS = {
     ),
     "G": Limit(
         aspects=("documents", "delete"),
-        writers=("runtime1",),
-        readers=("runtime1",),
-        reason="AgentScope runtime 1.0 has no retrieval of documents.",
+        writers=("openai_agents", "runtime1"),
+        readers=("openai_agents", "runtime1"),
+        reason="The OpenAI Agents SDK and AgentScope runtime 1.0 have no retrieval of documents of their "
+        "own.",
     ),
     "H": Limit(
         aspects=("delete",),

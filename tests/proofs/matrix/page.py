@@ -7,15 +7,15 @@ from proofs.matrix.limits import ASPECTS, LIMITS, TITLES, marks
 _PAGE = """\
 # Cross-framework matrix
 
-Each framework reads the conversations, memories and documents that another one wrote. This page shows the result for every pair, in seven processes and environments
-over one directory: {n_ok} of {n_checks} checks hold.
+Each framework reads the conversations, memories and documents that another one wrote. This page shows the result for every pair, with a process and an environment
+for each framework, over one directory: {n_ok} of {n_checks} checks hold.
 
 ```bash
 make matrix
 ```
 
 prints this table, and fails if a check fails or this page differs. Each process has one framework and its adapter. All
-seven write at once; then each reads the data of every other one, continues it, and deletes some of it. Messages are compared after
+write at once; then each reads the data of every other one, continues it, and deletes some of it. Messages are compared after
 the reader's adapter converted them, as an application sees them.
 
 A cell is the number of checks that hold, of {n_aspects}. A capital letter marks checks that the pair does not support, a

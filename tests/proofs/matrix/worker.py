@@ -19,6 +19,7 @@ PARTICIPANTS = {
     "core": ("participant_core", "Participant"),
     "langchain": ("participant_langchain", "Participant"),
     "llama_index": ("participant_llama_index", "Participant"),
+    "openai_agents": ("participant_openai_agents", "Participant"),
     "runtime0": ("participant_runtime", "Participant"),
     "runtime1": ("participant_runtime", "ParticipantOf1"),
     "agentscope1": ("participant_agentscope1", "Participant"),
