@@ -17,7 +17,6 @@ from lance_context_core.adapting import (
     HandleOwner,
     StoreLike,
     check_name,
-    one_at_a_time,
     retried,
 )
 from lance_context_core.arguments import SearchArguments
@@ -118,10 +117,7 @@ class LanceContextSession(HandleOwner):
 
         The last item of another framework's message leaves the rest of that message in place.
         """
-        conversation = self._conversation(wrapper)
-        # In turn within a process, so that only other processes come between.
-        async with one_at_a_time("pop_item", self._store.uri, self.agent_id, self.session_id):
-            return await retried(conversation.pop, on=ConflictError)
+        return await retried(self._conversation(wrapper).pop, on=ConflictError)
 
     async def clear_session(self, *, wrapper: Wrapper = None) -> None:
         """Removes all items of the session, in one commit; older versions still contain them."""
