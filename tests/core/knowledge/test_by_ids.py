@@ -226,7 +226,7 @@ def test_a_fact_that_a_person_has_hidden_is_not_corrected(store, memory):
     (fact,) = memory.list(user_id="ada")
     memory.delete(fact.id)
     before = state(store)
-    with pytest.raises(InvalidRequestError, match=r"deleted.*add what is right as a new message"):
+    with pytest.raises(InvalidRequestError, match=r"deleted.*add the correction as a new message"):
         memory.update(fact.id, "Ada lives in Rome.")
     assert state(store) == before
 
