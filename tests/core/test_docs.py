@@ -280,7 +280,7 @@ def riddles(text):
 
 
 @pytest.mark.verdict
-@pytest.mark.parametrize("page", WRITTEN)
+@pytest.mark.parametrize("page", WRITTEN, ids=lambda page: str(page.relative_to(ROOT)))
 def test_a_page_says_in_plain_words_who_does_what(page):
     assert riddles(page.read_text(encoding="utf-8")) == []
 
