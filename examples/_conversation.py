@@ -1,4 +1,4 @@
-"""The conversation that the quickstart remembers; `data/README.md` says what stands in its file."""
+"""The conversation of the quickstart; `data/README.md` describes its file."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ N_QUESTIONS = 6
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What one speaker said at once."""
+    """One speaker's turn."""
 
     id: str
     session_id: str
@@ -27,7 +27,7 @@ class Turn:
     speaker: str
     text: str
     caption: str | None
-    """What the photo shows that came with it."""
+    """The caption of its photo."""
 
     def message(self, *, role: str) -> "Message":
         """This turn as the store keeps it."""
@@ -51,7 +51,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """A conversation file; `examples/data/README.md` says what stands in it."""
+    """A conversation file; `examples/data/README.md` describes it."""
 
     speakers: list[str]
     turns: list[Turn]
@@ -59,7 +59,7 @@ class Conversation:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """The conversation in a file; raises ValueError that says what is wrong with it."""
+        """Reads the conversation from a file; raises ValueError if it is malformed."""
         try:
             data = json.loads(path.read_text(encoding="utf-8"))
             turns = [_turn(turn, data["conversation_id"]) for turn in data["turns"]]

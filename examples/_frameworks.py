@@ -15,7 +15,7 @@ ADAPTERS = {
     "llama_index": "llama_index_lance_context",
     "agentscope": "agentscope_lance_context",
 }
-"""What must be installed for the steps of these names."""
+"""The packages that the steps of these names need."""
 NOTES = "notes of LangChain"
 NOTE = "The flood in the cellar was only the old boiler; a plumber comes on Friday at nine."
 
@@ -24,7 +24,7 @@ def in_langchain(conversation: Conversation, directory: Path) -> None:
     """Read what was remembered above through LangChain's retriever and chat history."""
     from lance_context_core import ContextStore
 
-    # It need not be installed, so that its types are not known here.
+    # An optional package, so its types are unknown here.
     adapter = import_module(ADAPTERS["langchain"])
     message_class = import_module("langchain_core.messages").HumanMessage
     heading("9  The same memory in LangChain")

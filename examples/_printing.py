@@ -26,7 +26,7 @@ def say(text: str) -> None:
 
 
 def show(record: "ContextRecord", *, label: str, note: str = "", n_lines: int = 2) -> None:
-    """One line about the record, and below it what it says, as far as `n_lines` hold it."""
+    """One line about the record, and its text below, up to `n_lines`."""
     head = Text.from_markup(f"   {label}  ")
     about = f"  {date(record.created_at)}  {note}".rstrip()
     console.print(head + Text.assemble((f"{record.name}", "bold"), (about, "dim")), no_wrap=True)
@@ -54,7 +54,7 @@ def date(time: datetime, *, month: str = "%b") -> str:
 
 
 def quote(text: str, label: str) -> None:
-    """What somebody said, on two lines at most."""
+    """A turn, on two lines at most."""
     lines = wrapped(f"{label}: {text}", indent=5)
     if len(lines) > 2:
         lines[1].append(" …")

@@ -1,4 +1,4 @@
-"""A guide that is killed in the middle of an answer, goes on in another process, and knows its guests.
+"""A guide that is killed during an answer, continues in another process, and remembers its guests.
 
     python examples/agentscope_context_manager.py [--store DIR]
 
@@ -36,7 +36,7 @@ GUIDEBOOK = [
 ]
 STILL_LOOKING = "leafs through the guidebook …"
 NO_SANDBOX = {"RUNTIME_SANDBOX_REGISTRY": "docker.io"}
-"""AgentScope says at import where its sandboxes come from, unless it is told; there is none here."""
+"""AgentScope prints the origin of its sandboxes at import unless this is set; none is used here."""
 
 
 def main() -> int:
@@ -61,7 +61,7 @@ def main() -> int:
 
 
 def _manager(store: "AsyncContextStore") -> "ContextManager":
-    """The guide's context: what was said in this session, in others, and what the book says."""
+    """The guide's context: this session, other sessions, and the book."""
     from agentscope_lance_context import (
         LanceContextMemoryService,
         LanceContextRAGService,
@@ -80,7 +80,7 @@ def _manager(store: "AsyncContextStore") -> "ContextManager":
 async def _talk(
     store: "AsyncContextStore", text: str, *, user: str, session_id: str, is_slow: bool = False
 ) -> None:
-    """A turn: what the user says is composed and on the disk before the guide begins to think."""
+    """A turn: the user's message is composed and stored before the guide answers."""
     async with _manager(store) as manager:
         session = await manager.compose_session(user_id=user, session_id=session_id)
         _say(user, text)
@@ -92,7 +92,7 @@ async def _talk(
 
 
 async def _go_on(store: "AsyncContextStore", *, user: str, session_id: str) -> None:
-    """Answer what was asked last, if nobody has."""
+    """Answers the last question, unless it has an answer."""
     from agentscope_runtime.engine.services.context_manager import ContextComposer
 
     async with _manager(store) as manager:
@@ -114,7 +114,7 @@ async def _answer(manager: "ContextManager", session: Any) -> None:
 
 
 def _next_line(messages: Sequence["Message"]) -> str:
-    """The script. What the book says stands in the system message, what is asked in the last one."""
+    """The script. The book is in the system message, the question in the last one."""
     texts = [one.content[0].text for one in messages]
     told = " ".join(text for one, text in zip(messages, texts, strict=True) if one.role == "user")
     fear = next(iter(re.findall(r"afraid of (\w+)", told)), None)
@@ -133,11 +133,11 @@ def _message(role: str, text: str) -> "Message":
     return Message(role=role, content=[TextContent(text=text)], status="completed")
 
 
-# What happens
+# Steps
 
 
 async def on_monday(store: "AsyncContextStore") -> None:
-    """Somebody says what the guide shall know later."""
+    """A guest states a fact for later."""
     _heading(f"1  Monday, in process {os.getpid()}")
     await _manager(store)["rag"].add_docs(GUIDEBOOK)
     await _talk(store, "By the way, I am afraid of heights.", user="ada", session_id="monday")
@@ -151,7 +151,7 @@ async def on_tuesday(store: "AsyncContextStore") -> None:
 
 
 async def later(store: "AsyncContextStore") -> None:
-    """The session goes on where it was; and somebody else asks the same."""
+    """The session continues; and another guest asks the same."""
     _heading(f"3  The same session goes on in process {os.getpid()}")
     await _go_on(store, user="ada", session_id="tuesday")
     _heading("4  Others ask, and ask for what is not theirs")
@@ -164,7 +164,7 @@ async def later(store: "AsyncContextStore") -> None:
 
 
 async def _show(store: "AsyncContextStore") -> None:
-    """What is kept of it all."""
+    """The stored records."""
     manager = _manager(store)
     for user in ("ada", "ben"):
         sessions = [one.id for one in await manager.session.list_sessions(user)]

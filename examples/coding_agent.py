@@ -44,11 +44,11 @@ class CodingAgent:
         return f"{' '.join(hit.record.text.split())[:70]} [{hit.record.citation}]"
 
     def decide(self, decision: str, *, message_id: str) -> None:
-        """Remember a decision for all later sessions, with the message that it was made in."""
+        """Stores a decision for all later sessions, with the id of its message."""
         self._store.context().add("assistant", decision, source_ids=[message_id])
 
     def recall(self, question: str) -> str:
-        """What was decided or said about it in any session, best first."""
+        """Decisions and messages about it of any session, best first."""
         return self._store.search(question, limit=1)[0].record.text or ""
 
 

@@ -26,7 +26,7 @@ SAMPLE = Path(__file__).parent / "data" / "conversation.json"
 LEASE = timedelta(minutes=5)
 
 
-# Half of one, so that two fit beside all else on a machine with two processors.
+# Half a processor each, so that two fit on a machine with two.
 @ray.remote(num_cpus=0.5)  # type: ignore[untyped-decorator]  # Ray is untyped
 def work(uri: str, due: datetime | None) -> int:
     """Do what is due, a job at a time; returns how many jobs that were."""

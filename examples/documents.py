@@ -94,7 +94,7 @@ def answer(documents: Documents, question: str) -> None:
 
 
 def quoted(passage: str, question: str) -> str:
-    """What of a passage has most of the question's words: some lines, from the best one on."""
+    """The lines of a passage with most of the question's words, from the best one on."""
     asked = set(re.findall(r"\w{3,}", question.lower()))
     lines = re.split(r"\n+|(?<=[.!?])\s+", passage)
     best = max(lines, key=lambda line: len(asked & set(re.findall(r"\w{3,}", line.lower()))))
@@ -102,7 +102,7 @@ def quoted(passage: str, question: str) -> str:
 
 
 def look(store: ContextStore) -> None:
-    """A picture is found by what it shows, beside what somebody said; its file can be opened."""
+    """A picture is found by its caption among messages; its file can be opened."""
     said = Message.user("The caretaker looks at the door on Monday.", id="monday")
     store.history.append("caretaker", said, session_id="house")
     store.images.add(HOUSE / PICTURE, caption=SHOWS, session_id="house")
@@ -118,7 +118,7 @@ class Papers:
     name = "papers-1"
 
     def extract(self, source: SourceText) -> Extracted:
-        """What one passage names and says."""
+        """The entities and relations of one passage."""
         found = RuleEntityExtractor().extract(source).entities
         names = [
             one for one in found if one.type == "name" and " " in one.name and one.name.istitle()
@@ -143,11 +143,11 @@ class Papers:
 
 
 def relate(store: ContextStore, drawing: Path | None) -> None:
-    """Who and what the papers name, and with whom; where they name somebody can be cited."""
+    """The people and things in the papers, their relations, and citations of both."""
     for document in store.documents.list(scope=PROJECT):
         store.graph.extract(document_id=document.id, extractor=Papers())
     cited = citations(store.documents)
-    print("? Where is Nils Lindqvist spoken of?")
+    print("? Where is Nils Lindqvist mentioned?")
     (nils,) = store.graph.find("Nils Lindqvist")
     for source in dict.fromkeys(one.source_id for one in store.graph.mentions(nils.id)):
         print(f"  [{cited[source]}]")
@@ -174,7 +174,7 @@ def contradict(store: ContextStore) -> None:
 
 
 def show(contradictions: list[Contradiction], cited: dict[str, str]) -> None:
-    """What contradicts what, where each is said, and which of both holds."""
+    """Contradictions, their sources, and the valid side."""
     for both in contradictions:
         sides = sorted((both.earlier, both.later), key=lambda one: one.object)
         told = " or ".join(f"{one.object} [{cited[one.source_ids[0]]}]" for one in sides)
@@ -183,7 +183,7 @@ def show(contradictions: list[Contradiction], cited: dict[str, str]) -> None:
 
 
 def citations(documents: Documents) -> dict[str, str]:
-    """What to cite of each passage, by its id."""
+    """The citation of each passage, by its id."""
     return {
         chunk.id: chunk.citation
         for document in documents.list(scope=PROJECT)

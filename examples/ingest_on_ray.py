@@ -23,7 +23,7 @@ from _ray_cluster import start_ray
 from lance_context_core import ContextStore
 
 
-# Half of one, so that two fit beside all else on a machine with two processors.
+# Half a processor each, so that two fit on a machine with two.
 @ray.remote(num_cpus=0.5)  # type: ignore[untyped-decorator]  # Ray is untyped
 def add(uri: str, files: list[Path]) -> list[str]:
     """Add files, one commit each; returns why those are missing that could not be read."""

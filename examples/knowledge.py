@@ -1,8 +1,8 @@
-"""Thirty days of a life: what is known of somebody by rules and by a model, what changed, an undo.
+"""Thirty days of a life: facts by rules and by a model, their changes, an undo.
 
 python examples/knowledge.py [DIR]
 
-No model is asked: a script answers in its place, as one would, its mistakes among it.
+No model is called: a script answers in its place, with typical mistakes.
 """
 
 import json
@@ -24,7 +24,7 @@ WHO = LIFE["user"]
 
 @dataclass
 class Person:
-    """What we want to know of everybody."""
+    """The profile's schema."""
 
     name: str
     residence: str
@@ -38,13 +38,13 @@ FAULTS = {
     "mended_fenced": "taken, once the fence around its JSON was off",
     "not_said": "refused, since it quotes what nobody has said",
 }
-"""What was wrong with what the model answered, by the names of the faults."""
+"""Descriptions of faults in the model's answer, by name."""
 
 RULES = RuleExtractor(fields={"shoe_size": r"[Mm]y shoe size is (?P<value>\d+)"})
 
 
 def scripted(prompt: str) -> str:
-    """What a model would answer: the facts of those turns that it was given, in a fence."""
+    """The answer of a model: the facts of the given turns, in a fence."""
     turns = [json.loads(line) for line in prompt.splitlines() if line.startswith('{"turn"')]
     found = [_fact(fact, turn) for turn in turns for fact in LIFE["facts"] if _says(turn, fact)]
     return f"```json\n{json.dumps({'facts': found})}\n```"
@@ -69,9 +69,9 @@ def live(store: ContextStore, days: range) -> None:
 
 
 def profile(memory: Knowledge) -> None:
-    """What is known, field by field: what proves it, and what it was before."""
+    """The profile by field, with evidence and earlier values."""
     known = memory.profile(Person, user_id=WHO)
-    print("\n== What is known of her")
+    print("\n== Profile")
     for name, field in known.fields.items():
         was = " → ".join(one.text for one in field.history)
         proof = field.evidence[0]
@@ -106,7 +106,7 @@ def _changes(diff: Any) -> Iterator[str]:
 
 
 def ask(memory: Knowledge, question: str) -> None:
-    """What is found, with what proves it."""
+    """The hits with their evidence."""
     print(f"\n? {question}")
     hits = memory.search(
         question, user_id=WHO, top_k=1, search_type="facts", filter={"kind": "fact"}, evidence=True
@@ -130,7 +130,7 @@ def main(directory: Path) -> None:
 
         model = FunctionModel(scripted, name="script")
         by_model = store.knowledge.using(extractor=ModelExtractor(model, profile=Person))
-        print("\n== A model reads one more session, in which the thirty days are told again")
+        print("\n== A model reads the thirty days again, in one more session")
         told = [
             Message.user(text, created_at=datetime(2025, 4, day, 10, tzinfo=UTC))
             for day, text in LIFE["turns"]
@@ -147,7 +147,7 @@ def main(directory: Path) -> None:
         print(
             f"\n== Undone: {n_hidden} facts, chunks and a summary that the model's job made are hidden"
         )
-        print("  All else stays: what the rules know is all that is known again")
+        print("  Only the facts by rules remain")
         ask(by_model, "When does she sing in a choir?")
 
         gone = store.scope(user_id=WHO).erase()

@@ -62,7 +62,7 @@ def main() -> int:
 
 
 class Script(BaseChatModel):
-    """Follows a script, and knows of the user what the messages say and nothing else."""
+    """Follows a script, and uses only the messages."""
 
     @property
     def _llm_type(self) -> str:
@@ -147,11 +147,11 @@ def _talk(agent: Any, text: str, config: RunnableConfig) -> None:
     _say("agent", str(said["messages"][-1].text))
 
 
-# What happens
+# Steps
 
 
 def on_monday(store: ContextStore) -> None:
-    """Somebody says what the agent shall know later."""
+    """The user states a fact for later."""
     _heading(f"1  Monday, in process {os.getpid()}")
     _talk(_agent(store), "I am allergic to nuts.", _config("monday", user_id="ada"))
 
@@ -184,7 +184,7 @@ def somebody_else(store: ContextStore) -> None:
 
 
 def _show(store: ContextStore) -> None:
-    """What is kept of it all."""
+    """The stored records."""
     saver = LanceContextSaver(store)
     for thread in ("monday", "tuesday", "wednesday", "thursday"):
         n = len(list(saver.list({"configurable": {"thread_id": thread}})))

@@ -86,7 +86,7 @@ def main() -> int:
 
 
 class Script(FunctionCallingLLM):
-    """Follows a script, and knows what the messages say and nothing else."""
+    """Follows a script, and uses only the messages."""
 
     @property
     def metadata(self) -> LLMMetadata:
@@ -130,7 +130,7 @@ def _next_line(messages: Sequence[ChatMessage]) -> ChatMessage:
     if last.role == "tool":
         return ChatMessage(role="assistant", content=text)
     if text == "Go on.":
-        # What was asked before, and never answered.
+        # An earlier question without an answer.
         text = messages[-2].content or ""
     if text.startswith("Sound"):
         return _call("sound_the_horn", {})
@@ -150,7 +150,7 @@ def _call(name: str, arguments: dict[str, Any]) -> ChatMessage:
 
 
 class Tools:
-    """What the agent can do."""
+    """The agent's tool."""
 
     def __init__(self, store: ContextStore, *, has_power_cut: bool) -> None:
         """In a power cut the process ends after the first blast of the horn."""
@@ -186,7 +186,7 @@ class Keeper:
         self._agent = FunctionAgent(
             llm=Script(), tools=[tools.look_up, tools.sound_the_horn], streaming=False
         )
-        # What is too long for the conversation goes to the block, which knows it in all nights.
+        # Messages that leave the conversation go to the block, which recalls them in all nights.
         block = LanceContextMemoryBlock(store, scope="user", user_id="ada", mode="hybrid")
         self.memory = LanceContextMemory(
             store, session_id=session_id, token_limit=100, token_flush_size=1, memory_blocks=[block]
@@ -214,7 +214,7 @@ class Meaning(BaseEmbedding):
         return self._get_query_embedding(query)
 
 
-# What happens
+# Steps
 
 
 def read_the_manual(store: ContextStore, folder: Path) -> None:
@@ -225,7 +225,7 @@ def read_the_manual(store: ContextStore, folder: Path) -> None:
         (folder / name).write_text(text, encoding="utf-8")
     documents = SimpleDirectoryReader(str(folder)).load_data()
     for document in documents:
-        # By its name alone it is known again, wherever the folder stands next time.
+        # Its name alone identifies it, so the folder may move.
         document.id_ = document.metadata["file_name"]
         document.metadata = {"file_name": document.id_}
     context = storage_context(store, name="manual")
@@ -259,7 +259,7 @@ async def after_the_kill(store: ContextStore) -> None:
 
 
 def show(store: ContextStore) -> None:
-    """What is kept of it all."""
+    """The stored records."""
     _heading("5  What is in the directory")
     index = load_index_from_storage(storage_context(store, name="manual"), embed_model=Meaning())
     [boat] = index.as_retriever(similarity_top_k=1).retrieve("When do I get my letters?")

@@ -24,7 +24,7 @@ MEM0 = {
         }
     ]
 }
-"""What `Memory.get_all` of mem0 returns."""
+"""The result of mem0's `Memory.get_all`."""
 
 ZEP = [
     {
@@ -41,7 +41,7 @@ ZEP = [
         "created_at": "2025-05-01T09:00:05Z",
     },
 ]
-"""What `thread.get` of Zep returns as `messages`, each by `model_dump()`."""
+"""The `messages` of Zep's `thread.get`, each by `model_dump()`."""
 
 LANGMEM = [
     {
@@ -50,7 +50,7 @@ LANGMEM = [
         "value": {"kind": "Memory", "content": {"content": "Ada sings in a choir."}},
     }
 ]
-"""What `store.search(("memories",))` of a LangGraph store returns, each by `item.dict()`."""
+"""The result of `store.search(("memories",))` of a LangGraph store, each by `item.dict()`."""
 
 CHROMA = {
     "ids": ["d1", "d2"],
@@ -58,7 +58,7 @@ CHROMA = {
     "embeddings": [[0.1, 0.9], [0.8, 0.2]],
     "metadatas": [{"page": 1}, {"page": 2}],
 }
-"""What `collection.get(include=["documents", "embeddings", "metadatas"])` of Chroma returns."""
+"""The result of Chroma's `collection.get(include=["documents", "embeddings", "metadatas"])`."""
 
 
 def from_mem0(store: ContextStore, exported: Mapping[str, Any]) -> int:
@@ -67,7 +67,7 @@ def from_mem0(store: ContextStore, exported: Mapping[str, Any]) -> int:
 
 
 def from_zep(store: ContextStore, messages: Iterable[Mapping[str, Any]], thread_id: str) -> int:
-    """The messages become turns with their ids and times; facts are made of them anew."""
+    """The messages become turns with their ids and times; facts are extracted from them again."""
     told = [
         {
             "id": one["uuid"],
@@ -121,7 +121,7 @@ def main(directory: Path) -> None:
         before = store.context().entries() + store.vectors("handbook").count()
         move(store)
         after = store.context().entries() + store.vectors("handbook").count()
-        print(f"moved once more: {after - before} records more\n")
+        print(f"moved again: {after - before} new records\n")
 
         memory = ManagedMemory(store)
         for question in ("trains or planes?", "Where does Ada live? Bergen?"):

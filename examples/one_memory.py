@@ -43,7 +43,7 @@ NAMES = {"langchain": "LangChain", "llama_index": "LlamaIndex", "agentscope": "A
 EMPTY = 1
 """The first version of every store."""
 NO_SANDBOX = {"RUNTIME_SANDBOX_REGISTRY": "docker.io"}
-"""AgentScope says at import where its sandboxes come from, unless it is told; there is none here."""
+"""AgentScope prints the origin of its sandboxes at import unless this is set; none is used here."""
 
 
 def main() -> int:
@@ -70,7 +70,7 @@ def main() -> int:
 
 
 def answer(question: str, told: str) -> str:
-    """The script: it knows what it is told, and nothing else."""
+    """The script: it uses only the messages."""
     allergy = next(iter(re.findall(r"allergic to (\w+)", told)), None)
     if "glue" in question and question.endswith("?"):
         pages = [one for one in told.splitlines() if re.search(r"glues? .*planks .*\.$", one)]
@@ -206,7 +206,7 @@ async def _wednesday(store: "ContextStore") -> None:
             session = await manager.compose_session(user_id=user, session_id=session_id)
             _say("", f"The session {session_id!r} has {len(session.messages)} messages already.")
             _say(user, text)
-            # The history, what memory finds, and what the book says of it.
+            # The history, the recalled memories, and the passages of the book.
             await manager.compose_context(session, request_input=[message("user", text)])
             told = "\n".join(one.content[0].text for one in session.messages)
             said = answer(text, told)
@@ -214,11 +214,11 @@ async def _wednesday(store: "ContextStore") -> None:
             await manager.append(session, event_output=[message("assistant", said)])
 
 
-# What the directory knows
+# The contents of the directory
 
 
 def look_back(store: "ContextStore") -> None:
-    """What was known when, and who added what."""
+    """Earlier versions, and the author of each record."""
     _heading(4, "What was known on each day")
     for day in DAYS:
         then = store.checkout(day)
@@ -242,13 +242,13 @@ def look_back(store: "ContextStore") -> None:
 
 
 def _authors(records: "Sequence[ContextRecord]") -> str:
-    """The frameworks that wrote records, which keep their own form of a message beside it."""
+    """The frameworks that wrote records, each with its own form of a message."""
     names = {record.native["framework"] if record.native else "core" for record in records}
     return " and ".join(sorted(NAMES.get(name, name) for name in names))
 
 
 def try_out(store: "ContextStore") -> None:
-    """Something is said on a branch, to an agent that knows it there alone."""
+    """A message on a branch, for an agent that sees only that branch."""
     _heading(6, f"What if? A branch called {BRANCH!r}")
     branch = store.create_branch(BRANCH)
     on_branch = _langchain_agent(branch)

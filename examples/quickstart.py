@@ -206,7 +206,7 @@ def try_out(store: "ContextStore") -> None:
 
 
 def erase_the_visitor(store: "ContextStore", directory: Path) -> None:
-    """Remove all that one person said from every version and every file."""
+    """Removes all data of a person from every version and every file."""
     heading("6  The visitor is erased")
     n_before = _n_files_with(PHONE, directory)
     erased = store.erase(filter={"name": VISITOR})
@@ -219,7 +219,7 @@ def erase_the_visitor(store: "ContextStore", directory: Path) -> None:
 
 
 def know(_conversation: Conversation, _directory: Path) -> None:
-    """The last part of `examples/knowledge.py`: thirty days of a life, and what is known by them."""
+    """The last part of `examples/knowledge.py`: thirty days of a life as a profile."""
     import knowledge as life
 
     from lance_context_core import ContextStore
@@ -255,7 +255,7 @@ def know(_conversation: Conversation, _directory: Path) -> None:
 
 
 def read(_conversation: Conversation, directory: Path) -> None:
-    """Read a file, and answer with the page that says so."""
+    """Reads a file, and answers with the page."""
     from lance_context_core import ContextStore
     from lance_context_core.errors import MissingExtraError
 

@@ -1,4 +1,4 @@
-"""Embed a whole store anew, with another model, on Ray.
+"""Embeds a whole store again, with another model, on Ray.
 
     python examples/reembed_on_ray.py [--store URI] [--sample] [--workers N] [--batch N]
 
@@ -50,7 +50,7 @@ class Letters:
         return np.array([self.embed_query(text) for text in texts], dtype=np.float32)
 
     def embed_query(self, text: str) -> np.ndarray:
-        """How often each letter stands in it."""
+        """The frequency of each letter."""
         return np.array([text.lower().count(chr(97 + n)) for n in range(26)], dtype=np.float32)
 
 
@@ -106,7 +106,7 @@ def reembed(uri: str, *, n_workers: int, batch_size: int) -> None:
         for batch in batches.iter_batches(batch_size=1):
             n_done += int(batch["embedded"].sum())
             print(f"{n_done:,} records embedded", flush=True)
-        # What was written meanwhile with embedding deferred, and the documents of collections.
+        # Deferred writes of the meantime, and the documents of collections.
         n_rest = store.embed_pending()
         print(f"{n_rest:,} more, and all have vectors of {new_model().model}")
         store.maintain()  # with the vectors' index, where it pays

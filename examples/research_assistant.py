@@ -50,7 +50,7 @@ def scripted(question: str, passages: dict[int, str]) -> list[Claim]:
 
 
 def answer(store: ContextStore, question: str) -> list[str]:
-    """The claims whose quotes stand in the passage that they cite, each with its citation."""
+    """The claims with quotes in the passages that they cite, each with its citation."""
     hits = store.documents.search(question, limit=4)
     passages = {number: hit.record.text for number, hit in enumerate(hits, start=1)}
     lines = []

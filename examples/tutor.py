@@ -22,7 +22,7 @@ STUDENT = "mia"
 
 @dataclass
 class Student:
-    """What the tutor wants to know. Each field is one slot of facts."""
+    """The tutor's profile of a student. Each field is one slot of facts."""
 
     level: str
     goal: str | None = None
@@ -57,7 +57,7 @@ def scripted(prompt: str) -> str:
 
 
 def teach(memory: ManagedMemory, lesson: tuple[str, int, str, tuple[str, str]]) -> str:
-    """Add what the student said in one lesson; returns the id of the job that made facts of it."""
+    """Adds the student's messages of one lesson; returns the id of the job that extracts facts."""
     session_id, day, text, _ = lesson
     said = Message.user(text, created_at=datetime(2026, 3, day, 16, tzinfo=UTC))
     return memory.add([said], user_id=STUDENT, session_id=session_id).job_id or ""
@@ -102,7 +102,7 @@ def main(directory: Path) -> None:
 
 
 def instructions(memory: ManagedMemory) -> str:
-    """The first message of a prompt: the task, and what is known of the student."""
+    """The first message of a prompt: the task, and the student's profile."""
     known = memory.profile(Student, user_id=STUDENT).values
     about = ", ".join(f"{name.replace('_', ' ')}: {value}" for name, value in known.items())
     return f"You teach German. The student's {about}."

@@ -1,4 +1,4 @@
-"""One long conversation, five budgets: what stands in each window and why, drawn as a bar per part.
+"""One long conversation, five budgets: the contents of each window, drawn as a bar per part.
 
 `python examples/window.py [DRAWING.svg]`
 """
@@ -26,7 +26,7 @@ COLOURS = {"system": "#4e79a7", "pinned": "#b07aa1", "history": "#59a14f", "reca
 
 
 def main(drawing: Path | None = None) -> None:
-    """Assemble the windows, and say what is in them."""
+    """Assembles the windows, and prints their contents."""
     with ContextStore.open("memory://", embedder="local") as store:
         remember(store)
         windows = {total: assembled(store, total) for total in BUDGETS}
@@ -64,7 +64,7 @@ def remember(store: ContextStore) -> None:
 
 
 def assembled(store: ContextStore, total: int) -> Window:
-    """What the model is sent when the question is asked at the end of the last sitting."""
+    """The window for a question at the end of the last sitting."""
     return store.assemble(
         session_id="sitting 23",
         budget=Budget(total=total),

@@ -97,7 +97,7 @@ def watch(directory: Path) -> None:
                 if board.progress() < 1 or name == victim:
                     worker.kill()
                 worker.wait()
-        console.print(f"\n{victim} was killed at {KILLED!r}. Who did what:", highlight=False)
+        console.print(f"\n{victim} was killed at {KILLED!r}. History:", highlight=False)
         tell(board, console)
         store.plans.set_status("report", "completed")
         console.print(f"\nThe plan, {store.plans.get('report').status}:\n", highlight=False)
@@ -121,7 +121,7 @@ def start(directory: Path, name: str) -> subprocess.Popen[bytes]:
 
 
 def tell(board: TaskBoard, console: Console) -> None:
-    """What the history knows of each task."""
+    """The history of each task."""
     for id, _, _ in TASKS:
         changes = [
             f"{one.by} {'began' if one.after == 'in_progress' else one.after}"

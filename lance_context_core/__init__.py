@@ -96,7 +96,7 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "ReasoningPart",
     "ToolCallPart",
     "ToolResultPart",
-    # What is kept
+    # Values
     "ContextRecord",
     "Relationship",
     "Session",

@@ -133,7 +133,7 @@ class StoreLoop:
     def _begin(self, call: "_Call[T]") -> None:
         if sys.is_finalizing():
             raise StoreClosedError(
-                "the interpreter is at its end, and takes no work any more: use the store before, "
+                "the interpreter is shutting down: use the store before, "
                 "at the latest in a function that is registered with atexit"
             )
         loop = self._running_loop()

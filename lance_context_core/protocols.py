@@ -30,10 +30,10 @@ from lance_context_core.types import (
 from lance_context_core.types.graph import Entity, Relation, SubGraph
 
 __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
-    # What you may bring
+    # Clock and reranker
     "Clock",
     "Reranker",
-    # What the stores promise
+    # Stores
     "HistoryProvider",
     "MemoryService",
     "SessionStore",

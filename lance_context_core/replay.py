@@ -96,7 +96,7 @@ async def replay(
     check_progress(progress)
     if (questions is None) is (session_id is None):
         raise InvalidRequestError(
-            "give questions, or the session_id of those that were asked in it"
+            "give either questions, or the session_id of a session with questions"
         )
     for name, way in (("before", before), ("after", after)):
         if not isinstance(way, Mapping):

@@ -228,7 +228,7 @@ def _check_known(source: Source) -> None:
     known = [one["model"] for one in _library().list_supported_models()]
     if source.given.lower() not in {one.lower() for one in known}:
         raise InvalidRequestError(
-            f"model={shown(source.given)} is none of fastembed's cross-encoders: there are "
+            f"model={shown(source.given)} is not a cross-encoder of fastembed: use one of "
             f"{', '.join(sorted(known))}; or give a folder"
         )
 

@@ -136,7 +136,7 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "Problem",
     "Replay",
     "ReplayedQuestion",
-    # Who did what
+    # Audit log
     "Audit",
     "AsyncAudit",
     "AuditEntry",

@@ -33,7 +33,7 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "Candidate",
     "Turn",
     "SearchCache",
-    # What is searched
+    # Search
     "TextIndex",
     "Composer",
     "Composable",

@@ -79,5 +79,5 @@ def check_options(given: Collection[str], known: Collection[str], what: str) -> 
             nearest = get_close_matches(name, known, n=1)
             meant = f"did you mean {nearest[0]!r}? " if nearest else ""
             raise InvalidRequestError(
-                f"{shown(name)} is not an option of {what}: {meant}there are {', '.join(known)}"
+                f"{shown(name)} is not an option of {what}: {meant}use one of {', '.join(known)}"
             )

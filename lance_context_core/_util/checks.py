@@ -72,7 +72,7 @@ def check_time(value: object, where: str) -> datetime:
         moment = value.astimezone(UTC)
     except OverflowError as error:
         raise InvalidRequestError(
-            f"{where} is {value.isoformat()}, which falls outside the years 1 to 9999 in UTC"
+            f"{where} is {value.isoformat()}, which falls outside the years 1 to 9999 in UTC: give another time"
         ) from error
     return datetime.combine(moment.date(), moment.time(), tzinfo=UTC)
 
@@ -126,7 +126,9 @@ def check_word(value: Any, words: type[W], where: str) -> W:
     try:
         return words(value)
     except ValueError:
-        raise InvalidRequestError(f"{where}={shown(value)}: there are {', '.join(words)}") from None
+        raise InvalidRequestError(
+            f"{where}={shown(value)}: use one of {', '.join(words)}"
+        ) from None
 
 
 def is_number(value: object) -> TypeGuard[float]:

@@ -198,7 +198,9 @@ def checked_headers(headers: Mapping[str, str] | None) -> dict[str, str]:
         raise InvalidRequestError("headers is not a mapping: give names and values")
     for name, value in given.items():
         if not isinstance(name, str) or not isinstance(value, str) or not _is_one_line(value):
-            raise InvalidRequestError(f"headers[{shown(name)}] is not a line of text")
+            raise InvalidRequestError(
+                f"headers[{shown(name)}] is not a line of text: remove its line breaks"
+            )
     return dict(given)
 
 

@@ -35,8 +35,8 @@ def uri_of(store: StoreLike) -> str:
     """
     if not isinstance(store, str | Path) or str(store).startswith("memory://"):
         raise InvalidRequestError(
-            f"store={store!r:.80}: only what was given the URI of a directory or object store can "
-            "be serialised, or sent to another process"
+            f"store={store!r:.80}: pass the URI of a directory or object store to serialise it "
+            "or send it to another process"
         )
     return str(store)
 

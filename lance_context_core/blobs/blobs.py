@@ -183,7 +183,9 @@ class ScopedBlobs:
             pieces = {one["position"]: one["data"] for one in found.to_pylist()}
             for position in at_once:
                 if position not in pieces:
-                    raise NotFoundError(f"{row['hash']} was removed while it was read")
+                    raise NotFoundError(
+                        f"{row['hash']} was removed while it was read: put it again"
+                    )
                 before = position * PIECE_BYTES
                 yield pieces[position][max(start - before, 0) : end - before]
 

@@ -35,7 +35,7 @@ def checked(document: Any, where: str) -> CheckedDocument:
     if not isinstance(document, Document):
         raise InvalidRequestError(f"{where} is a {type(document).__name__}: pass Document(text=…)")
     if document.text is None and document.embedding is None:
-        raise InvalidRequestError(f"{where} has neither a text nor an embedding")
+        raise InvalidRequestError(f"{where} has neither a text nor an embedding: give one of them")
     metadata, metadata_json = written_json_object(document.metadata, f"{where}.metadata")
     return CheckedDocument(
         id=new_id() if document.id is None else check_name(document.id, f"{where}.id"),

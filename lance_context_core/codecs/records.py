@@ -290,7 +290,7 @@ def _relationship(value: Any, index: int) -> Relationship:
     if unknown := set(value) - {"target_id", "relation", "weight"}:
         raise InvalidRequestError(
             f"{where} has the unknown key {shown(min(map(str, unknown)))}: "
-            "there are target_id, relation and weight"
+            "use target_id, relation or weight"
         )
     weight = value.get("weight")
     if weight is not None and (

@@ -88,7 +88,7 @@ class Conflicts:
     def checked(self, mode: str) -> str:
         """Return the mode. Raises InvalidRequestError for an unknown one."""
         if not isinstance(mode, str) or mode not in self.modes:
-            raise InvalidRequestError(f"mode={shown(mode)}: there are {', '.join(self.modes)}")
+            raise InvalidRequestError(f"mode={shown(mode)}: use one of {', '.join(self.modes)}")
         return mode
 
     def are_between(self, one: str, other: str) -> bool:

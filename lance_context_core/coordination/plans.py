@@ -384,7 +384,7 @@ class AsyncPlans:
             await self._items.write(adds=items_of(plan), expected=expected)
         except AlreadyExistsError:
             raise AlreadyExistsError(
-                f"there is a plan {plan.id!r} already: choose another "
+                f"plan {plan.id!r} already exists: choose another "
                 f"{'id' if plan.branch is None else 'branch'}"
             ) from None
         return plan
@@ -429,9 +429,11 @@ def _title(title: str | None, text: str) -> str:
 
 def _require_open(branch: AgentPlan) -> None:
     if branch.branch is None:
-        raise InvalidRequestError(f"plan {branch.id!r} is not a branch of another one")
+        raise InvalidRequestError(
+            f"plan {branch.id!r} is not a branch of another one: merge a plan with a parent"
+        )
     if branch.merged_at is not None:
-        raise InvalidRequestError(f"plan {branch.id!r} was merged already")
+        raise InvalidRequestError(f"plan {branch.id!r} was merged already: create another branch")
     if branch.status is PlanStatus.ABANDONED:
         raise InvalidRequestError(f"plan {branch.id!r} is abandoned: it cannot be merged")
 
@@ -439,7 +441,7 @@ def _require_open(branch: AgentPlan) -> None:
 def _changed(plan: AgentPlan, version: object) -> ConflictError:
     return ConflictError(
         f"plan {plan.id!r} has version {plan.version}, not {shown(version)}: nothing was written. "
-        "Look what others have made of it"
+        "Read it again"
     )
 
 

@@ -33,7 +33,7 @@ def checked_tasks(tasks: Iterable[str | Mapping[str, Any]]) -> list[dict[str, An
         if unknown := one.keys() - set(_FIELDS):
             raise InvalidRequestError(
                 f"tasks[{number}] has the unknown key {shown(min(map(str, unknown)))}: "
-                f"there are {', '.join(_FIELDS)}"
+                f"use one of {', '.join(_FIELDS)}"
             )
         given.append(checked_task(**{"title": None, **one}, where=f"tasks[{number}]."))
     for id, n_times in Counter(one["id"] for one in given).items():
@@ -87,7 +87,7 @@ def _priority(priority: object, where: str) -> Priority:
     if isinstance(priority, int) and not isinstance(priority, bool) and priority in list(Priority):
         return Priority(priority)
     raise InvalidRequestError(
-        f"{where}={priority!r}: there are {', '.join(one.name.lower() for one in Priority)}"
+        f"{where}={priority!r}: use one of {', '.join(one.name.lower() for one in Priority)}"
     )
 
 

@@ -35,7 +35,7 @@ class Graph:
     def get(self, id: str) -> Task:
         """Return the task. Raises NotFoundError if absent."""
         if (task := self._tasks.find(id)) is None:
-            raise NotFoundError(f"no task {id!r} on this board")
+            raise NotFoundError(f"no task {id!r} on this board: list the tasks with board.list")
         return task
 
     def changed(self) -> list[Task]:
@@ -68,10 +68,12 @@ class Graph:
     def add(self, task: Task) -> None:
         """Add a task with a new id."""
         if self._tasks.find(task.id) is not None:
-            raise InvalidRequestError(f"there is a task {task.id!r} already: choose another id")
+            raise InvalidRequestError(f"task {task.id!r} already exists: choose another id")
         if task.parent_id is not None:
             if task.parent_id == task.id:
-                raise InvalidRequestError(f"task {task.id!r} cannot be a subtask of itself")
+                raise InvalidRequestError(
+                    f"task {task.id!r} cannot be a subtask of itself: choose another parent"
+                )
             parent = self.get(task.parent_id)
             if parent.status in DONE or parent.status is TaskStatus.FAILED:
                 raise InvalidRequestError(
@@ -194,7 +196,9 @@ class Graph:
                 f"task {id!r} is {task.status}: only one that failed is tried again"
             )
         if max_retries is not None and task.n_retries >= max_retries:
-            raise InvalidRequestError(f"task {id!r} was tried again {task.n_retries} times already")
+            raise InvalidRequestError(
+                f"task {id!r} was tried again {task.n_retries} times already: raise max_retries"
+            )
         return self.move(id, TaskStatus.PENDING, note=note, n_retries=task.n_retries + 1, due=due)
 
     def remove(self, id: str) -> list[str]:
@@ -306,7 +310,9 @@ class Graph:
 
     def _require_dependency(self, id: str, on: str) -> None:
         if id == on:
-            raise InvalidRequestError(f"task {id!r} cannot depend on itself")
+            raise InvalidRequestError(
+                f"task {id!r} cannot depend on itself: remove it from depends_on"
+            )
         self.get(on)
 
     def _require_no_cycle(self, start: str) -> None:

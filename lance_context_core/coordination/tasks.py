@@ -114,7 +114,7 @@ class AsyncTaskBoard:
         """Return a task. Raises NotFoundError if it does not exist."""
         (item,) = await self._changes.items.get([(self._changes.tasks, check_name(id, "id"))])
         if item is None:
-            raise NotFoundError(f"no task {id!r} on this board")
+            raise NotFoundError(f"no task {id!r} on this board: list the tasks with board.list")
         return task_types.task_of(item.value or {})
 
     async def list(
@@ -426,7 +426,7 @@ class AsyncTaskBoard:
         `cancelled`. Returns these tasks.
         """
         if outcome not in _SETTLED:
-            raise InvalidRequestError(f"outcome={shown(outcome)}: there are {', '.join(_SETTLED)}")
+            raise InvalidRequestError(f"outcome={shown(outcome)}: use one of {', '.join(_SETTLED)}")
         worker = name_or_none(worker, "worker")
 
         def change(graph: Graph, _: int) -> builtins.list[Task]:

@@ -51,7 +51,7 @@ def checked_syntax(syntax: object) -> TemplateSyntax:
         if syntax == one:
             return one
     raise InvalidRequestError(
-        f"syntax={shown(syntax)}: there are {', '.join(get_args(TemplateSyntax))}"
+        f"syntax={shown(syntax)}: use one of {', '.join(get_args(TemplateSyntax))}"
     )
 
 

@@ -94,9 +94,7 @@ def check_arguments(
             f"chunker={shown(chunker)}: give a TextChunker, or an object with the method split"
         )
     if arguments["keep"] not in ("bytes", "uri", "hash"):
-        raise InvalidRequestError(
-            f"keep={shown(arguments['keep'])}: there are 'bytes', 'uri' and 'hash'"
-        )
+        raise InvalidRequestError(f"keep={shown(arguments['keep'])}: use 'bytes', 'uri' or 'hash'")
     if (fetch := arguments["fetch"]) is not None and not callable(fetch):
         raise InvalidRequestError(
             f"fetch={shown(fetch)}: give a function from a URL to the bytes that are there"
@@ -256,7 +254,8 @@ def _passages(chunker: Chunker, parts: Parts, name: str) -> tuple[Passage, ...]:
             raise InvalidRequestError(f"the chunker returned {shown(passage)}: give Passages")
         if not 0 <= passage.start < passage.end <= n_characters:
             raise InvalidRequestError(
-                f"the chunker returned {shown(passage)}, outside of the {n_characters} characters"
+                f"the chunker returned {shown(passage)}, outside of the {n_characters} characters: "
+                "return offsets within the text"
             )
     for said in {one.section for one in passages} - {None}:
         check_text(said, f"a section of {name!r}")

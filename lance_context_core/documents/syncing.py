@@ -113,7 +113,7 @@ def _match(parts: Sequence[str], patterns: Sequence[str]) -> bool:
 def check_how(check: Check, keep: Kept) -> None:
     """Raises InvalidRequestError for arguments that a sync cannot use."""
     if check not in ("time", "hash"):
-        raise InvalidRequestError(f"check={shown(check)}: there are 'time' and 'hash'")
+        raise InvalidRequestError(f"check={shown(check)}: use 'time' or 'hash'")
     if keep == "hash":
         raise InvalidRequestError(
             "keep='hash': a document is known by its file's URI here, so pass 'uri' or 'bytes'"

@@ -42,7 +42,7 @@ def embedder_of(name: str, *, dimension: int | None = None) -> Embedder:
     make: Callable[..., Any] | None = _KINDS.get(kind)
     if make is None:
         raise InvalidRequestError(
-            f'embedder={shortened(name)} is not known by name: there are "local", '
+            f'embedder={shortened(name)} is unknown: use one of "local", '
             + ", ".join(f'"{one}:MODEL"' for one in _KINDS)
             + "; or pass an object"
         )
@@ -92,7 +92,7 @@ def as_embedder(
         dimension = value.dimensions
     if documents is value and model is None:
         raise InvalidRequestError(
-            f"embedder={shortened(value)} is a function, which does not say what model it is: "
+            f"embedder={shortened(value)} is a function without a model name: "
             'pass its name too, as in as_embedder(function, model="my-model-v1")'
         )
     make = AsyncCallableEmbedder if is_async(documents) else CallableEmbedder

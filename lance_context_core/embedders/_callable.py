@@ -35,7 +35,9 @@ class _Functions:
         self._query_fn = query_fn
         for name, function in (("fn", fn), ("query_fn", query_fn)):
             if function is not None and not callable(function):
-                raise InvalidRequestError(f"{name}={shortened(function)} cannot be called")
+                raise InvalidRequestError(
+                    f"{name}={shortened(function)} cannot be called: pass a function"
+                )
             if is_async(function) and not self._takes_coroutines:
                 raise InvalidRequestError(
                     f"{name}={shortened(function)} is asynchronous: use AsyncCallableEmbedder"

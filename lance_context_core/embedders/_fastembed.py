@@ -111,7 +111,7 @@ def _dimension_of(source: Source) -> int:
     if (found := known.get(source.given.lower())) is None:
         listed = ", ".join(sorted(one["model"] for one in models))
         raise InvalidRequestError(
-            f"model={shown(source.given)} is none of fastembed's: there are {listed}; or give a folder"
+            f"model={shown(source.given)} is not a model of fastembed: use one of {listed}; or give a folder"
         )
     return int(found)
 

@@ -54,7 +54,7 @@ def records(
     Raises InvalidRequestError for the whole store.
     """
     if derived not in (True, False, "rebuild"):
-        raise InvalidRequestError(f"derived={shown(derived)}: there are True, False and 'rebuild'")
+        raise InvalidRequestError(f"derived={shown(derived)}: use True, False or 'rebuild'")
     in_scope = _in_scope(scope)
     if named := _named(ids, filter, RECORD_FIELDS):
         return Target(

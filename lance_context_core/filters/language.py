@@ -169,7 +169,7 @@ def _all(filters: list[Filter]) -> Filter:
 
 def _check_depth(depth: int) -> None:
     if depth > MAX_DEPTH:
-        raise FilterError(f"a filter is nested at most {MAX_DEPTH} deep")
+        raise FilterError(f"the filter is nested more than {MAX_DEPTH} deep: flatten it")
 
 
 _LOGICAL = ("$and", "$or", "$not")

@@ -61,7 +61,7 @@ class _Parser:
     def either(self, depth: int) -> Truth:
         """Parses conditions joined by OR."""
         if depth > MAX_DEPTH:
-            raise FilterError(f"a filter is nested at most {MAX_DEPTH} deep")
+            raise FilterError(f"the filter is nested more than {MAX_DEPTH} deep: flatten it")
         found = [self.both(depth)]
         while self.skip("OR"):
             found.append(self.both(depth))
@@ -78,7 +78,7 @@ class _Parser:
         """Parses a condition, optionally with NOT before it, or in parentheses."""
         if self.skip("NOT"):
             if depth >= MAX_DEPTH:
-                raise FilterError(f"a filter is nested at most {MAX_DEPTH} deep")
+                raise FilterError(f"the filter is nested more than {MAX_DEPTH} deep: flatten it")
             return _not(self.negated(depth + 1))
         if self.skip("("):
             inside = self.either(depth + 1)
@@ -162,7 +162,9 @@ class _Parser:
             try:
                 return datetime.fromisoformat(_unquoted(moment))
             except ValueError as error:
-                raise FilterError(f"TIMESTAMP {moment} is not an ISO 8601 time") from error
+                raise FilterError(
+                    f"TIMESTAMP {moment} is not an ISO 8601 time: use '2026-05-08T12:00:00+00:00'"
+                ) from error
         self.position -= 1
         raise self.surprised("a text in '…', a number, TRUE or FALSE")
 

@@ -214,7 +214,7 @@ class AsyncStatements:
         """
         if policy not in _POLICIES and not callable(policy):
             raise InvalidRequestError(
-                f"policy={shown(policy)}: there are {', '.join(_POLICIES)}, or pass a function"
+                f"policy={shown(policy)}: use one of {', '.join(_POLICIES)}, or pass a function"
             )
         self._graph.resources.writable()
         told = f"policy: {getattr(policy, '__name__', policy)}"

@@ -436,7 +436,9 @@ class _Parser:
         if kind == "parameter":
             self._next()
             if word[1:] not in self._parameters:
-                raise InvalidRequestError(f"query names {word}, which parameters does not have")
+                raise InvalidRequestError(
+                    f"query names {word}, which parameters lacks: add it there"
+                )
             return constant(self._parameters[word[1:]])
         if self._takes("("):
             made = self._expression()
@@ -512,7 +514,7 @@ class _Parser:
         for name in () if made is None else sorted(made.names):
             if name not in self._nodes and name not in self._related and name not in more:
                 raise InvalidRequestError(
-                    f"query names {shown(name)}, which no MATCH before it does"
+                    f"query names {shown(name)}, which no earlier MATCH binds: add it to a pattern"
                 )
 
     def _peek(self, further: int = 0) -> tuple[str, str, int, int]:
@@ -571,13 +573,14 @@ class _Parser:
             self._refuse(word.upper())
         there = f"{shown(word)} at {place}" if word else "its end"
         raise InvalidRequestError(
-            f"query cannot be answered: {why}, not {there}; docs/graph.md says what is supported"
+            f"query cannot be answered: {why}, not {there}; docs/graph.md lists the supported clauses"
         )
 
     def _refuse(self, what: str) -> NoReturn:
         what, _, way_out = what.partition(": ")
         raise InvalidRequestError(
-            f"query has {what}, which is not supported: {way_out or 'docs/graph.md says what is'}"
+            f"query has {what}, which is not supported: "
+            f"{way_out or 'docs/graph.md lists the supported clauses'}"
         )
 
 

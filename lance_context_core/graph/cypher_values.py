@@ -238,7 +238,7 @@ def _compared(holds: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool | 
             return bool(holds(one, other))
         if isinstance(one, list) and isinstance(other, list):
             raise InvalidRequestError(
-                f"query orders {shown(one)} and {shown(other)}, which is not supported: "
+                f"query orders {shown(one)} and {shown(other)}, which is not supported: docs/graph.md lists the functions: "
                 "compare lists with = or IN"
             )
         return None
@@ -314,7 +314,7 @@ def _of_numbers(sign: str, work: Callable[[Any, Any], Any]) -> Callable[[Any, An
             return one + other
         if not _is_number(one) or not _is_number(other):
             raise InvalidRequestError(
-                f"query has {shown(one)} {sign} {shown(other)}, which is not supported: give numbers"
+                f"query has {shown(one)} {sign} {shown(other)}, which is not supported: docs/graph.md lists the functions: give numbers"
             )
         try:
             return work(one, other)
@@ -383,7 +383,7 @@ def _for(kinds: Any, name: str, work: Callable[[Any], Any]) -> _Function:
             return None
         if not isinstance(value, kinds) or isinstance(value, bool):
             raise InvalidRequestError(
-                f"query has {name}() of {shown(value)}, which is not supported"
+                f"query has {name}() of {shown(value)}, which is not supported: docs/graph.md lists the functions"
             )
         return work(value)
 

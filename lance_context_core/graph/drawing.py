@@ -34,8 +34,8 @@ def draw(graph: SubGraph, *, width: int = 900, height: int = 600) -> str:
     check_count(height, "height", least=280)
     if len(graph.entities) > MOST:
         raise InvalidRequestError(
-            f"the graph has {len(graph.entities)} entities, more than the {MOST} that can be told "
-            "apart: draw the neighbours of one of them"
+            f"the graph has {len(graph.entities)} entities, more than the {MOST} of a readable "
+            "drawing: draw the neighbours of one of them"
         )
     numbers = {one.id: number for number, one in enumerate(graph.entities)}
     pairs = [(numbers[one.source_id], numbers[one.target_id]) for one in graph.relations]

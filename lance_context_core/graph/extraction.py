@@ -213,7 +213,7 @@ async def sources(
     if document_id is not None:
         documents = AsyncDocuments(ScopedDocuments(graph.resources, graph.scope))
         if await documents.get(document_id) is None:
-            raise NotFoundError(f"document_id={shown(document_id)}: there is no such document")
+            raise NotFoundError(f"document_id={shown(document_id)}: no such document")
         return [
             SourceText(id=one.id, text=one.text, document_id=document_id)
             for one in await documents.chunks(document_id)
@@ -283,8 +283,8 @@ async def _write(graph: ScopedGraph, source: SourceText, found: Extracted) -> Co
     for one in found.entities:
         if not 0 <= one.start <= one.end <= len(source.text):
             raise InvalidRequestError(
-                f"what the extractor found goes from {one.start} to {one.end}, outside of the text "
-                f"of {source.id!r}"
+                f"the extractor returned the range {one.start} to {one.end}, outside of the text "
+                f"of {source.id!r}: return offsets within it"
             )
         id = entity_id(one.name, one.type)
         known.setdefault(name_key(one.name), id)

@@ -49,7 +49,7 @@ class Walk:
         for known in get_args(Direction):
             if direction == known:
                 return cls(graph, known, names_of(types), moment)
-        raise InvalidRequestError(f"direction={shown(direction)}: there are 'out', 'in' and 'both'")
+        raise InvalidRequestError(f"direction={shown(direction)}: use 'out', 'in' or 'both'")
 
     @property
     def conditions(self) -> list[sql.Clause]:

@@ -115,7 +115,7 @@ async def central(
     """Returns the entities with the highest ranks."""
     check_count(limit, "limit")
     if by not in get_args(Centrality):
-        raise InvalidRequestError(f"by={shown(by)}: there are {', '.join(get_args(Centrality))}")
+        raise InvalidRequestError(f"by={shown(by)}: use one of {', '.join(get_args(Centrality))}")
     if by == "mentions":
         found = await graph.table.select(
             graph.where(sql.equals("kind", MENTION)), columns=["about_node"]
@@ -148,7 +148,7 @@ async def communities(
     """Returns the largest groups of at least two entities, the largest first."""
     check_count(limit, "limit")
     if by not in get_args(Grouping):
-        raise InvalidRequestError(f"by={shown(by)}: there are {', '.join(get_args(Grouping))}")
+        raise InvalidRequestError(f"by={shown(by)}: use one of {', '.join(get_args(Grouping))}")
     if by == "louvain":
         with importing("networkx", extra="networkx", by="communities(by='louvain')"):
             import networkx as nx

@@ -338,8 +338,7 @@ def _refuse(
 
 def _missing(where: str, id: str) -> NotFoundError:
     return NotFoundError(
-        f"{where}={shown(id)}: there is no such entity in this scope: add it before, or "
-        "in the same call"
+        f"{where}={shown(id)}: no such entity in this scope: add it before, or in the same call"
     )
 
 

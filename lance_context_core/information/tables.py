@@ -39,14 +39,14 @@ class AsyncInformationTables:
         """The tables, of one family or of all. Raises InvalidRequestError for another family."""
         if family is not None and family not in get_args(Family):
             raise InvalidRequestError(
-                f"family={shown(family)}: there are {', '.join(get_args(Family))}"
+                f"family={shown(family)}: use one of {', '.join(get_args(Family))}"
             )
         return [name for name, one in LAYOUTS.items() if family in (None, one.family)]
 
     def schema(self, name: str) -> pa.Schema:
         """The columns of a table. Raises NotFoundError if there is none of that name."""
         if check_name(name, "name") not in LAYOUTS:
-            raise NotFoundError(f"table {name!r} does not exist: there are {', '.join(LAYOUTS)}")
+            raise NotFoundError(f"table {name!r} does not exist: use one of {', '.join(LAYOUTS)}")
         return LAYOUTS[name].schema
 
     async def read(self, name: str) -> pa.Table:

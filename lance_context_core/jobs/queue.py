@@ -86,7 +86,7 @@ class Queue:
     async def list(self, state: JobState | None = None, kind: str | None = None) -> Jobs:
         """Return jobs, oldest first: all, or those of a state or kind."""
         if state is not None and state not in JOB_STATES:
-            raise InvalidRequestError(f"state={shown(state)}: there are {', '.join(JOB_STATES)}")
+            raise InvalidRequestError(f"state={shown(state)}: use one of {', '.join(JOB_STATES)}")
         wanted: dict[str, Any] = {} if state is None else {"state": state}
         if kind is not None:
             wanted["kind"] = check_name(kind, "kind")

@@ -46,7 +46,7 @@ def messages_of(
     if not isinstance(content, list | tuple):
         return _turns(content, content_type, common, "content")
     if not content:
-        raise InvalidRequestError("content is empty: there is nothing to keep")
+        raise InvalidRequestError("content is empty: give at least one message with a text")
     of_each = (_turns(one, content_type, common, f"content[{i}]") for i, one in enumerate(content))
     return [turn for turns in of_each for turn in turns]
 
@@ -174,7 +174,7 @@ def _messages(one: object, content_type: str | None, where: str) -> list[Message
         return [one]
     if isinstance(one, str):
         if not one.strip():
-            raise InvalidRequestError(f"{where} is empty: there is nothing to keep")
+            raise InvalidRequestError(f"{where} is empty: give at least one message with a text")
         return [text_message(one, where)]
     if isinstance(one, bytes):
         return [_of_bytes(one, content_type, where)]

@@ -108,7 +108,9 @@ async def changes_of(made: Records, id: str) -> list[FactChange]:
     found = await made.read(made.own(named), columns=WITHOUT_BLOB)
     found = found or await archive.read(made, named, columns=WITHOUT_BLOB)
     if not found:
-        raise NotFoundError(f"{id!r} is not a fact of this store")
+        raise NotFoundError(
+            f"{id!r} is not a fact of this store: list the facts with knowledge.list"
+        )
     fact = found[0]
     jobs = sql.filtered({"job.state": "succeeded"}, columns=RECORD_FIELDS)
     done = await made.read(made.own(sql.equals("kind", JOB), jobs), columns=WITHOUT_BLOB)

@@ -61,7 +61,9 @@ class Explaining:
         here = sql.equals("session_id", session_id)
         made = await self._all(self.made, here)
         if not spoken and not made:
-            raise NotFoundError(f"session {session_id!r} has no turns, and nothing was made of it")
+            raise NotFoundError(
+                f"session {session_id!r} has no turns and no facts: pass another session_id"
+            )
         events = [event for one in spoken for event in _of_turn(one)]
         events += [_of_made(one) for one in made]
         owed = [one for one in await implied(self.made) if one.session_id == session_id]
@@ -76,8 +78,8 @@ class Explaining:
             raise NotFoundError(f"{id!r} is not a fact, chunk, summary or turn of this store")
         if len(found) > 1:
             raise InvalidRequestError(
-                f"id={shown(id)} is what {len(found)} sessions or users call a turn of theirs: use "
-                "a scope, or explain what was made of it"
+                f"id={shown(id)} is a turn in {len(found)} sessions or users: use "
+                "a scope, or explain a fact made of it"
             )
         return found[0]
 

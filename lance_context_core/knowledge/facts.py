@@ -89,7 +89,7 @@ def refuse_hidden(record: ContextRecord, *, by_jobs: bool = False) -> None:
         return
     raise InvalidRequestError(
         f"{record.kind} {record.id!r} is hidden since {record.retired_at.isoformat()} "
-        f"({record.retired_reason}), and was not changed: add what is right as a new message, or undo "
+        f"({record.retired_reason}), and was not changed: add the correction as a new message, or undo "
         "the job that hid it, if explain() names one"
     )
 

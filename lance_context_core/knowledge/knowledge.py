@@ -148,9 +148,7 @@ class AsyncKnowledge:
         if isinstance(infer, bool):
             infer = "auto" if infer else "never"
         if infer not in ("auto", "later", "never"):
-            raise InvalidRequestError(
-                f"infer={shown(infer)}: there are 'auto', 'later' and 'never'"
-            )
+            raise InvalidRequestError(f"infer={shown(infer)}: use 'auto', 'later' or 'never'")
         check_progress(progress)
         given = messages_of(content, content_type=content_type, metadata=metadata)
         session_id = facts.either(session_id=session_id, run_id=run_id)
@@ -400,7 +398,9 @@ class AsyncKnowledge:
         done = await self._parts.tidying.archived(check_name(session_id, "session_id"))
         if done and done[-1].undone_by is None:
             return await self.undo(done[-1].id)
-        raise NotFoundError(f"session {session_id!r} is not archived")
+        raise NotFoundError(
+            f"session {session_id!r} is not archived: pass the id of an archived session"
+        )
 
     async def candidates(
         self, *, weights: CandidateWeights | None = None
@@ -446,7 +446,7 @@ class AsyncKnowledge:
         turns; if the model is unavailable it raises too, and stays scheduled.
         """
         if apply not in ("propose", "merge"):
-            raise InvalidRequestError(f"apply={shown(apply)}: there are 'propose' and 'merge'")
+            raise InvalidRequestError(f"apply={shown(apply)}: use 'propose' or 'merge'")
         check_progress(progress)
         planned = await self._parts.proposing.job(session_id=session_id)
         if not planned.input_ids:

@@ -69,8 +69,8 @@ class Proposing:
         if target.kind != EXTRACT or target.state != "succeeded" or target.undone_by is not None:
             state = "undone" if target.undone_by is not None else target.state
             raise InvalidRequestError(
-                f"job {target.id!r} is {target.kind}, {state}: only what has made knowledge of turns, "
-                "and still stands, can be replayed; of a distillation, replay its parts"
+                f"job {target.id!r} is {target.kind}, {state}: only a job that extracted knowledge of turns "
+                "and is not undone can be replayed; for a distillation, replay its parts"
             )
         id = job_id(REPLAY, owner_of(target), None, [target.id], self.distiller.producer)
         return scheduled(

@@ -204,7 +204,7 @@ def checked_policy(policy: Prune | Mapping[str, Any] | None) -> Prune:
         if unknown := set(policy) - set(known):
             raise InvalidRequestError(
                 f"policy has the unknown key {shown(min(map(str, unknown)))}: "
-                f"there are {', '.join(known)}"
+                f"use one of {', '.join(known)}"
             )
         policy = Prune(**policy)
     if policy is None:

@@ -231,11 +231,11 @@ async def search(
     """Return the hits, best first, with outdated ones if `outdated`."""
     if search_type not in get_args(SearchType):
         raise InvalidRequestError(
-            f"search_type={shown(search_type)}: there are {', '.join(get_args(SearchType))}"
+            f"search_type={shown(search_type)}: use one of {', '.join(get_args(SearchType))}"
         )
     if question.valid_at is not None and search_type not in ("chain", "facts"):
         raise InvalidRequestError(
-            f"valid_at says what was true then, which only facts know: leave it out, or search "
+            f"valid_at applies to facts only: leave it out, or search "
             f"the facts instead of the {search_type}"
         )
     found: list[Layered]

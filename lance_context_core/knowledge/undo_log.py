@@ -87,8 +87,8 @@ class UndoLog:
         is_partly_done = target.state in ("failed", "cancelled") and read_by(target)
         if target.state != "succeeded" and not is_partly_done:
             raise InvalidRequestError(
-                f"job {target_id!r} is {target.state}: only what succeeded can be undone; cancel or "
-                "discard what did not"
+                f"job {target_id!r} is {target.state}: only a succeeded job can be undone; cancel or "
+                "discard another one"
             )
         if target.kind == SUMMARISE:
             raise InvalidRequestError(

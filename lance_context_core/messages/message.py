@@ -57,7 +57,7 @@ class MessageFields(TypedDict, total=False):
 class Message:
     """One message of a conversation.
 
-    Whatever it is given, it holds plain types and copies: two messages that say the same are equal,
+    It converts its arguments to plain types and copies: two messages that say the same are equal,
     and remain so after the JSON form was read back. What cannot be stored raises
     InvalidRequestError here already.
     """
@@ -65,7 +65,7 @@ class Message:
     role: str
     """Who speaks: `user`, `assistant`, `system`, `tool`, or a framework's own word."""
     parts: tuple[Part, ...]
-    """In order; may be empty. Whatever `Content` allows is accepted and made a tuple."""
+    """In order; may be empty. Any `Content` is accepted and converted to a tuple."""
     id: str | None = None
     """Unique in its session; generated when it is stored, where it is absent."""
     name: str | None = None

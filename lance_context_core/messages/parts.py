@@ -33,7 +33,7 @@ class BasePart:
     extra: Mapping[str, Any] = field(default_factory=dict)
     """JSON by key, for what we have no word for: citations, cache marks, a provider's block id.
 
-    In the JSON form it stands beside the fields, so it cannot use their names, nor `type`.
+    In the JSON form it is merged with the fields, so it cannot use their names, nor `type`.
     """
 
     def __post_init__(self) -> None:

@@ -51,7 +51,7 @@ def from_wire(said: Json, where: str) -> list[Message]:
         return [_ITEMS[given["type"]](given, where)]
     if unknown := sorted(str(key) for key in given if key not in (*OWN, *THEIRS)):
         raise InvalidRequestError(
-            f"{where} has the unknown key {shown(unknown[0])}: there are {', '.join(OWN)}, and "
+            f"{where} has the unknown key {shown(unknown[0])}: use one of {', '.join(OWN)}, or "
             "those of messages of OpenAI and Anthropic; anything else goes into metadata"
         )
     role = given.get("role")

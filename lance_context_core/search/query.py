@@ -455,7 +455,7 @@ async def _asked(
     if mode is None:
         mode = "text" if not can_embed else "vector" if text is None else "hybrid"
     if mode not in ("hybrid", "vector", "text"):
-        raise InvalidRequestError(f"mode={mode!r}: there are 'hybrid', 'vector' and 'text'")
+        raise InvalidRequestError(f"mode={mode!r}: use 'hybrid', 'vector' or 'text'")
     if mode != "vector" and text is None:
         raise InvalidRequestError(f"mode={mode!r} needs a text: pass one, or use mode='vector'")
     needs_vector = mode != "text" or options.mmr_lambda is not None

@@ -434,7 +434,7 @@ def _scores(ranked: Any, known: set[int], what: str) -> dict[int, float]:
     for row_id, score in scores.items():
         if row_id not in known:
             raise InvalidRequestError(
-                f"{what} returned _rowid={row_id!r}, which it was not given: keep those it was given"
+                f"{what} returned _rowid={row_id!r}, which is not among its candidates: return only their ids"
             )
         if score is None or not math.isfinite(score):
             raise InvalidRequestError(

@@ -96,7 +96,7 @@ def _refused(query: str, tree: Mapping[str, Any]) -> InvalidRequestError:
         )
     return InvalidRequestError(
         f"query={shown(query)} is not a statement that only reads. Use SELECT, WITH, VALUES, PIVOT, "
-        "DESCRIBE, SUMMARIZE, SHOW TABLES or EXPLAIN; what is stored is changed by the store's own calls"
+        "DESCRIBE, SUMMARIZE, SHOW TABLES or EXPLAIN; change data by the store's own calls"
     )
 
 
@@ -156,7 +156,7 @@ def _note_table(
     if name not in views:
         if moment is not None:
             raise InvalidRequestError(
-                f"{shown(node['table_name'])} has no versions: there are {', '.join(sorted(views))}"
+                f"{shown(node['table_name'])} has no versions: use one of {', '.join(sorted(views))}"
             )
         if name not in own:
             raise _unknown(node, views)
@@ -181,7 +181,9 @@ def _note_function(node: dict[str, Any], sources: dict[str, Source]) -> bool:
         return False
     moments = tuple(_moment(one) for one in _arguments(node["function"]))
     if not 0 < len(moments) < 3:
-        raise InvalidRequestError("diff('before') compares with now, diff('before', 'after') both")
+        raise InvalidRequestError(
+            "wrong number of arguments of diff: pass diff('before') or diff('before', 'after')"
+        )
     kept: dict[str, Any] = {
         key: node[key] for key in ("alias", "sample", "query_location") if key in node
     }

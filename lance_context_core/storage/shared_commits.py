@@ -197,7 +197,7 @@ class SharedCommits:
             raise StorageError(
                 f"append to {self._label}: the process that commits for all of this machine shows no "
                 f"sign of life for {_PATIENCE_SECONDS:.0f} seconds, and may or may not have written the "
-                f"rows. End it, or let it go on: it has {str(self._lock)!r} open"
+                f"rows. End or resume it: it has {str(self._lock)!r} open"
             ) from None
         except (OSError, asyncio.IncompleteReadError):
             self._hang_up()

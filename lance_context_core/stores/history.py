@@ -113,7 +113,7 @@ async def replace_tail(
         if taken := [row["id"] for row in there if row[KEY] not in gone]:
             raise AlreadyExistsError(
                 f"id={taken[0]!r} is taken by a message that stays: nothing was done. Choose another "
-                "id, or replace what is after an earlier message"
+                "id, or replace the messages after an earlier one"
             )
         if not going and not new:
             return []
@@ -343,8 +343,8 @@ class AsyncHistory:
         def change(record: ContextRecord) -> ContextRecord:
             if expected is not None and _said(record) != _said(expected):
                 raise ConflictError(
-                    f"message {message.id!r} of session {session_id!r} says something else than is "
-                    "expected: nothing was done. Read it again, and decide anew"
+                    f"message {message.id!r} of session {session_id!r} differs from `expected`: "
+                    "nothing was done. Read it again, and decide again"
                 )
             return replace(record, embedding=None, **{name: getattr(said, name) for name in _SAID})
 

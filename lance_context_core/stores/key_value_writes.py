@@ -354,7 +354,7 @@ def _unexpected(key: ItemKey, expected: int | None, found: int | None) -> Confli
     wanted = "not there" if expected is None else f"of revision {expected}"
     return ConflictError(
         f"{key!r} is expected to be {wanted}, and {there}: nothing was written. Get it again, and "
-        "decide anew on what it is now"
+        "decide again"
     )
 
 
@@ -373,7 +373,7 @@ def _checked_revision(key: ItemKey, revision: object) -> int | None:
         return revision
     raise InvalidRequestError(
         f"expected[{key!r}] is {shown(revision)}: give the revision of an item that was "
-        "read, or None for a key that is to hold nothing"
+        "read, or None for a key that must be absent"
     )
 
 
@@ -450,7 +450,7 @@ class Selection:
         order, limit, offset = which["order"], which["limit"], which["offset"]
         check_span(offset=offset, limit=limit, last=None)
         if order not in _ORDERS:
-            raise InvalidRequestError(f"order={shown(order)}: there are {', '.join(_ORDERS)}")
+            raise InvalidRequestError(f"order={shown(order)}: use one of {', '.join(_ORDERS)}")
         within = _namespaces(which)
         return cls(
             clauses=(*within, *_clauses(which)),

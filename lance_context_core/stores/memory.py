@@ -105,9 +105,7 @@ class AsyncMemory:
     ) -> builtins.list[Remembered]:
         check_progress(progress)
         if duplicates not in ("touch", "keep"):
-            raise InvalidRequestError(
-                f"duplicates={shown(duplicates)}: there are 'touch' and 'keep'"
-            )
+            raise InvalidRequestError(f"duplicates={shown(duplicates)}: use 'touch' or 'keep'")
         common = check_json_object(metadata or {}, "metadata")
         until = None if expires_at is None else check_time(expires_at, "expires_at")
         scope, user = self._records.scope, self._records.whose("user_id", user_id)
@@ -424,7 +422,7 @@ def _message(memory: str | Message, where: str) -> Message:
         raise InvalidRequestError(f"{where} is a {type(memory).__name__}: pass a text or a Message")
     message = Message.user(memory) if isinstance(memory, str) else memory
     if not message.text.strip() and all(isinstance(part, TextPart) for part in message.parts):
-        raise InvalidRequestError(f"{where} is empty: there is nothing to remember")
+        raise InvalidRequestError(f"{where} is empty: give a text")
     return message
 
 

@@ -81,7 +81,9 @@ async def found(records: Records, ids: Sequence[str]) -> dict[str, Held]:
             )
         there[one.record.id] = one
     if missing := [id for id in ids if id not in there]:
-        raise NotFoundError(f"no entry {missing[0]!r} in the tiers")
+        raise NotFoundError(
+            f"no entry {missing[0]!r} in the tiers: list the entries with tiers.list"
+        )
     return there
 
 

@@ -52,7 +52,7 @@ from lance_context_core.types import ContextRecord, SearchHit
 def tier_of(value: Tier | str) -> Tier:
     """Returns the tier of that name. Raises InvalidRequestError for an unknown one."""
     if value not in set(Tier):
-        raise InvalidRequestError(f"tier={shown(value)}: there are {', '.join(Tier)}")
+        raise InvalidRequestError(f"tier={shown(value)}: use one of {', '.join(Tier)}")
     return Tier(value)
 
 
@@ -73,7 +73,8 @@ def check_grant(record: ContextRecord, grant: WriteGrant | None) -> None:
         wanted = getattr(grant.scope, part)
         if wanted is not None and wanted != getattr(record, part):
             raise InvalidRequestError(
-                f"the grant is for {part}={wanted!r}, and entry {record.id!r} is not of it"
+                f"the grant is for {part}={wanted!r}, and entry {record.id!r} is of "
+                f"{getattr(record, part)!r}: pass a grant of its scope"
             )
 
 
@@ -90,7 +91,7 @@ def check_ranking(ranking: object, top_k: object) -> None:
     """Raises for an unknown ranking, and an invalid number of hits."""
     if ranking not in get_args(Ranking):
         raise InvalidRequestError(
-            f"ranking={shown(ranking)}: there are {', '.join(get_args(Ranking))}"
+            f"ranking={shown(ranking)}: use one of {', '.join(get_args(Ranking))}"
         )
     if isinstance(top_k, bool) or not isinstance(top_k, int) or top_k < 0:
         raise InvalidRequestError(f"top_k={shown(top_k)}: give a number of hits, 0 or more")
@@ -113,9 +114,11 @@ def entry_record(
     message = content if isinstance(content, Message) else None
     text = message.text if message else check_text(content, "content")
     if not text.strip():
-        raise InvalidRequestError("content is empty: there is nothing to keep")
+        raise InvalidRequestError("content is empty: give a text")
     if authority not in set(Authority):
-        raise InvalidRequestError(f"authority={shown(authority)}: there are {', '.join(Authority)}")
+        raise InvalidRequestError(
+            f"authority={shown(authority)}: use one of {', '.join(Authority)}"
+        )
     standing = Authority(authority)
     now = records.now()
     end = None if expires_at is None else check_time(expires_at, "expires_at")
@@ -385,8 +388,8 @@ class AsyncTieredMemory:
             mine, theirs = authority_of(new), authority_of(before.record)
             if mine.rank < theirs.rank:
                 raise AlreadyExistsError(
-                    f"entry {new.id!r} is {theirs}, and this is {mine}: what has less authority "
-                    "does not take its place"
+                    f"entry {new.id!r} is {theirs}, and this is {mine}: an entry with less authority "
+                    "cannot replace it. Choose another id"
                 )
             placed = replace(before, record=entries.succeeding(before.record, new))
             if await moving.move_records(self._records, [Move(placed, Tier.HOT)]):
@@ -516,7 +519,9 @@ class AsyncTieredMemory:
             check_grant(before.record, grant)
             to = Tier(before.record.layer or Tier.HOT).demote()
             if to is None:
-                raise InvalidRequestError(f"entry {id!r} is already cold, the last tier")
+                raise InvalidRequestError(
+                    f"entry {id!r} is already cold, the last tier: promote or delete it"
+                )
             stands_in = said or await self._wording.of(before.record.text or "", to)
             if await moving.move_records(self._records, [Move(before, to, stands_in, more)]):
                 return await self.get(id)

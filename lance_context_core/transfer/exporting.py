@@ -44,7 +44,7 @@ async def export(
     """See `ContextStore.export`."""
     if format not in get_args(ExportFormat):
         raise InvalidRequestError(
-            f"format={shown(format)}: there are {', '.join(get_args(ExportFormat))}"
+            f"format={shown(format)}: use one of {', '.join(get_args(ExportFormat))}"
         )
     check_progress(progress)
     require_local(destination, "destination")

@@ -103,12 +103,12 @@ async def import_(
     check_progress(progress)
     if format is not None and format not in get_args(ExportFormat):
         raise InvalidRequestError(
-            f"format={shown(format)}: there are {', '.join(get_args(ExportFormat))}"
+            f"format={shown(format)}: use one of {', '.join(get_args(ExportFormat))}"
         )
     require_local(source, "source")
     path = Path(source)
     if not await asyncio.to_thread(path.exists):
-        raise NotFoundError(f"{str(path)!r} does not exist")
+        raise NotFoundError(f"{str(path)!r} does not exist: pass another path")
     if format in FORMS:
         return await _conversations(resources, scope, path, str(format), progress)
     with tempfile.TemporaryDirectory(prefix="lance-context-import-") as scratch:

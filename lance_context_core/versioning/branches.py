@@ -139,7 +139,7 @@ async def require(whole: Whole, name: str) -> None:
     known = [branch.name for branch in await listed(whole)]
     if name != refs.MAIN and name not in known:
         raise NotFoundError(
-            f"branch {name!r} does not exist: there are {[refs.MAIN, *known]}, or create it"
+            f"branch {name!r} does not exist: use one of {[refs.MAIN, *known]}, or create it"
         )
 
 

@@ -67,7 +67,7 @@ def check_policy(policy: object) -> None:
     """Raises InvalidRequestError for an invalid policy."""
     if policy not in _POLICIES and not callable(policy):
         raise InvalidRequestError(
-            f"policy={shown(policy)}: there are 'newest', 'ours' and 'theirs', or pass a function"
+            f"policy={shown(policy)}: use 'newest', 'ours' or 'theirs', or pass a function"
         )
 
 

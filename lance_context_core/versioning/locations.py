@@ -69,8 +69,8 @@ async def turn(
         return
     refusal = ConflictError(
         f"others have been naming, merging, thinning or erasing in {connection.uri!r} for "
-        f"{patience_seconds:g} seconds: nothing was done, call again. A process that is stopped keeps "
-        "its turn: end it, or let it go on"
+        f"{patience_seconds:g} seconds: nothing was done, call again. A stopped process keeps "
+        "its turn: end or resume it"
     )
     # One of the folders of the records, since commits to them lock others.
     place = Path(connection.uri) / f"{RECORDS_TABLE}.lance" / "_transactions"

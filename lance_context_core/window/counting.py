@@ -286,7 +286,7 @@ class TiktokenCounter:
         without `tiktoken`, and NotFoundError if the folder lacks the file.
         """
         if encoding not in _FILES:
-            raise InvalidRequestError(f"encoding={shown(encoding)}: there are {', '.join(_FILES)}")
+            raise InvalidRequestError(f"encoding={shown(encoding)}: use one of {', '.join(_FILES)}")
         folder = os.environ.get(_FOLDER) if cache is None else os.fspath(cache)
         if not folder:
             raise InvalidRequestError(

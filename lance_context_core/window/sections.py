@@ -99,7 +99,7 @@ class Section:
             raise InvalidRequestError(f"share={shown(share)}: give a number from 0 to 1")
         if self.placement not in ("prefix", "history", "tail"):
             raise InvalidRequestError(
-                f"placement={shown(self.placement)}: there are 'prefix', 'history' and 'tail'"
+                f"placement={shown(self.placement)}: use 'prefix', 'history' or 'tail'"
             )
 
     async def offer(self, sources: Sources) -> Offer:

@@ -185,8 +185,8 @@ class Summarising:
         )
         if tuple(one.id for one in messages) != ids:
             raise InvalidRequestError(
-                f"session {session_id!r} is no longer what this job is about: the next window that "
-                "lacks a summary submits another job"
+                f"session {session_id!r} changed since this job was submitted: the next window without "
+                "a summary submits another job"
             )
         parts = self.maker.parts(messages)
         n_characters = sum(map(len, parts)) + len((before.text if before else None) or "")

@@ -61,7 +61,7 @@ def test_a_coding_agent_follows_its_repository_and_drops_an_experiment(tmp_path)
 def test_what_other_systems_export_moves_once(tmp_path):
     said = shown("moving.py", tmp_path / "store", cwd=tmp_path)
     assert said.startswith("mem0: 1 moved Zep: 2 moved LangMem: 1 moved Chroma: 2 moved ")
-    assert "moved once more: 0 records more" in said
+    assert "moved again: 0 new records" in said
     assert "? trains or planes? Prefers trains to planes" in said
     assert "I moved to Bergen." in said
     assert "Ada sings in a choir." in said

@@ -97,7 +97,7 @@ def test_another_length_than_the_model_s_is_refused():
 
 @pytest.mark.parametrize("made", [FastEmbedEmbedder, FastEmbedReranker])
 def test_an_unknown_name_is_refused_with_those_that_are_known(made, tmp_path):
-    with pytest.raises(InvalidRequestError, match=r"there are .*or give a folder"):
+    with pytest.raises(InvalidRequestError, match=r"use one of .*or give a folder"):
         made("nobody/nothing")
     with pytest.raises(InvalidRequestError, match="no such folder"):
         made("/no/such/folder")

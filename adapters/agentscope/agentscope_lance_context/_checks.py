@@ -10,7 +10,7 @@ from lance_context_core import InvalidRequestError
 def check_choice(value: object, where: str, *choices: str) -> str:
     """`value`, which is one of the `choices`."""
     if not isinstance(value, str) or value not in choices:
-        raise InvalidRequestError(f"{where}={value!r:.80}: there are {', '.join(choices)}")
+        raise InvalidRequestError(f"{where}={value!r:.80}: use one of {', '.join(choices)}")
     return value
 
 

@@ -83,7 +83,7 @@ class Removal:
             "delete": None,
         }
         if strategy not in kept:
-            raise InvalidRequestError(f"strategy={strategy!r}: there are {', '.join(kept)}")
+            raise InvalidRequestError(f"strategy={strategy!r}: use one of {', '.join(kept)}")
         for thread_id in thread_ids:
             if (choose := kept[strategy]) is None:
                 await self.of_thread(thread_id)

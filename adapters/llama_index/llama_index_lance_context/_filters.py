@@ -68,7 +68,7 @@ def to_filter(filters: MetadataFilters, *, place: Callable[[str], Field] = place
             return Or(parts) if len(parts) > 1 else parts[0]
         case FilterCondition.NOT:
             return ~(Or(parts) if len(parts) > 1 else parts[0])
-    raise FilterError(f"condition={filters.condition!r:.80}: there are 'and', 'or' and 'not'")
+    raise FilterError(f"condition={filters.condition!r:.80}: use 'and', 'or' or 'not'")
 
 
 def of_sources(ref_doc_ids: Sequence[str]) -> Filter:

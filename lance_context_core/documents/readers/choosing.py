@@ -123,7 +123,7 @@ def reader_of(type: str) -> Reader:
         return made
     if (entry := _others().get(type)) is None:
         raise InvalidRequestError(
-            f"type={shown(type)}: there are {', '.join([*_READERS, *_others()])}; or pass a reader="
+            f"type={shown(type)}: use one of {', '.join([*_READERS, *_others()])}; or pass a reader="
         )
     found = entry.load()
     reader = found() if isinstance(found, type_) else found

@@ -43,7 +43,7 @@ _SAID = re.compile(r"sep=(.)\r?\n", re.IGNORECASE)
 class CsvReader:
     """Reads CSV, TSV and their like, whose first row names the columns.
 
-    A row becomes the line `name: value; name: value`, so that it can be understood by itself, and its
+    A row becomes the line `name: value; name: value`, so that it can be understood alone, and its
     section is its number in the file, the first row being 1.
     """
 

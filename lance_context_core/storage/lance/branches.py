@@ -253,7 +253,9 @@ async def versions_of(handle: Any, table: str) -> list[dict[str, Any]]:
     if not found:
         ref = handle.current_branch()
         what = f"on {named(ref)} " if ref else ""
-        raise NotFoundError(f"{shown_name(table)} has no versions {what}any more")
+        raise NotFoundError(
+            f"{shown_name(table)} has no versions {what}any more: open the store again"
+        )
     return found
 
 

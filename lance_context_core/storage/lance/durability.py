@@ -73,7 +73,7 @@ class Syncer:
         if self._failure is not None:
             raise StorageError(
                 f"nothing was written: an earlier sync of {str(self._root)!r} failed "
-                f"({self._failure}), and what this store wrote since then may be lost in a power "
+                f"({self._failure}), and later writes of this store may be lost in a power "
                 "cut: check the disk, and open the store again"
             ) from self._failure
 
@@ -137,7 +137,7 @@ class Syncer:
         failure = self._failure
         raise StorageError(
             f"cannot sync {str(failure.filename or self._root)!r}: {failure.strerror or failure}: "
-            "what was written is there, and may or may not survive a power cut: check the disk, "
+            "the data was written, and may or may not survive a power cut: check the disk, "
             "and open the store again"
         ) from failure
 

@@ -97,8 +97,8 @@ class _Replaced:
                 await self._insist(self._take_over, version)
         except (ConflictError, StorageError) as error:
             raise StorageError(
-                f"{label} was made by two at the same time, and what one of them had written could "
-                f"not be put back: it is in version {former} of it, and in those after that one"
+                f"{label} was created by two processes at the same time, and the rows of one of them could "
+                f"not be restored: they are in version {former} of it, and in later ones"
             ) from error
 
     async def _insist(self, step: Callable[[int], Awaitable[T]], version: int) -> T:

@@ -165,7 +165,9 @@ class AtNumber:
         if self._moment is None:
             known = await versions(self._records, limit=1, before=self._number + 1)
             if not known or known[-1].number != self._number:
-                raise NotFoundError(f"version {self._number} was pruned")
+                raise NotFoundError(
+                    f"version {self._number} was pruned: list the existing ones with versions()"
+                )
             self._moment = known[-1].created_at
         return await AtMoment(ref, self._moment, {}).locate(name, handle)
 

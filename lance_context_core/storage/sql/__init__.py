@@ -136,7 +136,7 @@ def _clause(filter: tree.Filter, *, columns: Columns, negated: bool) -> Clause:
             return _clause(either, columns=columns, negated=negated)
         case tree.Condition():
             return _condition(filter, columns=columns, negated=negated)
-    raise FilterError(f"{type(filter).__name__} is not part of the filter language")
+    raise FilterError(f"{type(filter).__name__} is not part of the filter language: pass a Filter")
 
 
 def _with_memberships(filter: tree.Or, columns: Columns) -> Iterable[tree.Filter]:

@@ -103,7 +103,7 @@ _CONSTANTS: Mapping[str, Clause] = {one: one for one in (_UNRESTRICTED, EVERYTHI
 def quote_identifier(name: str) -> str:
     """A column's name, as SQL. Raises InvalidRequestError for an invalid name."""
     if not name or "`" in name or "." in name:
-        raise InvalidRequestError(f"{shown(name)} cannot be the name of a column")
+        raise InvalidRequestError(f"{shown(name)} cannot be the name of a column: choose another")
     return f"`{check_text(name, 'the name of a column')}`"
 
 
@@ -127,7 +127,9 @@ def literal(value: Value) -> str:
         return quote_string(value)
     if isinstance(value, int) and not isinstance(value, bool):
         return str(int(value))
-    raise InvalidRequestError(f"{shown(value)} cannot be compared with a column")
+    raise InvalidRequestError(
+        f"{shown(value)} cannot be compared with a column: give a text, an integer or a time"
+    )
 
 
 # For any column

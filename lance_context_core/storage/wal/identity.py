@@ -38,8 +38,8 @@ def require_none(journal: Path) -> None:
         if (_noted(_file(journal)) or "").startswith(_ELSEWHERE):
             raise StorageError(
                 f"the store in {str(journal.parent)!r} has its write-ahead log in PostgreSQL: open it with "
-                'journal="postgresql://…", or call accept_loss(), and it goes on without what was not '
-                "flushed"
+                'journal="postgresql://…", or call accept_loss(), and it continues without rows '
+                "that were not flushed"
             )
         raise StorageError(
             f"the write-ahead log {str(journal)!r} is missing or empty, but the store had one: {_WAY_OUT}"

@@ -391,7 +391,7 @@ class AsyncContext(ContextHandle):
         """
         named: dict[str, Fusion] = {"convex": DEFAULT_FUSION, "rrf": ReciprocalRank()}
         if isinstance(fusion, str) and fusion not in named:
-            raise InvalidRequestError(f"fusion={fusion!r}: there are 'convex' and 'rrf'")
+            raise InvalidRequestError(f"fusion={fusion!r}: use 'convex' or 'rrf'")
         chosen = named[fusion] if isinstance(fusion, str) else fusion
         if arguments.get("options") is None:
             arguments["options"] = SearchOptions(fusion=chosen)

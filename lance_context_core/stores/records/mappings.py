@@ -218,7 +218,7 @@ def draft_of(given: Mapping[str, Any], *, where: str, now: datetime) -> Draft:
     if unknown := set(given) - _KNOWN:
         raise InvalidRequestError(
             f"{what} has the unknown field {shown(min(map(str, unknown)))}: "
-            f"there are {', '.join(sorted(_KNOWN))}; anything else goes into metadata"
+            f"use one of {', '.join(sorted(_KNOWN))}; anything else goes into metadata"
         )
     for required in ("role", "content"):
         if required not in given:
@@ -262,7 +262,7 @@ def patch_of(changes: Mapping[str, Any], clear: Iterable[str]) -> dict[str, Any]
     """
     if unknown := set(changes) - _CHANGEABLE:
         raise InvalidRequestError(
-            f"{shown(min(unknown))} cannot be updated: there are "
+            f"{shown(min(unknown))} cannot be updated: use one of "
             f"{', '.join(sorted(_CHANGEABLE))}; use upsert to replace the content"
         )
     values = checked(_values(changes), "")
@@ -301,7 +301,7 @@ def one_agent(agent_id: str | None, bot_id: str | None) -> str | None:
     """Return the agent of two aliases. Raises InvalidRequestError if they differ."""
     if agent_id is not None and bot_id is not None and agent_id != bot_id:
         raise InvalidRequestError(
-            f"bot_id={shown(bot_id)} and agent_id={shown(agent_id)} are two names of one thing"
+            f"bot_id={shown(bot_id)} and agent_id={shown(agent_id)} are two names of one thing: give one of them"
         )
     return bot_id if agent_id is None else agent_id
 
@@ -353,7 +353,7 @@ def _cleared(clear: Iterable[str]) -> set[str]:
     for name in names:
         if not isinstance(name, str) or name not in _CHANGEABLE:
             raise InvalidRequestError(
-                f"clear has {shown(name)}: there are {', '.join(sorted(_CHANGEABLE))}"
+                f"clear has {shown(name)}: use one of {', '.join(sorted(_CHANGEABLE))}"
             )
     return {"agent_id" if name == "bot_id" else name for name in names}
 
@@ -362,4 +362,6 @@ def _moment(text: str, name: str) -> datetime:
     try:
         return datetime.fromisoformat(text)
     except ValueError as error:
-        raise InvalidRequestError(f"{name}={shown(text)} is not an ISO 8601 time") from error
+        raise InvalidRequestError(
+            f"{name}={shown(text)} is not an ISO 8601 time: use '2026-05-08T12:00:00+00:00'"
+        ) from error

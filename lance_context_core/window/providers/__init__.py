@@ -22,4 +22,4 @@ def dialect(name: str) -> Dialect:
     """Return the dialect of that name. Raises InvalidRequestError if unknown."""
     if isinstance(name, str) and name in DIALECTS:
         return DIALECTS[name]
-    raise InvalidRequestError(f"dialect={shown(name)}: there are {', '.join(DIALECTS)}")
+    raise InvalidRequestError(f"dialect={shown(name)}: use one of {', '.join(DIALECTS)}")

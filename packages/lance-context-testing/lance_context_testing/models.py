@@ -156,7 +156,7 @@ class FaultModel:
 
     def __init__(self, model: LanguageModel, fault: Fault, *, times: int | None = None) -> None:
         if fault not in get_args(Fault):
-            raise InvalidRequestError(f"fault={fault!r}: there are {', '.join(_FAULTS)}")
+            raise InvalidRequestError(f"fault={fault!r}: use one of {', '.join(_FAULTS)}")
         self.name = model.name
         self.requests = []
         self._model = model

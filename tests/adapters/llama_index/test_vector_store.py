@@ -464,9 +464,9 @@ def test_a_store_that_has_a_uri_is_the_same_in_other_processes(tmp_path):
 @pytest.mark.parametrize("send", [pickle.dumps, LanceContextVectorStore.to_dict])
 def test_a_store_that_has_none_is_not_sent_anywhere(store, send):
     """It may be in a scope, which its URI does not say."""
-    with pytest.raises(ValueError, match="given the URI"):
+    with pytest.raises(ValueError, match="pass the URI"):
         send(LanceContextVectorStore(store.scope(tenant="acme")))
-    with pytest.raises(ValueError, match="given the URI"):
+    with pytest.raises(ValueError, match="pass the URI"):
         send(LanceContextVectorStore("memory://"))
 
 

@@ -202,9 +202,9 @@ def test_a_handle_of_a_uri_goes_to_another_process(tmp_path):
 @pytest.mark.parametrize("make", [lambda: "memory://", lambda: ContextStore.open("memory://")])
 def test_what_no_uri_names_stays_in_its_process(make):
     store = make()
-    with pytest.raises(InvalidRequestError, match=r"store=.*given the URI"):
+    with pytest.raises(InvalidRequestError, match=r"store=.*pass the URI"):
         uri_of(store)
-    with pytest.raises(InvalidRequestError, match=r"store=.*given the URI"):
+    with pytest.raises(InvalidRequestError, match=r"store=.*pass the URI"):
         pickle.dumps(Handle(store))
 
 

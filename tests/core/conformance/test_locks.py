@@ -269,7 +269,7 @@ async def test_modes_may_be_one_s_own(store):
     async with locks.acquire("page", mode="edit", owner="ann"):
         assert await locks.try_acquire("page", mode="print", owner="ben") is None
         assert await locks.try_acquire("page", mode="edit", owner="ben") is not None
-        with pytest.raises(InvalidRequestError, match="there are edit, print, read"):
+        with pytest.raises(InvalidRequestError, match="use one of edit, print, read"):
             await locks.try_acquire("page", mode="exclusive")
         # Who has another table does not know what such a mode is.
         assert await store.locks.try_acquire("page", mode="shared", owner="eve") is None
@@ -379,7 +379,7 @@ async def test_who_slept_past_his_lease_has_lost_the_lock_and_his_late_write_is_
         ({"resource": ""}, "resource is empty"),
         ({"resource": "a\0b"}, "NUL"),
         ({"resource": 7}, "resource must be a str"),
-        ({"mode": "write"}, "mode='write': there are exclusive, shared"),
+        ({"mode": "write"}, "mode='write': use one of exclusive, shared"),
         ({"mode": None}, "mode=None"),
         ({"lease": timedelta(0)}, "lease="),
         ({"lease": timedelta(days=36_500)}, "lease="),

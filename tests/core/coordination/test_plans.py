@@ -76,7 +76,7 @@ async def test_a_title_is_the_first_line_that_says_something(plans):
         ({"id": ""}, "id is empty"),
         ({"id": "a\0"}, "NUL"),
         ({"title": " "}, "is blank"),
-        ({"status": "done"}, "status='done': there are draft, active, paused"),
+        ({"status": "done"}, "status='done': use one of draft, active, paused"),
         ({"session_id": ""}, "session_id is empty"),
     ],
     ids=lambda value: value if isinstance(value, str) else next(iter(value)),
@@ -90,7 +90,7 @@ async def test_a_wrong_plan_is_refused_and_nothing_is_written(plans, request_, m
 
 async def test_an_id_that_is_taken_is_refused(plans):
     there = await plans.add("text", id="there")
-    with pytest.raises(AlreadyExistsError, match="a plan 'there' already: choose another id"):
+    with pytest.raises(AlreadyExistsError, match="plan 'there' already exists: choose another id"):
         await plans.add("other", id="there")
     assert await plans.versions("there") == [there]
 

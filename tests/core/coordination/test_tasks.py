@@ -357,7 +357,7 @@ async def test_boards_stand_side_by_side_and_are_forgotten_with_all_of_theirs(st
         ({"priority": "soon"}, "low, normal, high, urgent"),
         ({"priority": True}, "priority=True"),
         ({"depends_on": "abc"}, "pass a list"),
-        ({"id": "there"}, "a task 'there' already"),
+        ({"id": "there"}, "task 'there' already exists"),
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )

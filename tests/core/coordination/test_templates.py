@@ -121,7 +121,7 @@ def test_without_jinja_its_templates_are_refused_by_the_command_that_installs_it
         ({"name": "a\0"}, "NUL"),
         ({"text": "  "}, "text is blank"),
         ({"text": 7}, "text must be a str"),
-        ({"syntax": "mustache"}, "syntax='mustache': there are plain, jinja"),
+        ({"syntax": "mustache"}, "syntax='mustache': use one of plain, jinja"),
         ({"tags": "abc"}, "pass a list"),
         ({"category": ""}, "category is empty"),
         ({"syntax": "jinja", "text": "{% if %}"}, "line 1"),

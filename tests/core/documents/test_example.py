@@ -38,7 +38,7 @@ def test_the_example_answers_with_citations_and_forgets_what_it_erases(tmp_path)
         assert f"[{citation}" in shown
     assert "costs 30 euros" in shown.split("The handbook was replaced:")[1]
     assert "gutter over the door is bent\n  [image, image/svg+xml, " in shown
-    assert "? Where is Nils Lindqvist spoken of?\n  [mail.txt]\n  [minutes.md, " in shown
+    assert "? Where is Nils Lindqvist mentioned?\n  [mail.txt]\n  [minutes.md, " in shown
     assert "named with: Inga Moreau, Rosa Okafor, roof works\n" in shown
     before, after = shown.split("! roof works begins: August [mail.txt] or June [minutes.md, ")[1:]
     assert "?\n  open, since" in before

@@ -360,7 +360,7 @@ def test_a_reader_of_ones_own_may_be_passed_or_brought_by_a_distribution(monkeyp
         texts = [store.documents.text(one.id) for one in (passed, brought, named)]
         assert texts == ["ONE", "TWO", "THREE"]
         assert [one.type for one in (passed, brought, named)] == ["txt", "shout", "shout"]
-        with pytest.raises(InvalidRequestError, match=r"there are pdf, docx.*shout"):
+        with pytest.raises(InvalidRequestError, match=r"use one of pdf, docx.*shout"):
             store.documents.add(b"four", type="whisper")
         with pytest.raises(InvalidRequestError, match="give an object with the method read"):
             store.documents.add(b"four", reader=Upper)

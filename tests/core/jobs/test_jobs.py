@@ -172,7 +172,7 @@ def test_jobs_are_found_by_state_and_kind_and_a_wrong_state_is_refused(memory):
     memory.add(OSLO["content"])
     assert [one.kind for one in memory.jobs.list(state="succeeded", kind="extract")] == ["extract"]
     assert memory.jobs.list(kind="prune") == []
-    with pytest.raises(InvalidRequestError, match="there are scheduled"):
+    with pytest.raises(InvalidRequestError, match="use one of scheduled"):
         memory.jobs.list(state="done")
 
 

@@ -231,7 +231,7 @@ def test_a_fact_that_a_person_has_hidden_is_not_changed(store, memory, change):
     (fact,) = memory.list(user_id="ada")
     memory.delete(fact.id)
     before = state(store)
-    with pytest.raises(InvalidRequestError, match=r"deleted.*add what is right as a new message"):
+    with pytest.raises(InvalidRequestError, match=r"deleted.*add the correction as a new message"):
         change(memory, fact.id)
     assert state(store) == before
 

@@ -200,7 +200,7 @@ async def test_a_message_says_something_else_at_its_place(history):
     assert [one.id for one in found] == ["a", "b", "c"]
     assert found[1] == replace(new, created_at=was.created_at)
     assert (await history.search("green tea", session_id="s"))[0].record.id == "b"
-    with pytest.raises(ConflictError, match=r"'b'.*something else"):
+    with pytest.raises(ConflictError, match=r"'b'.*differs"):
         await history.rewrite("me", Message.user("late", id="b"), session_id="s", expected=was)
     with pytest.raises(NotFoundError, match="'x'"):
         await history.rewrite("me", Message.user("late", id="x"), session_id="s")

@@ -333,7 +333,7 @@ def test_a_session_that_is_no_longer_what_the_job_is_about_fails_it_and_says_so(
     store.context().update(id=job.input_ids[3], retired_at=store.clock.now())
     (done,) = store.windows.jobs(lambda _: "They spoke.").run_due()
     assert done.state == "failed"
-    assert "is no longer what this job is about" in done.error
+    assert "changed since this job was submitted" in done.error
     store.windows.jobs(lambda _: "They spoke.")
     window(store)
     assert [one.state for one in store.windows.jobs(lambda _: "Tea.").run_due()] == ["succeeded"]

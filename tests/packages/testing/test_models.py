@@ -77,7 +77,7 @@ async def test_every_fault_is_told_from_the_answer_without_it():
 
 
 def test_a_fault_that_there_is_not_is_refused():
-    with pytest.raises(InvalidRequestError, match="there are timeout, rate_limit"):
+    with pytest.raises(InvalidRequestError, match="use one of timeout, rate_limit"):
         FaultModel(ScriptedModel(), "sulking")
 
 

@@ -250,8 +250,8 @@ class PostgresLog:
             if self._id.is_also_at(row.place, id):
                 raise StorageError(
                     f"the store with the id of {self._place!r} {_ELSEWHERE}: {row.place!r}. One is a "
-                    "copy of the other: call accept_loss() on the copy, and it gets an id of its own, "
-                    "without what was not flushed when it was made"
+                    "copy of the other: call accept_loss() on the copy, and it gets its own id, "
+                    "without rows that were not flushed before the copy"
                 )
             with self._server.connection() as connection:
                 moved = "UPDATE lance_context.stores SET place = %s WHERE id = %s"

@@ -333,7 +333,7 @@ async def test_where_the_former_table_cannot_be_put_back_it_is_told_where_it_is(
     plain, embedding = plain_and_embedding
     await say(plain, "old")
     version = await plain.version()
-    with pytest.raises(StorageError, match=f"it is in version {version} of it"):
+    with pytest.raises(StorageError, match=f"they are in version {version} of it"):
         await make_again(
             plain,
             lambda: say(embedding, "new"),
