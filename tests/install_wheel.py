@@ -25,6 +25,7 @@ SOURCES = (
     "adapters/agentscope",
     "adapters/langchain",
     "adapters/llama_index",
+    "adapters/pydantic_ai",
     "apps/cli",
     "apps/inspector",
     "apps/mcp",
@@ -89,6 +90,10 @@ ENVIRONMENTS = (
                 "llama_index_names.py",
             ),
         ),
+    ),
+    Environment(
+        constraints="tests/pins/pydantic-ai-newest.txt",
+        steps=((("lance-context-core", "pydantic-ai-lance-context"), "pydantic_ai.py"),),
     ),
     Environment(
         constraints="tests/pins/agentscope-context.txt",

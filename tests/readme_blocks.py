@@ -17,7 +17,10 @@ from pathlib import Path
 from core.test_docs import Block, blocks, checked
 from install_wheel import ROOT, UV, built, empty, run
 
-SOURCES = (".", "adapters/agentscope", "adapters/langchain", "adapters/llama_index")
+SOURCES = (
+    *(".", "adapters/agentscope", "adapters/langchain", "adapters/llama_index"),
+    "adapters/pydantic_ai",
+)
 CORE = "lance-context-core"
 
 
@@ -37,6 +40,7 @@ class Line:
 LINES = {
     "langchain": Line(adapter="langchain", pins="langchain-newest"),
     "llama-index": Line(adapter="llama_index", pins="llama-index-newest"),
+    "pydantic-ai": Line(adapter="pydantic_ai", pins="pydantic-ai-newest"),
     "context": Line(
         adapter="agentscope",
         pins="agentscope-context",

@@ -6,6 +6,7 @@ FRAMEWORKS = {
     "agentscope": ("agentscope", "agentscope_runtime"),
     "langchain": ("langchain_core",),
     "llama_index": ("llama_index_instrumentation",),
+    "pydantic_ai": ("pydantic_ai",),
 }
 """What the tests in each directory import: one of these at least."""
 

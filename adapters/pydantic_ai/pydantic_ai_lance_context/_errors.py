@@ -1,0 +1,33 @@
+"""Errors of the store in Pydantic AI's class, and the scope of one user."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pydantic_ai.exceptions import UserError
+from pydantic_core import PydanticSerializationError
+
+from lance_context_core import AsyncContextStore, InvalidRequestError
+from lance_context_core.adapting import Handle
+
+AGENT = "pydantic-ai"
+"""The agent of the history's messages, unless the store is the scope of another one."""
+
+
+@contextmanager
+def user_errors() -> Iterator[None]:
+    """Raises UserError for what the store or Pydantic refuses; nothing was written then."""
+    try:
+        yield
+    except (InvalidRequestError, PydanticSerializationError) as error:
+        raise UserError(str(error)) from error
+
+
+def of_user(handle: Handle, user_id: str | None) -> AsyncContextStore:
+    """The part of the store that belongs to a user; all of it for None."""
+    with user_errors():
+        return handle.aio if user_id is None else handle.aio.scope(user_id=user_id)
+
+
+def agent_of(handle: Handle) -> str:
+    """The agent whose messages these are."""
+    return handle.scope.agent_id or AGENT
