@@ -25,6 +25,7 @@ SEARCHES = {
     "checkpointer langgraph": "docs/langchain",
     "llamaindex memory": "docs/llama_index",
     "agentscope session": "docs/agentscope",
+    "pydantic ai conversation store": "docs/pydantic_ai",
     "erasure": "docs/erasure",
     "time travel": "docs/versions",
     "hybrid search": "docs/search",

@@ -121,8 +121,8 @@ def _result(part: Any, content: Iterable[Part], *, is_error: bool) -> ToolResult
 
 
 def _answer(part: ai.BaseToolReturnPart) -> Iterator[Part]:
-    """What the model is shown of a result."""
-    text = part.model_response_str()
+    """A text as it is; of another result what the model is shown."""
+    text = part.content if isinstance(part.content, str) else part.model_response_str()
     if text or not part.files:
         yield TextPart(text=text)
     yield from _contents(part.files)

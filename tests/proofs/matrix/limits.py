@@ -8,6 +8,7 @@ from dataclasses import dataclass
 ALL = (
     *("core", "langchain", "llama_index"),
     *("runtime0", "runtime1", "agentscope1", "agentscope2"),
+    "pydantic_ai",
 )
 """The frameworks, in the order of the table."""
 
@@ -19,6 +20,7 @@ TITLES = {
     "runtime1": "AgentScope runtime 1.0",
     "agentscope1": "AgentScope 1.x",
     "agentscope2": "AgentScope 2.x",
+    "pydantic_ai": "Pydantic AI",
 }
 
 ASPECTS = {
@@ -54,17 +56,19 @@ class Limit:
     """It holds for pairs in which one of these is the writer,"""
     readers: tuple[str, ...] = ()
     """and for those in which one of these is the reader."""
+    but_readers: tuple[str, ...] = ()
+    """Readers that have it nevertheless."""
 
     def holds(self, writer, reader):
         """Whether it is a limit of this pair."""
-        return writer in self.writers or reader in self.readers
+        return (writer in self.writers and reader not in self.but_readers) or reader in self.readers
 
 
 _SERVICES = ("runtime0", "runtime1")
 _AGENTSCOPE = (*_SERVICES, "agentscope1", "agentscope2")
-_NO_CAPTION = ("llama_index", *_AGENTSCOPE)
+_NO_CAPTION = ("llama_index", *_AGENTSCOPE, "pydantic_ai")
 _NO_FAILURE = ("llama_index", *_SERVICES, "agentscope1")
-_NO_FORGETTING = ("langchain", "llama_index", "agentscope1", "agentscope2")
+_NO_FORGETTING = ("langchain", "llama_index", "agentscope1", "agentscope2", "pydantic_ai")
 
 LIMITS = {
     "a": Limit(
@@ -80,15 +84,16 @@ LIMITS = {
         without=False,
         writers=_NO_FAILURE,
         readers=_NO_FAILURE,
-        reason="That a tool failed: only the core, LangChain and AgentScope 2.x have a word for it. What "
-        "the tool answered is there.",
+        reason="That a tool failed: only the core, LangChain, AgentScope 2.x and Pydantic AI have a word "
+        "for it. What the tool answered is there.",
     ),
     "c": Limit(
         field="name of a result",
         without=None,
         writers=("runtime0",),
+        but_readers=("pydantic_ai",),
         reason="Which tool answered: AgentScope runtime 0.x names it in the call alone, by whose id the "
-        "answer is known.",
+        "answer is known. Pydantic AI looks it up there.",
     ),
     "D": Limit(
         aspects=("said, words", "said, meaning"),
@@ -117,6 +122,12 @@ LIMITS = {
         aspects=("delete",),
         readers=("runtime0",),
         reason="AgentScope runtime 0.x retrieves documents, and deletes none.",
+    ),
+    "I": Limit(
+        aspects=("documents", "delete"),
+        writers=("pydantic_ai",),
+        readers=("pydantic_ai",),
+        reason="Pydantic AI has no retrieval of documents.",
     ),
 }
 """By the mark that stands in the table: a small letter for what is missing in a conversation, a capital one

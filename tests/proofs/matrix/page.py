@@ -7,7 +7,7 @@ from proofs.matrix.limits import ASPECTS, LIMITS, TITLES, marks
 _PAGE = """\
 # Cross-framework matrix
 
-What one framework writes, each of the others reads. Here every pair of them was asked to prove it, in seven processes and as many environments,
+What one framework writes, each of the others reads. Here every pair of them was asked to prove it, in {n_names} processes and as many environments,
 over one directory: {n_checks} checks, of which {n_ok} hold.
 
 ```bash
@@ -15,7 +15,7 @@ make matrix
 ```
 
 prints this table, and fails if one of the checks does, or if this page says anything else. Each process has one framework and its adapter. All
-seven write at once; then each reads what every other has written, goes on with it, and forgets some of it. What is read is compared with what
+of them write at once; then each reads what every other has written, goes on with it, and forgets some of it. What is read is compared with what
 was to be said: first made the reader's own messages by its adapter, then looked at as an application looks at them.
 
 A cell is the number of checks that hold, of {n_aspects}. A capital letter beside it stands for checks that are not to be had between the two, a
@@ -60,6 +60,7 @@ def page(outcomes):
         n_checks=n_checks,
         n_ok=n_checks - n_broken,
         n_aspects=len(ASPECTS),
+        n_names=len(names),
         table=_table(["writes ↓ reads →", *(TITLES[one] for one in names)], rows),
         limits=_table(["", "what", "where"], limits),
         aspects=_table(
