@@ -144,13 +144,8 @@ async def test_a_head_that_was_released_conflicts_and_leaves_nothing(store, conv
     assert await store.kv("pydantic-ai").count() == 0
 
 
-async def test_a_deletion_at_the_moment_of_a_fork_never_takes_what_the_fork_needs(
-    conversations, monkeypatch
-):
-    """The fork is written after the deletion has looked for forks, and before it is committed."""
-    await conversations.save(conversation("1", "a", "b"))
-    head = (await conversations.read_record("1")).head_id
-    forked = ConversationRecord(conversation_id="2", head_id=head)
+def interrupted(monkeypatch, meanwhile):
+    """Have something else happen once a write has looked at everything, before it is committed."""
     begun = []
     begin = writes.transaction_or_store
 
@@ -158,15 +153,33 @@ async def test_a_deletion_at_the_moment_of_a_fork_never_takes_what_the_fork_need
     async def late(store, **size):
         begun.append(1)
         if len(begun) == 1:
-            await conversations.write_record(forked, expected_revision=None)
+            await meanwhile()
         async with begin(store, **size) as at:
             yield at
 
     monkeypatch.setattr(writes, "transaction_or_store", late)
+    return begun
+
+
+async def test_a_deletion_at_the_moment_of_a_fork_never_takes_what_the_fork_needs(
+    conversations, monkeypatch
+):
+    await conversations.save(conversation("1", "a", "b"))
+    begun = interrupted(monkeypatch, lambda: conversations.fork("1", new_conversation_id="2"))
     await conversations.delete("1")
     assert len(begun) == 3  # the deletion, the fork, and the deletion again
     assert await conversations.load("1") is None
     assert texts((await conversations.load("2")).messages) == ["a", "b"]
+
+
+async def test_a_fork_at_the_moment_of_a_deletion_conflicts_and_leaves_nothing(
+    store, conversations, monkeypatch
+):
+    await conversations.save(conversation("1", "a", "b"))
+    interrupted(monkeypatch, lambda: conversations.delete("1"))
+    with pytest.raises(ConversationConflict):
+        await conversations.fork("1", new_conversation_id="2")
+    assert await store.kv("pydantic-ai").count() == 0
 
 
 async def test_a_long_conversation_is_read_in_four_reads(store, monkeypatch):

@@ -39,11 +39,12 @@ async def test_what_was_said_in_another_conversation_is_recalled(store):
     await conversations.save(conversation("monday", "I am allergic to nuts.", "Noted."))
     model, offered = scripted("recall", {"query": "allergic nuts"})
     agent = Agent(model, capabilities=[LanceRecall(store, user_id="ada")])
-    await run(agent, conversations, "tuesday", "What may I not eat, being allergic to nuts?")
+    for _ in range(2):
+        await run(agent, conversations, "tuesday", "May I eat nuts, being allergic?")
     (*_, answer) = (await conversations.load("tuesday")).messages
     assert '"text":"I am allergic to nuts."' in answer.parts[0].content
-    # Not what this conversation has said, and what the model sees anyway.
-    assert "What may I not eat" not in answer.parts[0].content
+    # Not what this conversation has said, which the model sees anyway.
+    assert "May I eat nuts" not in answer.parts[0].content
     assert [one.name for one in offered[0].function_tools] == ["recall", "remember"]
     assert "query" in offered[0].function_tools[0].parameters_json_schema["properties"]
     assert "Call `recall`" in offered[0].instructions
