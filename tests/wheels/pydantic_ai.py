@@ -43,7 +43,8 @@ async def turn(said: str) -> int:
         conversation = await store.load("42") or Conversation(conversation_id="42")
         result = await agent.run(said, conversation=conversation)
         await store.save(result)
-        assert len(await recall.search("nuts")) == 1
+        found = await recall.search("nuts")
+        assert found[0].record.text == "I am allergic to nuts.", found
         assert len(await history.load()) == len(result.all_messages())
         return len(result.all_messages())
 

@@ -16,6 +16,7 @@ from pydantic_ai.conversation_store import ConversationEntry, ConversationRecord
 
 from lance_context_core import Item, Message
 from lance_context_core.protocols import ItemKey
+from pydantic_ai_lance_context._errors import json_of
 from pydantic_ai_lance_context._messages import MESSAGES, dumped, said
 
 NAME = "pydantic-ai"
@@ -60,7 +61,7 @@ def record_item(
     if owed:
         value["owed"] = list(owed)
     namespace, key = record_key(record.conversation_id)
-    return Item(namespace=namespace, key=key, value=value, data=_RECORD.dump_json(record))
+    return Item(namespace=namespace, key=key, value=value, data=json_of(_RECORD, record))
 
 
 def record_of(item: Item) -> ConversationRecord:
@@ -80,7 +81,7 @@ class NewEntry:
     """An entry that is about to be stored: encoded, and checked, before anything is written."""
 
     def __init__(self, entry: ConversationEntry, record: ConversationRecord) -> None:
-        """Raises InvalidRequestError or PydanticSerializationError for what cannot be stored."""
+        """Raises InvalidRequestError or UserError for what cannot be stored."""
         about = {} if record.scope is None else {"scope": record.scope}
         self.id = entry.id
         self.parent_id = entry.parent_id

@@ -2,12 +2,15 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
+from pydantic import TypeAdapter
 from pydantic_ai.exceptions import UserError
-from pydantic_core import PydanticSerializationError
 
 from lance_context_core import AsyncContextStore, InvalidRequestError
 from lance_context_core.adapting import Handle
+
+T = TypeVar("T")
 
 AGENT = "pydantic-ai"
 """The agent of the history's messages, unless the store is the scope of another one."""
@@ -15,10 +18,18 @@ AGENT = "pydantic-ai"
 
 @contextmanager
 def user_errors() -> Iterator[None]:
-    """Raises UserError for what the store or Pydantic refuses; nothing was written then."""
+    """Raises UserError for what the store refuses; nothing was written then."""
     try:
         yield
-    except (InvalidRequestError, PydanticSerializationError) as error:
+    except InvalidRequestError as error:
+        raise UserError(str(error)) from error
+
+
+def json_of(adapter: TypeAdapter[T], value: T) -> bytes:
+    """The JSON of a value. Raises UserError for what Pydantic cannot serialize."""
+    try:
+        return adapter.dump_json(value)
+    except ValueError as error:
         raise UserError(str(error)) from error
 
 

@@ -7,6 +7,7 @@ part of the request beside it in Pydantic AI's own JSON, so that erasing a messa
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import cached_property
 from itertools import groupby
 from typing import Any, cast
 
@@ -15,6 +16,7 @@ from pydantic_ai import messages as ai
 
 from lance_context_core import Message
 from lance_context_core.messages import Part
+from pydantic_ai_lance_context._errors import json_of
 from pydantic_ai_lance_context._parts import role_of, said_by
 from pydantic_ai_lance_context._translated import translated
 
@@ -33,8 +35,8 @@ MESSAGES: TypeAdapter[list[ai.ModelMessage]] = TypeAdapter(
 
 
 def dumped(message: ai.ModelMessage) -> bytes:
-    """The JSON of one message, in a list."""
-    return MESSAGES.dump_json([message])
+    """The JSON of one message, in a list. Raises UserError for what cannot be serialized."""
+    return json_of(MESSAGES, [message])
 
 
 def said(
@@ -54,8 +56,10 @@ def said(
 
 
 def to_canonical(message: ai.ModelMessage) -> list[Message]:
-    """The canonical messages of a message, with Pydantic AI's own form beside them."""
-    slices = list(_slices(message))
+    """The canonical messages of a message, with Pydantic AI's own form beside them.
+
+    Raises InvalidRequestError or UserError for what cannot be stored.
+    """
     return [
         _message(
             message,
@@ -66,7 +70,7 @@ def to_canonical(message: ai.ModelMessage) -> list[Message]:
                 "part": number,
             },
         )
-        for number, one in enumerate(slices)
+        for number, one in enumerate(_slices(message))
     ]
 
 
@@ -92,7 +96,11 @@ class _Slice:
     def __init__(self, role: str, own: Sequence[Any]) -> None:
         self.role = role
         self.own = own
-        self.said: list[Part] = [one for part in own for one in said_by(part)]
+
+    @cached_property
+    def said(self) -> list[Part]:
+        """The canonical parts; read only after the message was found to be serializable."""
+        return [one for part in self.own for one in said_by(part)]
 
 
 def _slices(message: ai.ModelMessage) -> Iterator[_Slice]:
