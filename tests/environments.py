@@ -171,6 +171,23 @@ ENVIRONMENTS = {
             "examples/openai_agents_agent.py",
         ),
     ),
+    # The newest release of the framework, with another framework that reads what it says. The newest
+    # pydantic-ai-harness asks for pydantic-ai-slim 2.62, which has no conversation store.
+    "pydantic-ai-newest": Environment(
+        adapter="pydantic_ai",
+        requirements=("pydantic-ai-slim==2.68.0", "langchain-core==1.7.2", "mypy>=1.18"),
+        beside=("langchain",),
+        plugins_off=("anyio",),
+        typed=("adapters/pydantic_ai/pydantic_ai_lance_context", "examples/pydantic_ai_agent.py"),
+    ),
+    # The first release with a conversation store.
+    "pydantic-ai-oldest": Environment(
+        adapter="pydantic_ai",
+        requirements=("pydantic-ai-slim==2.66.0", "langchain-core==1.7.2"),
+        beside=("langchain",),
+        plugins_off=("anyio",),
+        is_oldest=True,
+    ),
     # Playwright drives the system's own browser, which `tests/browser.py` finds or brings.
     "inspector": Environment(
         requirements=("playwright==1.65.2", "axe-playwright-python==0.1.8", "duckdb>=2"),

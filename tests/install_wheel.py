@@ -26,6 +26,7 @@ SOURCES = (
     "adapters/langchain",
     "adapters/llama_index",
     "adapters/openai_agents",
+    "adapters/pydantic_ai",
     "apps/cli",
     "apps/inspector",
     "apps/mcp",
@@ -94,6 +95,10 @@ ENVIRONMENTS = (
     Environment(
         constraints="tests/pins/openai-agents.txt",
         steps=((("lance-context-core", "openai-agents-lance-context"), "openai_agents.py"),),
+    ),
+    Environment(
+        constraints="tests/pins/pydantic-ai-newest.txt",
+        steps=((("lance-context-core", "pydantic-ai-lance-context"), "pydantic_ai.py"),),
     ),
     Environment(
         constraints="tests/pins/agentscope-context.txt",

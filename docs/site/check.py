@@ -26,6 +26,7 @@ SEARCHES = {
     "llamaindex memory": "docs/llama_index",
     "openai agents session": "docs/openai_agents",
     "agentscope session": "docs/agentscope",
+    "pydantic ai conversation store": "docs/pydantic_ai",
     "erasure": "docs/erasure",
     "time travel": "docs/versions",
     "hybrid search": "docs/search",

@@ -11,7 +11,8 @@ a record, and `countable_text` returns the text of a message that counts as toke
 adds the output of a loader, as `LoadedText`s, to the documents, and `citation_of` cites a
 passage. `remember_once` stores one memory per text, and `best_of` merges the results of several
 searches. `WindowMaker` stores a conversation and assembles its window. `retried` and `Attempts`
-retry after conflicts. `listed` and `check_name` refuse invalid arguments before any work.
+retry after conflicts. `transaction_or_store` writes to several stores in one commit where the place
+allows it. `listed` and `check_name` refuse invalid arguments before any work.
 Nothing here depends on a framework.
 """
 
@@ -32,6 +33,7 @@ from lance_context_core.adapting.handles import (
     uri_of,
 )
 from lance_context_core.adapting.remembering import best_of, remember_once
+from lance_context_core.adapting.transactions import TransactionOrStore, transaction_or_store
 from lance_context_core.adapting.values import (
     JsonCodec,
     TypeCodec,
@@ -101,4 +103,7 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     # Retries
     "retried",
     "Attempts",
+    # Several stores in one commit
+    "TransactionOrStore",
+    "transaction_or_store",
 ]

@@ -7,6 +7,7 @@ FRAMEWORKS = {
     "langchain": ("langchain_core",),
     "llama_index": ("llama_index_instrumentation",),
     "openai_agents": ("agents",),
+    "pydantic_ai": ("pydantic_ai",),
 }
 """What the tests in each directory import: one of these at least."""
 

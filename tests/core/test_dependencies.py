@@ -13,7 +13,7 @@ SOURCES = {
     "lance_context_core": ROOT,
     **{
         f"{name}_lance_context": ROOT / "adapters" / name
-        for name in ("agentscope", "langchain", "llama_index", "openai_agents")
+        for name in ("agentscope", "langchain", "llama_index", "openai_agents", "pydantic_ai")
     },
     "lance_context_cli": ROOT / "apps" / "cli",
     "lance_context_inspector": ROOT / "apps" / "inspector",
@@ -31,6 +31,7 @@ DISTRIBUTIONS = {
     "langgraph": "langgraph-checkpoint",
     "opentelemetry": "opentelemetry-api",
     "llama_index": "llama-index-core",
+    "pydantic_ai": "pydantic-ai-slim",
 }
 """What brings a package that is called otherwise."""
 

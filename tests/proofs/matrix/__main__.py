@@ -32,6 +32,7 @@ ENVIRONMENTS = {
     "runtime1": "agentscope-runtime1",
     "agentscope1": "agentscope1",
     "agentscope2": "agentscope2",
+    "pydantic_ai": "pydantic-ai-newest",
 }
 """Where each framework is; the core is wherever this runs."""
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 ALL = (
     *("core", "langchain", "llama_index", "openai_agents"),
     *("runtime0", "runtime1", "agentscope1", "agentscope2"),
+    "pydantic_ai",
 )
 """The frameworks, in the order of the table."""
 
@@ -20,6 +21,7 @@ TITLES = {
     "runtime1": "AgentScope runtime 1.0",
     "agentscope1": "AgentScope 1.x",
     "agentscope2": "AgentScope 2.x",
+    "pydantic_ai": "Pydantic AI",
 }
 
 ASPECTS = {
@@ -55,17 +57,22 @@ class Limit:
     """It holds for pairs in which one of these is the writer,"""
     readers: tuple[str, ...] = ()
     """and for those in which one of these is the reader."""
+    but_readers: tuple[str, ...] = ()
+    """Readers that have it nevertheless."""
 
     def holds(self, writer, reader):
         """Whether it is a limit of this pair."""
-        return writer in self.writers or reader in self.readers
+        return (writer in self.writers and reader not in self.but_readers) or reader in self.readers
 
 
 _SERVICES = ("runtime0", "runtime1")
 _AGENTSCOPE = (*_SERVICES, "agentscope1", "agentscope2")
-_NO_CAPTION = ("llama_index", "openai_agents", *_AGENTSCOPE)
+_NO_CAPTION = ("llama_index", "openai_agents", *_AGENTSCOPE, "pydantic_ai")
 _NO_FAILURE = ("llama_index", "openai_agents", *_SERVICES, "agentscope1")
-_NO_FORGETTING = ("langchain", "llama_index", "openai_agents", "agentscope1", "agentscope2")
+_NO_FORGETTING = (
+    *("langchain", "llama_index", "openai_agents", "pydantic_ai"),
+    *("agentscope1", "agentscope2"),
+)
 
 LIMITS = {
     "a": Limit(
@@ -81,16 +88,17 @@ LIMITS = {
         without=False,
         writers=_NO_FAILURE,
         readers=_NO_FAILURE,
-        reason="The failure flag of a tool: only the core, LangChain and AgentScope 2.x have it. "
-        "The tool's result is kept.",
+        reason="The failure flag of a tool: only the core, LangChain, AgentScope 2.x and Pydantic AI "
+        "have it. The tool's result is kept.",
     ),
     "c": Limit(
         field="name of a result",
         without=None,
         writers=("runtime0",),
         readers=("openai_agents",),
+        but_readers=("pydantic_ai",),
         reason="The name of the tool in a result: AgentScope runtime 0.x and the OpenAI Agents SDK "
-        "have it in the call alone, with the same id.",
+        "have it in the call alone, with the same id. Pydantic AI looks it up there.",
     ),
     "D": Limit(
         aspects=("said, words", "said, meaning"),
@@ -111,10 +119,10 @@ LIMITS = {
     ),
     "G": Limit(
         aspects=("documents", "delete"),
-        writers=("openai_agents", "runtime1"),
-        readers=("openai_agents", "runtime1"),
-        reason="The OpenAI Agents SDK and AgentScope runtime 1.0 have no retrieval of documents of their "
-        "own.",
+        writers=("openai_agents", "runtime1", "pydantic_ai"),
+        readers=("openai_agents", "runtime1", "pydantic_ai"),
+        reason="The OpenAI Agents SDK, Pydantic AI and AgentScope runtime 1.0 have no retrieval of "
+        "documents.",
     ),
     "H": Limit(
         aspects=("delete",),

@@ -7,8 +7,8 @@ from proofs.matrix.limits import ASPECTS, LIMITS, TITLES, marks
 _PAGE = """\
 # Cross-framework matrix
 
-Each framework reads the conversations, memories and documents that another one wrote. This page shows the result for every pair, with a process and an environment
-for each framework, over one directory: {n_ok} of {n_checks} checks hold.
+Each framework reads the conversations, memories and documents that another one wrote. This page shows the result for every pair, in {n_names} processes and environments
+over one directory: {n_ok} of {n_checks} checks hold.
 
 ```bash
 make matrix
@@ -60,6 +60,7 @@ def page(outcomes):
         n_checks=n_checks,
         n_ok=n_checks - n_broken,
         n_aspects=len(ASPECTS),
+        n_names=len(names),
         table=_table(["writes ↓ reads →", *(TITLES[one] for one in names)], rows),
         limits=_table(["", "limit", "where"], limits),
         aspects=_table(

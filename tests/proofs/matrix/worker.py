@@ -24,6 +24,7 @@ PARTICIPANTS = {
     "runtime1": ("participant_runtime", "ParticipantOf1"),
     "agentscope1": ("participant_agentscope1", "Participant"),
     "agentscope2": ("participant_agentscope2", "Participant"),
+    "pydantic_ai": ("participant_pydantic_ai", "Participant"),
 }
 """The module of each framework, and the class in it."""
 
