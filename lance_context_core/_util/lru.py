@@ -102,7 +102,9 @@ class Made(dict[K, V]):
         n_bytes = self._size_of(key, value)
         with self._lock:
             # What was forgotten meanwhile may be erased by now.
-            if n_bytes <= self._max_bytes and moment == (self._n_forgotten, _n_emptied):
+            is_current = moment == (self._n_forgotten, _n_emptied)
+            # Another thread may have made it at the same time: it is counted once.
+            if is_current and n_bytes <= self._max_bytes and key not in self:
                 if self._n_bytes + n_bytes > self._max_bytes:
                     self._forget()
                 self[key] = value

@@ -154,7 +154,9 @@ class HotScopes:
         known = self._blocks.get(*place)
         # What follows a log asks it anyway, and once is enough.
         is_followed = isinstance(known, Segment) and known.state.is_journaled
-        if not is_followed and await table.access.view() is None:
+        if is_followed:
+            await table.access.mend()
+        elif await table.access.view() is None:
             return None
         if not isinstance(known, Segment):
             noted = self._blocks.get(*mark)

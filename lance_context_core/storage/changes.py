@@ -74,7 +74,6 @@ async def since(table: Table, state: Position) -> Changes | None:
         # A pinned version: the engine does not see the log's entries of that time.
         return None if access.tail is None else Changes(_state(access.tail), ())
     if access.ledger is not None:
-        await access.connection.mend(access.name, access.ref)
         news = await access.ledger.news(state.token, state.last)
         if news is not None:
             if not news.view.version or await _is_passed(access, news.view):

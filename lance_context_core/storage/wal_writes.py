@@ -337,7 +337,7 @@ class WalWrites:
     async def _policy_for(self, n_rows: int) -> JournalPolicy | None:
         """The log's policy; None if it does not accept that many rows."""
         if self._policy is None:
-            await self._access.connection.mend(self._access.name, self._access.ref)
+            await self._access.mend()
             self._policy = await self._ledger.policy()
         policy = self._policy
         return policy if policy is not None and n_rows <= policy.batch_rows else None

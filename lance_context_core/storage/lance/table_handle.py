@@ -136,8 +136,12 @@ class TableHandle:
             return self.tail
         if self.ledger is None:
             return None
-        await self.connection.mend(self.name, self.ref)
+        await self.mend()
         return await self.ledger.view()
+
+    async def mend(self) -> None:
+        """As `Connection.mend`, of this table and branch."""
+        await self.connection.mend(self.name, self.ref)
 
     async def names(self) -> dict[int, int]:
         """As `TableLog.names`; empty without a log."""

@@ -126,3 +126,11 @@ def test_many_threads_get_what_is_made():
         found = list(threads.map(lambda number: made[number % 50], range(4_000)))
     assert found == [number % 50 * 2 for number in range(4_000)]
     assert made.n_bytes == 128 * len(made) <= 1_000
+
+
+def test_what_two_threads_make_at_the_same_time_is_counted_once():
+    both = threading.Barrier(2, timeout=30)
+    made = Made(lambda key: (both.wait(), key)[1], max_bytes=1_000)
+    with ThreadPoolExecutor(2) as threads:
+        assert list(threads.map(made.__getitem__, [1, 1])) == [1, 1]
+    assert (len(made), made.n_bytes) == (1, 128)
