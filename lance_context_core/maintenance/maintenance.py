@@ -8,7 +8,6 @@ from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import asdict
 from datetime import datetime
-from pathlib import Path
 from typing import Any, TypeVar
 
 from lance_context_core._loop import store_loop
@@ -19,7 +18,7 @@ from lance_context_core.maintenance.compaction import is_within
 from lance_context_core.maintenance.leases import Claim, Claims, Log
 from lance_context_core.maintenance.types import Maintenance, StoreStats, TableStats, TableUpkeep
 from lance_context_core.protocols import Clock
-from lance_context_core.storage import file_locks
+from lance_context_core.storage import store_locks
 from lance_context_core.storage.database import Database
 from lance_context_core.storage.lance import fragments
 from lance_context_core.storage.lance.fragments import BUILD, MERGE, FragmentMerges
@@ -149,11 +148,13 @@ class Upkeep:
         Waits for others at one of them, up to a minute.
         """
         async with AsyncExitStack() as held:
-            if await self._is_of_one_machine():
+            if await self._has_locks():
+                root = self._database.connection.root
                 for name in sorted({table.name for table in tables}):
                     # All of its rows may still be in the log.
                     with suppress(OSError):
-                        self._place(name).mkdir(exist_ok=True)
+                        if root is not None:
+                            (root / _folder(name)).mkdir(exist_ok=True)
                     with suppress(_HeldError):
                         await held.enter_async_context(self._locked(name, _PATIENCE_SECONDS))
                 yield
@@ -248,24 +249,25 @@ class Upkeep:
         finally:
             self._is_working = False
 
-    async def _is_of_one_machine(self) -> bool:
-        """Whether only processes with the locks of this machine can work on its tables."""
+    async def _has_locks(self) -> bool:
+        """Whether all processes that can work on its tables share locks: of files, or a server."""
         connection = self._database.connection
-        journal = connection.journal
-        return connection.root is not None and journal is not None and await journal.is_kept()
+        if connection.root is None:
+            return store_locks.is_of_server(connection)
+        return connection.journal is not None and await connection.journal.is_kept()
 
     def _locked(self, name: str, patience: float) -> AbstractAsyncContextManager[None]:
-        """Locks a table, on all its refs, against other maintenance and holders on this machine.
+        """Locks a table, on all its refs, against other maintenance and holders.
 
         Raises _HeldError if another holds it for longer than that.
         """
         # Without the folder there is nothing to maintain.
-        place = self._place(name)
-        return file_locks.locked(place, patience_seconds=patience, refusal=_HeldError)
-
-    def _place(self, name: str) -> Path:
-        """Returns the table's folder, which is locked for maintenance, and for nothing else."""
-        return Path(self._database.uri) / f"{name}.lance" / "data"
+        return store_locks.locked(
+            self._database.connection,
+            _folder(name),
+            patience_seconds=patience,
+            refusal=_HeldError,
+        )
 
     async def _claim(self, table: Table, *, patience: float) -> Claim | None:
         """Returns the claim of the table; None if others held it for `patience` seconds."""
@@ -354,6 +356,11 @@ def _is_large(written: Written, settings: Maintenance) -> bool:
 
 class _HeldError(Exception):
     """Another process works on the table."""
+
+
+def _folder(name: str) -> str:
+    """Returns the table's folder, which is locked for maintenance, and for nothing else."""
+    return f"{name}.lance/data"
 
 
 def _key(table: Table) -> str:

@@ -72,7 +72,7 @@ class WriteTransaction:
         """The tables that keep the states of changed or removed rows."""
         self._pending: list[tuple[Part, Entry]] = []
         self._changes: list[_Change] = []
-        self._fences: list[fencing.Fence] = []
+        self._fences: list[fencing.Fence | fencing.ServerFence] = []
         self._n_rows = self._n_bytes = 0
         self._user: dict[str, str] = {}
 

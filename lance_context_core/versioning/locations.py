@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iter
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import fields, replace
-from pathlib import Path
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -27,8 +26,8 @@ from lance_context_core.errors import (
 )
 from lance_context_core.scope import Scope
 from lance_context_core.storage import database as db
+from lance_context_core.storage import store_locks
 from lance_context_core.storage.database import RECORDS_TABLE
-from lance_context_core.storage.file_locks import locked
 from lance_context_core.storage.lance import branches, versions
 from lance_context_core.storage.lance import diff as comparing
 from lance_context_core.storage.lance.branches import At
@@ -57,10 +56,11 @@ async def turn(
 ) -> AsyncIterator[None]:
     """Holds the turn to create, delete or walk a store's branches and tags, against other processes.
 
-    A half-made one looks like the remains of a crash, and would be removed. Object stores have no
-    locks: there the turn excludes only tasks and threads with the same open store. Raises
-    ConflictError, before anything is done, if others hold the turn for longer than
-    `patience_seconds`, ten minutes by default.
+    A half-made one looks like the remains of a crash, and would be removed. With a log on a server
+    it excludes other machines, too. Object stores without one have no locks: there the turn excludes
+    only tasks and threads with the same open store. Raises ConflictError, before anything is done,
+    if others hold the turn for longer than `patience_seconds`, ten minutes by default; and
+    StorageError if the server lost the turn meanwhile.
     """
     if patience_seconds is None:
         patience_seconds = _PATIENCE_SECONDS
@@ -73,10 +73,13 @@ async def turn(
         "its turn: end or resume it"
     )
     # One of the folders of the records, since commits to them lock others.
-    place = Path(connection.uri) / f"{RECORDS_TABLE}.lance" / "_transactions"
+    folder = f"{RECORDS_TABLE}.lance/_transactions"
+    has_locks = connection.root is not None or store_locks.is_of_server(connection)
     taking = (
-        locked(place, patience_seconds=patience_seconds, refusal=lambda: refusal)
-        if place.is_absolute()
+        store_locks.locked(
+            connection, folder, patience_seconds=patience_seconds, refusal=lambda: refusal
+        )
+        if has_locks
         else _in_this_process(connection, patience_seconds, refusal=lambda: refusal)
     )
     async with taking:
@@ -216,10 +219,10 @@ class Whole:
     async def in_turn(self, work: Callable[[], Awaitable[T]]) -> T:
         """Returns the result of `work`, which creates, deletes, prunes or walks branches and tags.
 
-        Such operations take turns. On an object store other processes do not, and `work` may meet
-        half-made ones: it is restarted. An error that occurs twice in the same way is not caused by
-        them. Raises ConflictError if others hold the turn for ten minutes, or interfere
-        again and again.
+        Such operations take turns. On an object store without a log other processes do not, and
+        `work` may meet half-made ones: it is restarted. An error that occurs twice in the same way
+        is not caused by them. Raises ConflictError if others hold the turn for ten minutes, or
+        interfere again and again.
         """
         async with turn(self.resources.database.root.connection):
             failure: Exception | None = None

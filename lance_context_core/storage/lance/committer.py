@@ -80,10 +80,10 @@ class Committer:
         The commit is durable, as far as promised, before the log notes it.
         """
         self._connection.require_writable()
-        await fencing.require(self._connection.place)
         if (ledger := self._ledger) is None:
             journal = self._connection.journal
             async with nullcontext() if journal is None else beside_others(journal):
+                await fencing.require(self._connection.place)
                 yield
                 await self.sync(handle)
             if self._is_noted:  # this needs only the lock
@@ -94,6 +94,7 @@ class Committer:
         ):
             await self.know(handle)
         async with ledger.committing():
+            await fencing.require(self._connection.place)
             if self.before is not None:
                 await self.before()
             if (view := await ledger.view()) is None:

@@ -1,12 +1,17 @@
 """Fencing: this task's writes are refused once a lock they depend on is lost."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import TYPE_CHECKING
 
 from lance_context_core._util.frozen import frozen
 from lance_context_core.errors import StaleLockError
 from lance_context_core.storage.locks.requests import LockRequest
+
+if TYPE_CHECKING:
+    from lance_context_core.storage.wal.log import LogSession
 
 
 @frozen
@@ -22,6 +27,15 @@ class Fence:
     ask: Callable[[], Awaitable[LockRequest | None]] | None
     """Checks the stored lock; None if the write's own transaction does."""
 
+    async def check(self) -> None:
+        """Raise StaleLockError if the lock is lost, and no transaction checks it."""
+        if self.ask is not None:
+            self.require(await self.ask())
+
+    def check_in(self, session: "LogSession") -> None:
+        """Raise StaleLockError if the lock is lost, in the transaction of a write."""
+        self.require(session.lock_request(self.seq))
+
     def require(self, ticket: LockRequest | None) -> None:
         """Raise StaleLockError unless this stored request shows that the lock is held."""
         if ticket is None or not ticket.is_held_with(self.token, self.now()):
@@ -31,10 +45,29 @@ class Fence:
             )
 
 
-_fences: ContextVar[tuple[Fence, ...]] = ContextVar("_fences", default=())
+@frozen
+class ServerFence:
+    """A lock on a server that the writes to one store depend on."""
+
+    place: object
+    """As in `Fence`."""
+    require: Callable[[], None]
+    """Raises StorageError if it is lost; asks the server."""
+
+    async def check(self) -> None:
+        """Raise StorageError if the lock is lost."""
+        await asyncio.to_thread(self.require)
+
+    def check_in(self, session: "LogSession") -> None:
+        """Raise StorageError if the lock is lost, just before the transaction of a write."""
+        del session
+        self.require()
 
 
-def at(place: object) -> list[Fence]:
+_fences: ContextVar[tuple[Fence | ServerFence, ...]] = ContextVar("_fences", default=())
+
+
+def at(place: object) -> list[Fence | ServerFence]:
     """The fences of this task for that store."""
     return [one for one in _fences.get() if one.place == place]
 
@@ -45,7 +78,7 @@ def are_any() -> bool:
 
 
 @contextmanager
-def fenced(fence: Fence) -> Iterator[None]:
+def fenced(fence: Fence | ServerFence) -> Iterator[None]:
     """Make the writes in this context depend on that lock, too."""
     token = _fences.set((*_fences.get(), fence))
     try:
@@ -65,7 +98,6 @@ def unfenced() -> Iterator[None]:
 
 
 async def require(place: object) -> None:
-    """Raise StaleLockError if a lock is lost that no transaction checks."""
+    """Raise StaleLockError, or StorageError, if a lock is lost that no transaction checks."""
     for fence in at(place):
-        if fence.ask is not None:
-            fence.require(await fence.ask())
+        await fence.check()

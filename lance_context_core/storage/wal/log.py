@@ -284,6 +284,24 @@ class ChangeNotifier(Protocol):
         """
 
 
+@runtime_checkable
+class StoreLocks(Protocol):
+    """A log whose server locks parts of a store for all machines, as files do for one.
+
+    A `WriteAheadLog` may be one.
+    """
+
+    def locked(
+        self, name: str, *, patience_seconds: float, refusal: Callable[[], Exception]
+    ) -> AbstractAsyncContextManager[Callable[[], None]]:
+        """Hold the store's lock of that name, exclusively, across all processes and machines.
+
+        Returns a function that raises StorageError if the lock was lost meanwhile; not for event
+        loops. The end of the context raises it, too. Raises a `refusal` if another holder keeps it
+        for longer than `patience_seconds`, and StorageError if the server cannot be reached.
+        """
+
+
 class ServerClock(Protocol):
     """The clock of the server that has the log: the same for all machines."""
 

@@ -308,10 +308,10 @@ class Transactions:
         return work
 
     def require_fences(self, session: LogSession) -> None:
-        """Raise StaleLockError if a lock that this task's writes depend on was lost."""
+        """Raise StaleLockError, or StorageError, if a lock that this task's writes need was lost."""
         if fencing.are_any():
             for fence in fencing.at(self._place):
-                fence.require(session.lock_request(fence.seq))
+                fence.check_in(session)
 
     # Committing
 

@@ -399,10 +399,10 @@ def impatient(request, monkeypatch):
 def as_with_other_machines(monkeypatch):
     """Have every store taken for one whose tables other machines may be at."""
 
-    async def is_of_one_machine(_):
+    async def has_locks(_):
         return False
 
-    monkeypatch.setattr(Upkeep, "_is_of_one_machine", is_of_one_machine)
+    monkeypatch.setattr(Upkeep, "_has_locks", has_locks)
 
 
 @pytest.mark.usefixtures("impatient")

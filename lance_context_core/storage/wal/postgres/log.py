@@ -17,6 +17,7 @@ from lance_context_core.errors import InternalError, StorageError
 from lance_context_core.storage.lifecycle import Lifecycle
 from lance_context_core.storage.wal.log import BusyError, LogSession, Part, ServerClock, StoreId
 from lance_context_core.storage.wal.postgres import schema
+from lance_context_core.storage.wal.postgres.locks import NamedLocks, key_of
 from lance_context_core.storage.wal.postgres.server import (
     LOST_LOCK,
     UNKNOWN,
@@ -103,6 +104,7 @@ class PostgresLog:
         self._holding: Any = None
         """The connection that has the exclusive lock."""
         self._making = FairLock()
+        self._named = NamedLocks(server)
 
     def is_open(self) -> bool:
         """As `WriteAheadLog.is_open`."""
@@ -129,7 +131,9 @@ class PostgresLog:
         async with self._making.held():
             if await self.opened() is None:
                 await asyncio.to_thread(schema.make, self._server)
-                connection = await asyncio.to_thread(self._locked, _key(self._place), shared=False)
+                connection = await asyncio.to_thread(
+                    self._locked, key_of(self._place), shared=False
+                )
                 try:
                     if await self._id.read() is None:
                         id = uuid.uuid4().hex
@@ -180,6 +184,22 @@ class PostgresLog:
     ) -> AbstractAsyncContextManager[None]:
         """As `WriteAheadLog.held`, by an advisory lock; creates the log if absent."""
         return self._held(shared=shared, refusal=refusal)
+
+    @asynccontextmanager
+    async def locked(
+        self, name: str, *, patience_seconds: float, refusal: Callable[[], Exception]
+    ) -> AsyncIterator[Callable[[], None]]:
+        """As `StoreLocks.locked`; creates nothing.
+
+        Machines may name a directory differently, and the id of a store does not exist before its
+        log: so it locks both.
+        """
+        id = None if await self.opened() is None else str(self.identity)
+        owners = [self._place] if id is None else [self._place, id]
+        async with self._named.locked(
+            name, owners, patience_seconds=patience_seconds, refusal=refusal
+        ) as require:
+            yield require
 
     async def require_held(self) -> None:
         """As `WriteAheadLog.require_held`."""
@@ -385,8 +405,3 @@ def postgres_log(
 
 def _late(seconds: float) -> Exception:
     return StorageError(f"another process kept the lock of the store for {seconds} seconds")
-
-
-def _key(place: str) -> int:
-    """The advisory lock of a place whose store has no number yet."""
-    return uuid.uuid5(uuid.NAMESPACE_URL, place).int >> 66
