@@ -582,7 +582,7 @@ TEA = ("tell", "a", 0, "likes tea")
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::lance_context_core.errors.ElsewhereWarning")
-@settings(max_examples=max(2, settings.default.max_examples // 2))
+@settings(max_examples=max(2, settings.default.max_examples // 3))
 @given(st.lists(HAPPENS, max_size=12))
 @example([OSLO, AGAIN, BERGEN])
 @example([OSLO, BERGEN, AGAIN, ("undo", 1)])
