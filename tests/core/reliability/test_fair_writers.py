@@ -7,7 +7,7 @@ import pytest
 from core.reliability.crew import PATIENCE_SECONDS, SHARED, join, read
 
 N_WRITERS = 4
-N_BATCHES = {"local": 200, "s3": 40}
+N_BATCHES = {"local": 300, "s3": 40}
 """How many the first to have so many has when they are counted: some turns of each."""
 N_AT_LEAST = 4
 """A writer that starves has one or two."""
