@@ -167,7 +167,9 @@ async def test_who_takes_rows_and_shows_no_sign_of_life_is_named_in_an_error(pai
 
     with monkeypatch.context() as patch:
         patch.setattr(SharedCommits, "_appended", never)
-        with pytest.raises(StorageError, match=r"no sign of life for .* may or may not .* End or resume it"):
+        with pytest.raises(
+            StorageError, match=r"no sign of life for .* may or may not .* End or resume it"
+        ):
             await say(other, "in doubt")
 
 
