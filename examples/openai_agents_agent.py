@@ -117,7 +117,7 @@ class Clerk:
         _say("agent", str(result.final_output))
 
 
-# What happens
+# The conversation
 
 
 async def monday(directory: Path) -> None:

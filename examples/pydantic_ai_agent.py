@@ -98,7 +98,7 @@ class Tutor:
         _say("", f"{fork!r} has the first {len(forked.messages)} messages of {id!r}.")
 
 
-# What happens
+# The conversation
 
 
 async def monday(directory: Path) -> None:

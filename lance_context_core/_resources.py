@@ -104,7 +104,7 @@ class Resources:
     compaction: RecordCompaction
     accesses: Accesses = field(default_factory=Accesses)
     overtaken: FairLock = field(default_factory=FairLock)
-    """Held by whoever decides once more what a job writes, since others were faster."""
+    """Held while a job decides its writes again after it lost a race."""
     warned: set[Hashable] = field(default_factory=set)
     """Warnings that were issued, or are no longer needed."""
     on_cleared: Callable[[Any, Mapping[str, str | None], Any], Awaitable[None]] | None = None

@@ -7,9 +7,10 @@ tasks are read, and written if the board is unchanged.
 import asyncio
 import json
 import secrets
+import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from datetime import UTC, datetime
+from contextlib import AsyncExitStack, suppress
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 from lance_context_core._loop import WouldBlock
@@ -40,6 +41,12 @@ from lance_context_core.storage.wal.entries import Alike
 from lance_context_core.storage.wal.transactions import NotKnownError
 from lance_context_core.stores.key_values import AsyncKeyValues
 from lance_context_core.types import Item
+
+_LOOKED_AT = timedelta(seconds=1)
+"""How far a claim looks ahead for tasks that become due."""
+
+_LOOKED_AT_WHILE_HELD = timedelta(milliseconds=250)
+"""How soon the end of a worker, which writes nothing, is noticed."""
 
 # The tasks of a board in the journal's index, within one transaction.
 
@@ -308,6 +315,45 @@ def _is_settled(tasks: list[dict[str, Any]]) -> bool:
     listed = Listed(map(task_types.task_of, tasks))
     moment = next((one.created_at for one in listed.by_id.values()), None)
     return moment is None or Graph(listed, moment).is_settled(listed.by_id)
+
+
+# Claims that wait.
+
+
+async def claimed(
+    changes: Changes,
+    claim: Change[list[Task]],
+    *,
+    give_back: Callable[[list[Task]], Awaitable[None]],
+    seconds: float,
+) -> Task | None:
+    """Return the first task that `claim` gets in so many seconds; None if it gets none.
+
+    Of the waiting claims of one event loop the one that came first claims; the others wait for it.
+    """
+    until = time.monotonic() + seconds
+    rest = _LOOKED_AT
+
+    def change(graph: Graph, order: int) -> list[Task]:
+        nonlocal rest
+        if not (tasks := claim(graph, order)):
+            rest = graph.rest(_LOOKED_AT, while_held=_LOOKED_AT_WHILE_HELD)
+        return tasks
+
+    table = changes.table
+    async with AsyncExitStack() as stack:
+        try:
+            await stack.enter_async_context(table.changes.turn(changes.key).held(seconds))
+        except TimeoutError:
+            return None
+        while True:
+            # Read before the claim: a change after it is one to wake up for.
+            token = await table.token()
+            tasks = await changes.make(change, give_back=give_back)
+            left = until - time.monotonic()
+            if tasks or left <= 0:
+                return next(iter(tasks), None)
+            await table.changes.wait(token, seconds=min(rest.total_seconds(), left))
 
 
 # Progress and tree of a board.

@@ -18,7 +18,7 @@ from lance_context_core._util.checks import (
     check_time,
     shown,
 )
-from lance_context_core.coordination import task_changes, task_types, task_waiting
+from lance_context_core.coordination import task_changes, task_types
 from lance_context_core.coordination.conversations import current_conversation
 from lance_context_core.coordination.task_arguments import (
     attempt_of,
@@ -229,7 +229,7 @@ class AsyncTaskBoard:
         if tasks or not seconds:
             return next(iter(tasks), None)
         claim = self._claiming(worker, 1, (), lease)
-        return await task_waiting.claimed(
+        return await task_changes.claimed(
             self._changes, claim, give_back=self._given_back, seconds=seconds
         )
 

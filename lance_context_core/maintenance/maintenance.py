@@ -218,7 +218,7 @@ class Upkeep:
             if only_due and not await self._due(table, settings, policy):
                 return TableUpkeep(table=table.name, skipped="nothing is due")
             if (claim := await self._claim(table, patience=patience)) is None:
-                return TableUpkeep(table=table.name, skipped="another process is at it")
+                return TableUpkeep(table=table.name, skipped="another process maintains it")
             try:
                 async with self._locked(table.name, patience):
                     # Another process may have done it since.
@@ -227,7 +227,7 @@ class Upkeep:
                     done = await self._do(table, wanted, settings, policy)
             except _HeldError:
                 await self._claims.give_back(claim)
-                return TableUpkeep(table=table.name, skipped="another process is at it")
+                return TableUpkeep(table=table.name, skipped="another process maintains it")
             except ConflictError as error:
                 log.info("%s: others were in the way of maintenance, it stays due", table.name)
                 await self._claims.give_back(claim)

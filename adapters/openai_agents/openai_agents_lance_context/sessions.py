@@ -37,7 +37,7 @@ class LanceContextSession(HandleOwner):
     - Processes, threads and event loops may share one session: no item is lost, and all read one
       order. `pop_item` returns each item once.
     - Sessions of other frameworks read as items, and they read these: tool calls and their results
-      are parts of messages there. A message of theirs may be several items here.
+      are parts of messages there. A message of another framework may be several items here.
 
     Bad arguments raise the SDK's UserError before anything is written.
     """

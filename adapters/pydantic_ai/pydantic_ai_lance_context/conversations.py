@@ -53,7 +53,7 @@ class LanceConversationStore(HandleOwner, ConversationStore):
         """Over `store`: an open one, which stays open, or a URI, which `aclose` closes again.
 
         - `user_id`: whose conversations; those of other users do not exist for it. Absent means
-          all of the store's scope. The `scope` of a conversation is a label, and isolates nobody.
+          all of the store's scope. The `scope` of a conversation is a label without isolation.
         - `embedder`: for a URI, what makes the vectors of messages.
         """
         with user_errors():

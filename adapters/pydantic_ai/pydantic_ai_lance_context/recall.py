@@ -143,6 +143,6 @@ class LanceRecall(HandleOwner, Capability[AgentDepsT]):
 
 
 def _told(record: ContextRecord) -> dict[str, str]:
-    """What the model is told of a record."""
+    """The text of a record for the model."""
     told = {"text": content_of(record), "on": record.created_at.date().isoformat()}
     return {**told, "by": "memory" if record.kind == "memory" else record.role or "user"}

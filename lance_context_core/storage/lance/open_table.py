@@ -321,7 +321,7 @@ class Opening:
 
     @asynccontextmanager
     async def _creating(self) -> AsyncIterator[None]:
-        """Exclude other creators, where files exclude nobody and the store has a log."""
+        """Exclude other creators of the table on an object store with a log."""
         journal = self._connection.journal
         if self._connection.root is not None or journal is None or journal.is_alone():
             yield

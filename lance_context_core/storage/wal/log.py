@@ -271,20 +271,6 @@ class LogSession(Protocol):
 
 
 @runtime_checkable
-class ChangeNotifier(Protocol):
-    """A log that is told of the writes of other processes, so that a waiter need not look for them.
-
-    A `WriteAheadLog` may be one, such as by the notifications of a server.
-    """
-
-    async def wait_for_change(self, part: Part, token: int, seconds: float) -> None:
-        """Return once a table has another token, or after so many seconds; it may return early.
-
-        A change before the call counts, too. Raises StorageError if the log cannot be reached.
-        """
-
-
-@runtime_checkable
 class StoreLocks(Protocol):
     """A log whose server locks parts of a store for all machines, as files do for one.
 

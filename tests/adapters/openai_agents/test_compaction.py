@@ -141,7 +141,6 @@ async def test_a_snapshot_has_the_last_items(session, limit, n_items, complete):
 
 
 async def test_an_encrypted_session_keeps_its_items_here(store):
-    pytest.importorskip("cryptography")
     session = LanceContextSession("monday", store)
     secret = EncryptedSession("monday", session, encryption_key="a key")
     await secret.add_items([user("My PIN is 1234")])

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lance_context_core._resources import SystemClock
-from lance_context_core.coordination import task_waiting
+from lance_context_core.coordination import task_changes
 from lance_context_core.coordination.task_changes import Changes
 from lance_context_core.storage import change_waits
 
@@ -24,7 +24,7 @@ def never_looks(monkeypatch):
     for name in ("_PAUSE_SECONDS", "_LONGEST_PAUSE_SECONDS", "_LONGEST_PAUSE_OF_A_FILE_SECONDS"):
         monkeypatch.setattr(change_waits, name, 1000.0)
     for name in ("_LOOKED_AT", "_LOOKED_AT_WHILE_HELD"):
-        monkeypatch.setattr(task_waiting, name, timedelta(seconds=1000))
+        monkeypatch.setattr(task_changes, name, timedelta(seconds=1000))
 
 
 @pytest.fixture
@@ -114,25 +114,3 @@ async def test_a_claim_in_a_queue_returns_none_when_its_own_time_is_over(store):
     assert await board.claim("ann", wait=timedelta(seconds=0.05)) is None
     assert not first.done()
     await ended([first])
-
-
-@pytest.mark.usefixtures("never_looks")
-async def test_a_log_that_is_told_of_writes_wakes_a_claim(store, open_store):
-    board = store.tasks.board("b")
-    await board.add("a", id="a")
-    await board.complete((await board.claim("ann")).id)
-    told, asked = asyncio.get_running_loop().create_future(), []
-
-    async def wait_for_change(part, token, seconds):
-        asked.append((part.name, token, seconds))
-        await asyncio.shield(told)
-
-    table = board._changes.table
-    table.access.connection.journal.log.wait_for_change = wait_for_change
-    (waiting,) = await waits(board)
-    await open_store(maintenance=None).tasks.board("b").add("b", id="b")
-    await asyncio.sleep(0.05)
-    assert not waiting.done()
-    assert [name for name, *_ in asked] == [table.name]
-    told.set_result(None)
-    assert (await asyncio.wait_for(waiting, 20)).id == "b"

@@ -412,7 +412,7 @@ async def test_who_holds_a_table_keeps_others_from_maintaining_it(open_store):
     upkeep, records = upkeep_of(theirs), theirs._resources.records
     async with upkeep_of(ours).hold([ours._resources.records]):
         (done,) = await upkeep.maintain([records], policy=None, only_due=True)
-        assert done.skipped == "another process is at it"
+        assert done.skipped == "another process maintains it"
         assert (await table_stats(upkeep, records)).fragments == 8
     (done,) = await upkeep.maintain([records], policy=None, only_due=True)
     assert (done.skipped, done.fragments_removed) == (None, 8)

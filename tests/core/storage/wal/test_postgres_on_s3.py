@@ -21,7 +21,7 @@ from lance_context_core.storage.wal.postgres import server as servers
 
 @pytest.fixture
 def place(s3_server):
-    """A place in an object store that nobody else has."""
+    """A new place in an object store."""
     return s3_server.backend()
 
 

@@ -33,7 +33,7 @@ def database(postgres_server, request):
 
 @pytest.fixture(params=["directory", "object-store"])
 def place(request, tmp_path):
-    """The address and the options of a place that nobody else has."""
+    """The address and the options of a new place."""
     if request.param == "directory":
         return str(tmp_path / "store"), None
     found = request.getfixturevalue("s3_server").backend()
@@ -190,7 +190,7 @@ async def test_who_holds_a_table_keeps_other_machines_from_maintaining_it(open_t
     asked = {"policy": None, "only_due": False}
     async with ours.hold([one._resources.records]):
         (done,) = await theirs.maintain([other._resources.records], **asked)
-        assert done.skipped == "another process is at it"
+        assert done.skipped == "another process maintains it"
     (done,) = await theirs.maintain([other._resources.records], **asked)
     assert done.skipped is None
 
