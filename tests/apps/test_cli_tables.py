@@ -130,6 +130,22 @@ def test_a_beginning_of_several_ids_or_of_none_is_refused_and_names_them(ctx, pl
     assert (ended.code, "lance-ctx ls lists them" in ended.err) == (3, True)
 
 
+@pytest.mark.parametrize(
+    "words",
+    [("show",), ("forget", "--yes"), ("erase", "--yes"), ("history",), ("undo", "--yes")],
+    ids=lambda words: words[0],
+)
+def test_an_empty_id_means_nothing_also_where_there_is_one_record_alone(ctx, tmp_path, words):
+    place = str(tmp_path / "one")
+    with ContextStore.open(place) as store:
+        store.memory.add([Message.user("Ada prefers trains.", id="only")])
+    command, *options = words
+    ended = ctx("-C", place, command, "", *options)
+    assert (ended.code, "an id is missing where '' stands" in ended.err) == (2, True)
+    with ContextStore.open(place) as store:
+        assert store.memory.list().total == 1
+
+
 def test_the_columns_and_fields_that_are_named_are_printed(ctx):
     assert ctx("--fields", "text,id", "ls", "-n", "1").rows == [
         ["Lunch was great, Ada had soup.", "lunch"]

@@ -92,6 +92,10 @@ def _sessions(store: "ContextStore") -> Callable[[], Iterator[str]]:
 def _found(given: str, what: str, listing: str, ids: Callable[[], Iterator[str]]) -> str:
     from lance_context_core.errors import InvalidRequestError, NotFoundError
 
+    if not given:
+        raise InvalidRequestError(
+            f"an id is missing where '' stands: lance-ctx {listing} lists them"
+        )
     found: Sequence[str] = [*dict.fromkeys(one for one in ids() if one.startswith(given))]
     if given in found:
         return given
