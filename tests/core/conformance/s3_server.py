@@ -6,10 +6,12 @@ else may have made are both told that they did. S3 has no such gap, so one reque
 """
 
 import functools
+import logging
 import sys
 import threading
 import time
 
+import moto.backends
 from moto.s3.models import S3Backend
 from moto.s3.responses import S3Response
 from moto.server import ThreadedMotoServer
@@ -19,6 +21,7 @@ _turn = threading.RLock()
 
 def main(pause_seconds: str = "0") -> None:
     """Serve; each key is put `pause_seconds` after it was looked for."""
+    _spare_each_request()
     # Both begin once the request has been read, so that no slow client keeps the others waiting.
     for name in ("_bucket_response", "_key_response"):
         setattr(S3Response, name, _in_turn(getattr(S3Response, name)))
@@ -28,6 +31,13 @@ def main(pause_seconds: str = "0") -> None:
     server.start()
     print(server.get_host_and_port()[1], flush=True)  # noqa: T201 - a program, not a test
     sys.stdin.read()
+
+
+def _spare_each_request() -> None:
+    """Leave out what moto does anew for each request: it lists its own folder twice, and logs."""
+    modules = [*moto.backends.list_of_moto_modules()]
+    moto.backends.list_of_moto_modules = lambda: modules
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
 
 
 def _in_turn(method):
