@@ -315,4 +315,7 @@ def test_a_call_without_a_text_gets_no_words_of_the_turn_before_it(tmp_path, is_
         store.history.append_many("a", [call, Message.assistant("It is moved.")], session_id="s")
         found = store.search("which deployment is in Frankfurt", limit=3)
         assert found[0].record.text == "Move the deployment to Frankfurt."
-        assert [hit.why.get("preceding") for hit in found if hit.record.id == "call"] in ([], [None])
+        assert [hit.why.get("preceding") for hit in found if hit.record.id == "call"] in (
+            [],
+            [None],
+        )
