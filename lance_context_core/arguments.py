@@ -16,7 +16,8 @@ from lance_context_core.storage.lance.versions import Ref
 from lance_context_core.stores.memory import Duplicates
 from lance_context_core.stores.records.lookup import HitArguments
 from lance_context_core.stores.records.mappings import RecordChanges, RecordDict, RecordFields
-from lance_context_core.transfer.conversations import ExportFormat
+from lance_context_core.transfer.coding_agents import CodingAgent
+from lance_context_core.transfer.conversations import ExportFormat, ImportFormat
 from lance_context_core.types.versions import Stored
 from lance_context_core.versioning.conflicts import MergePolicy
 
@@ -29,6 +30,8 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "Stored",
     "Derived",
     "ExportFormat",
+    "ImportFormat",
+    "CodingAgent",
     # Tables of fixed names
     "Family",
     # Messages

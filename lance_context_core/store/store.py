@@ -25,7 +25,7 @@ from lance_context_core.store.answers import AsyncAnswers
 from lance_context_core.store.transactions import AsyncTransaction
 from lance_context_core.stores.records import archive, embedding_backlog
 from lance_context_core.transfer import copying, exporting, importing
-from lance_context_core.transfer.conversations import Exported, ExportFormat, Imported
+from lance_context_core.transfer.conversations import Exported, ExportFormat, Imported, ImportFormat
 from lance_context_core.transfer.copying import Copied
 from lance_context_core.types import Erasure, Progress
 from lance_context_core.verify import Problem, Verification
@@ -160,9 +160,10 @@ class AsyncContextStore(AsyncAnswers, Opened):
 
     async def import_(
         self,
-        source: str | PathLike[str],
+        source: str | PathLike[str] | None = None,
         *,
-        format: ExportFormat | None = None,
+        format: ImportFormat | None = None,
+        project: str | PathLike[str] | None = None,
         progress: Callable[[Progress], object] | None = None,
     ) -> Imported:
         """Imports a file or folder of `export`; returns the new rows. Existing rows stay.
@@ -173,12 +174,27 @@ class AsyncContextStore(AsyncAnswers, Opened):
         commit, the records last. Cancelling before that writes nothing, afterwards everything; may
         be repeated.
 
+        With the name of a coding agent as `format` it imports the conversations that "claude-code",
+        "codex" or "gemini-cli" keeps on disk: `source` is a file, or a folder, of which all files
+        are read; absent, it is the folder in which the agent keeps them. With `project`, only those
+        of that folder and of those below it. Each conversation keeps its id as `session_id`, under
+        `agent_id=format`; its folder is `metadata["project"]`. Secrets that rules find, reasoning,
+        pictures and reminders of the agent's program are left out, and counted in the result. Up to
+        500 messages are one commit. A repeated import adds only what was added to the files: what
+        was erased meanwhile stays erased, unless all of the user's data was.
+
+        Raises NotFoundError if the source does not exist.
         Raises InvalidRequestError, which names the line, for a file of another format, and for rows
         outside the handle's scope; DimensionMismatchError or EmbeddingModelMismatchError for
         vectors that do not fit those of the store.
         """
         done = await importing.import_(
-            self._resources, self._scope, source, format=format, progress=progress
+            self._resources,
+            self._scope,
+            source,
+            format=format,
+            project=project,
+            progress=progress,
         )
         await self._note("import")
         return done

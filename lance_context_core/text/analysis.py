@@ -320,8 +320,11 @@ def query_words(query: str) -> str:
 
 
 def is_short(text: str | None) -> bool:
-    """Whether what was said has at most 60 words: long answers have some word of every question."""
-    return text is None or len(text.split(maxsplit=_SHORT)) <= _SHORT
+    """Whether what was said has at most 60 words: long answers have some word of every question.
+
+    False without a text, such as of a tool call alone: no reader would see in it the words of others.
+    """
+    return text is not None and len(text.split(maxsplit=_SHORT)) <= _SHORT
 
 
 _SHORT = 60

@@ -18,6 +18,7 @@ from lance_context_core.messages import (
     parts_text,
 )
 from lance_context_core.messages.wire import wire_parts
+from lance_context_core.transfer.coding_agents import CodingAgent
 from lance_context_core.types import Progress
 
 Json = Mapping[str, Any]
@@ -180,6 +181,9 @@ def _parsed(arguments: Any) -> Any:
 ExportFormat = Literal["jsonl", "parquet", "openai", "langchain"]
 """The format of an export: the full store, or its conversations in a framework's format."""
 
+ImportFormat: TypeAlias = ExportFormat | CodingAgent
+"""The format of an import: that of an export, or the coding agent that wrote the history."""
+
 Telling: TypeAlias = Callable[[Progress], object]
 """A callback that receives the progress of a call."""
 
@@ -205,6 +209,10 @@ class Imported:
     """The new rows, by table; for conversations the messages."""
     there: dict[str, int] = field(default_factory=dict)
     """The rows that existed already, which stayed unchanged."""
+    left_out: dict[str, int] = field(default_factory=dict)
+    """Of the histories of coding agents: what was not imported, by what it is, such as `reasoning`."""
+    faults: tuple[str, ...] = ()
+    """Of these histories: the first 20 lines that cannot be read, each with its cause."""
 
     @property
     def n_added(self) -> int:

@@ -31,10 +31,20 @@ from lance_context_core.storage.lance.schema import KEY, VECTOR, vector_field
 from lance_context_core.storage.names import collection_of, kv_of
 from lance_context_core.storage.sql.predicates import in_list
 from lance_context_core.storage.table import Table
+from lance_context_core.stores.key_values import AsyncKeyValues
 from lance_context_core.stores.records import writes
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.stores.records.writes import Draft
-from lance_context_core.transfer.conversations import FORMS, ExportFormat, Imported, Telling, read
+from lance_context_core.transfer.agent_histories import PLACES, import_histories
+from lance_context_core.transfer.coding_agents import CodingAgent
+from lance_context_core.transfer.conversations import (
+    FORMS,
+    ExportFormat,
+    Imported,
+    ImportFormat,
+    Telling,
+    read,
+)
 from lance_context_core.transfer.files import HEADER, VERSION, Whole, check_files, read_lines
 from lance_context_core.transfer.tables import Incoming
 from lance_context_core.types import Progress
@@ -93,19 +103,36 @@ _AT_ONCE = 1_024
 async def import_(
     resources: Resources,
     scope: Scope,
-    source: str | os.PathLike[str],
+    source: str | os.PathLike[str] | None,
     *,
-    format: ExportFormat | None,
+    format: ImportFormat | None,
+    project: str | os.PathLike[str] | None,
     progress: Telling | None,
 ) -> Imported:
     """See `ContextStore.import_`."""
     resources.writable()
     check_progress(progress)
-    if format is not None and format not in get_args(ExportFormat):
-        raise InvalidRequestError(
-            f"format={shown(format)}: use one of {', '.join(get_args(ExportFormat))}"
+    known = (*get_args(ExportFormat), *get_args(CodingAgent))
+    if format is not None and format not in known:
+        raise InvalidRequestError(f"format={shown(format)}: use one of {', '.join(known)}")
+    if source is not None:
+        require_local(source, "source")
+    if format == "claude-code" or format == "codex" or format == "gemini-cli":  # noqa: PLR1714 - narrows the type
+        return await import_histories(
+            Records(resources, scope),
+            AsyncKeyValues(PLACES, resources, scope),
+            format,
+            None if source is None else Path(source),
+            project=None if project is None else Path(project),
+            progress=progress,
         )
-    require_local(source, "source")
+    if project is not None:
+        raise InvalidRequestError(
+            f"project={shown(str(project))} is for the histories of coding agents: leave it out, or pass "
+            f"format as one of {', '.join(get_args(CodingAgent))}"
+        )
+    if source is None:
+        raise InvalidRequestError("source is missing: pass the path of the file to import")
     path = Path(source)
     if not await asyncio.to_thread(path.exists):
         raise NotFoundError(f"{str(path)!r} does not exist: pass another path")

@@ -71,7 +71,7 @@ SPOKEN = {
     "sync NEW": "done file why",
 }
 
-NO_DATA = {"completion", "mcp", "serve", "ui"}
+NO_DATA = {"completion", "hooks", "mcp", "serve", "ui"}
 """What they print is no answer about the store."""
 
 

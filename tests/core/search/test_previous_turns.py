@@ -7,7 +7,7 @@ from contextlib import ExitStack
 import pytest
 from core.conformance.doubles import ManualClock, WordVectors
 
-from lance_context_core import ContextStore, Message
+from lance_context_core import ContextStore, Message, ToolCallPart
 from lance_context_core._loop import block_on
 from lance_context_core.settings import SearchCache, SearchOptions
 from lance_context_core.storage.sql import equals
@@ -305,3 +305,17 @@ def test_turns_of_other_users_and_agents_stand_between_none_of_a_session(tmp_pat
                 for one in (store, plain)
             ]
             assert found[0] == {id: pytest.approx(hit) for id, hit in found[1].items()}
+
+
+@pytest.mark.parametrize("is_cached", [True, False], ids=["in memory", "by the engine"])
+def test_a_call_without_a_text_gets_no_words_of_the_turn_before_it(tmp_path, is_cached):
+    with opened(tmp_path / "store", is_cached=is_cached, embedder=None) as store:
+        say(store, 0, "Move the deployment to Frankfurt.")
+        call = Message.assistant(ToolCallPart(name="ls", call_id="c"), id="call")
+        store.history.append_many("a", [call, Message.assistant("It is moved.")], session_id="s")
+        found = store.search("which deployment is in Frankfurt", limit=3)
+        assert found[0].record.text == "Move the deployment to Frankfurt."
+        assert [hit.why.get("preceding") for hit in found if hit.record.id == "call"] in (
+            [],
+            [None],
+        )

@@ -10,6 +10,7 @@ import click
 from lance_context_cli.call import Call, pass_call
 
 FORMATS = ("jsonl", "parquet", "openai", "langchain")
+AGENTS = ("claude-code", "codex", "gemini-cli")
 
 
 @click.command("export")
@@ -27,17 +28,32 @@ def export(call: Call, file: str, format: Any) -> None:
 
 
 @click.command("import")
-@click.argument("file", type=click.Path(exists=True))
-@click.option("--format", type=click.Choice(FORMATS), help="Needed for openai and langchain.")
+@click.argument("file", type=click.Path(exists=True), required=False)
+@click.option(
+    "--format",
+    type=click.Choice((*FORMATS, *AGENTS)),
+    help="Needed for all but exports of a store.",
+)
+@click.option(
+    "--project",
+    type=click.Path(),
+    metavar="DIR",
+    help="Of a coding agent's history, the conversations in this folder.",
+)
 @pass_call
-def import_(call: Call, file: str, format: Any) -> None:
+def import_(call: Call, file: str | None, format: Any, project: str | None) -> None:
     """Import an export; existing rows are unchanged. Creates the store if it does not exist.
 
-    Checks everything before anything is written.
+    Checks everything before anything is written. With the name of a coding agent as --format it
+    imports its history: FILE is a file or a folder; without it, where the agent keeps it.
     """
     with progress("rows read") as tell:
-        done = call.place.making().import_(file, format=format, progress=tell)
-    call.output.fields({"added": done.n_added, "tables": done.added, "there": done.there})
+        store = call.place.making()
+        done = store.import_(file, format=format, project=project, progress=tell)
+    told = {"added": done.n_added, "tables": done.added, "there": done.there}
+    call.output.fields({**told, **({"left_out": done.left_out} if done.left_out else {})})
+    for fault in done.faults:
+        call.output.note(fault)
 
 
 @click.command
