@@ -1,10 +1,12 @@
 """One table: the reads of the stores, and their single write method."""
 
 import asyncio
-from collections.abc import AsyncIterable, Sequence
+from collections.abc import AsyncIterable, Callable, Iterator, Sequence
 from typing import Any
 
-from lance_context_core.storage import preconditions
+import pyarrow as pa
+
+from lance_context_core.storage import bulk, preconditions
 from lance_context_core.storage.change_waits import ChangeWaits
 from lance_context_core.storage.commit_writes import CommitWrites
 from lance_context_core.storage.flush import Flushing
@@ -90,6 +92,16 @@ class Table(TableReads):
             data = await self._commits.arrow(await self.access.opened(), rows)
             await asyncio.to_thread(spooled.add, data)
         return spooled
+
+    async def load(
+        self, batches: Callable[[], Iterator[pa.RecordBatch]], *, kept: bulk.Kept | None
+    ) -> int:
+        """As `bulk.load`; flushes the log first."""
+        await self.access.writer()
+        n_rows = await bulk.load(self, batches, kept=kept)
+        if self.changes.waiting:
+            self.changes.tell()
+        return n_rows
 
     async def take_back_later(self, where: Clause) -> int:
         """Delete duplicates that a killed writer left behind; returns their number.

@@ -172,6 +172,10 @@ class TransactionTable(Table):
         """Raise InvalidRequestError."""
         self._refuse()
 
+    async def load(self, _batches: object, *, kept: object) -> Never:  # noqa: ARG002 - as above
+        """Raise InvalidRequestError."""
+        self._refuse()
+
     async def take_back_later(self, _where: Clause) -> Never:
         """Raise InvalidRequestError."""
         self._refuse()

@@ -34,6 +34,7 @@ from lance_context_core.storage.lance.schema import VECTOR, VECTORS
 from lance_context_core.storage.names import collection_of, table_of
 from lance_context_core.storage.table import Table
 from lance_context_core.storage.write_batch import Mode, WriteBatch
+from lance_context_core.stores.bulk_vectors import BulkAdd
 from lance_context_core.types import Document, Erasure, Progress, SearchHit
 from lance_context_core.versioning.locations import Whole
 
@@ -79,6 +80,42 @@ class AsyncVectors:
             if not rows or (await self._table.write(WriteBatch(rows, Mode.INSERT))).is_done:
                 return
             # Another writer took some of the ids meanwhile: check its documents.
+
+    async def add_arrow(
+        self,
+        data: object,
+        *,
+        id: str | None = None,
+        text: str | None = None,
+        vector: str | None = None,
+        metadata: Sequence[str] | None = None,
+        progress: Callable[[Progress], object] | None = None,
+    ) -> int:
+        """Add documents from columns of Arrow in one commit, all or none; returns how many are new.
+
+        `data` is a pyarrow Table, RecordBatch or RecordBatchReader, several RecordBatches, or
+        another table that exports an Arrow stream, such as a Polars or pandas DataFrame. Memory
+        holds some 16,000 rows; a reader is read once, to its end, and the rows wait in a temporary
+        file.
+
+        `id`, `text` and `vector` name the columns, by default those of that name, if they exist:
+        texts; texts; lists of floats of one length. Without ids they are generated; without a
+        vector the embedder makes one from the text. The columns named by `metadata`, by default all
+        others, become the metadata; a null is left out. They may have texts, numbers, booleans,
+        dates, timestamps, and lists and structs of these; dates and timestamps are stored as
+        `JsonCodec` encodes them, which filters compare with dates and datetimes.
+
+        Ids that exist are treated as by `add`. Raises InvalidRequestError, which names the
+        argument, for a column that is missing or of another type, and for an id that occurs twice;
+        DimensionMismatchError for vectors of another length.
+
+        `progress` is called with the rows read so far, and once all is written; if it raises before
+        that, nothing is written.
+        """
+        loading = BulkAdd(self._table, self._resources, self._scope, collection=self.collection)
+        return await loading.add(
+            data, id=id, text=text, vector=vector, metadata=metadata, progress=progress
+        )
 
     async def upsert(
         self,
