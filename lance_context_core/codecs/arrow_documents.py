@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -169,8 +169,9 @@ def to_rows(
     scope: Scope,
     now: datetime,
     author: str | None,
+    more: Mapping[str, pa.Array],
 ) -> pa.RecordBatch:
-    """The rows of new documents, as `to_row` makes one, with the JSON as text."""
+    """The rows of new documents, as `to_row` makes one, with the JSON as text, and `more` columns."""
     n = len(columns.ids)
     moment = pa.repeat(pa.scalar(now, TIMESTAMP), n)
     made: dict[str, Any] = {
@@ -188,7 +189,7 @@ def to_rows(
         made["author"] = pa.repeat(pa.scalar(author), n)
     if columns.vectors is not None:
         made[VECTOR] = columns.vectors
-    return pa.RecordBatch.from_pydict(made)
+    return pa.RecordBatch.from_pydict(made | more)
 
 
 def keys_of(scope: Scope, ids: pa.Array) -> pa.Array:

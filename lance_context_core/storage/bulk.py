@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from lance_context_core._loop import begin
 from lance_context_core.storage.lance import reads
-from lance_context_core.storage.lance.arrow import written_as
+from lance_context_core.storage.lance.arrow import with_fields, written_as
 from lance_context_core.storage.lance.schema import KEY
 from lance_context_core.storage.lance.table_handle import TableHandle
 from lance_context_core.storage.lance.writes import Written
@@ -98,7 +98,12 @@ async def load(
 
 
 def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The batch with the columns of a table; those that it lacks are null."""
+    """The batch with the columns of a table; those that it lacks are null.
+
+    But those of declared fields have what the metadata has.
+    """
+    rows = with_fields(pa.Table.from_batches([batch]), schema)
+    batch = rows.combine_chunks().to_batches()[0] if batch.num_rows else batch
     columns = [
         batch.column(field.name).cast(field.type)
         if field.name in batch.schema.names

@@ -77,6 +77,10 @@ class Table(TableReads):
             self.changes.tell()
         return done
 
+    async def declare(self) -> None:
+        """As `DeclaredFields.ensure`: before a write."""
+        await self.fields.ensure()
+
     def write_now(self, batch: WriteBatch) -> BatchResult | None:
         """As `write`, in any thread; returns None, with nothing written, instead of waiting."""
         done = None if self._journaled is None else self._journaled.write_now(batch)

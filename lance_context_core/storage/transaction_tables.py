@@ -165,6 +165,9 @@ class TransactionTable(Table):
         # No caller can continue from rows that are not written yet.
         return done._replace(grows_since=done.token)
 
+    async def declare(self) -> None:
+        """Does nothing: the next write outside of a transaction declares the fields."""
+
     def write_now(self, _batch: WriteBatch) -> None:
         """As `Table.write_now`: nothing is written before the end of the block."""
 

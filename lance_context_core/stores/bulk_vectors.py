@@ -1,7 +1,7 @@
 """`add_arrow` of a collection: columns of Arrow become one commit, in bounded memory."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
 from typing import Any
@@ -12,6 +12,7 @@ import pyarrow as pa
 from lance_context_core._progress import check_progress, tell, tell_written
 from lance_context_core._resources import Resources
 from lance_context_core._util.checks import loads, shown
+from lance_context_core.codecs import arrow_fields
 from lance_context_core.codecs.arrow_documents import Columns, Named, columns_of, spread, to_rows
 from lance_context_core.codecs.documents import CheckedDocument, as_record
 from lance_context_core.errors import (
@@ -19,6 +20,7 @@ from lance_context_core.errors import (
     DimensionMismatchError,
     InvalidRequestError,
 )
+from lance_context_core.filters import DeclaredField
 from lance_context_core.scope import Scope
 from lance_context_core.storage import sql
 from lance_context_core.storage.bulk import Spooled
@@ -63,11 +65,20 @@ class BulkAdd:
     """One call of `add_arrow`."""
 
     def __init__(
-        self, table: Table, resources: Resources, scope: Scope, *, collection: str
+        self,
+        table: Table,
+        resources: Resources,
+        scope: Scope,
+        *,
+        fields: Collection[DeclaredField],
+        collection: str,
     ) -> None:
-        """Adds to `table`, in that scope."""
+        """Adds to `table`, in that scope; `fields` are declared by the caller's handle."""
         self._table, self._resources, self._scope = table, resources, scope
         self._collection = collection
+        self._fields = fields
+        self._all_fields: frozenset[DeclaredField] = frozenset(fields)
+        """With those that other handles have declared."""
         self._now = resources.clock.now()
         self._dimension: int | None = None
         self._model: str | None = None
@@ -90,11 +101,16 @@ class BulkAdd:
         self._resources.writable()
         reader = reader_of(data)
         named = Named.of(reader.schema, id=id, text=text, vector=vector, metadata=metadata)
+        arrow_fields.check_types(reader.schema, named.metadata, self._fields)
+        self._all_fields |= await self._table.fields.there()
         steps, spooled = _steps(reader), Spooled()
         while (batch := await asyncio.to_thread(next, steps, None)) is not None:
             columns = await asyncio.to_thread(columns_of, batch, named, spooled.n_rows)
             columns = await self._with_vectors(columns)
-            await asyncio.to_thread(self._spool, columns, spooled, has_ids=named.id is not None)
+            more = arrow_fields.columns_of(batch, named.metadata, self._all_fields)
+            await asyncio.to_thread(
+                self._spool, columns, more, spooled, has_ids=named.id is not None
+            )
             await tell(progress, Progress(n_done=spooled.n_rows, what="rows"))
         n_added = await self._write(spooled, has_ids=named.id is not None)
         await tell_written(progress, spooled.n_rows)
@@ -103,11 +119,19 @@ class BulkAdd:
     async def _write(self, spooled: Spooled, *, has_ids: bool) -> int:
         if not spooled.n_rows:
             return 0
+        await self._table.declare()
         if self._dimension is not None:
             await self._table.vectors.ensure(self._dimension, self._model)
         return await self._table.load(spooled.batches, kept=self._absent if has_ids else None)
 
-    def _spool(self, columns: Columns, spooled: Spooled, *, has_ids: bool) -> None:
+    def _spool(
+        self,
+        columns: Columns,
+        more: Mapping[str, pa.Array],
+        spooled: Spooled,
+        *,
+        has_ids: bool,
+    ) -> None:
         composer = self._resources.composer
         if composer.index_text is dated:
             words = index_words_of_all(columns.texts)
@@ -119,6 +143,7 @@ class BulkAdd:
             scope=self._scope,
             now=self._now,
             author=self._resources.author,
+            more=more,
         )
         if has_ids and (row := self._keys.add(rows[KEY])) is not None:
             raise InvalidRequestError(

@@ -20,12 +20,13 @@ from lance_context_core.codecs.documents import (
     as_record,
     checked,
     from_row,
+    refuse_other_types,
     to_row,
 )
 from lance_context_core.codecs.records import refuse_duplicates
 from lance_context_core.erasure import erase, selector
 from lance_context_core.errors import AlreadyExistsError, InvalidRequestError
-from lance_context_core.filters import DOCUMENT_FIELDS, FilterLike
+from lance_context_core.filters import DOCUMENT_FIELDS, Columns, DeclaredField, FilterLike
 from lance_context_core.scope import Scope
 from lance_context_core.search import query as searching
 from lance_context_core.search.options import SearchArguments
@@ -51,6 +52,12 @@ class AsyncVectors:
     collection: str
     _resources: Resources
     _scope: Scope
+    _fields: tuple[DeclaredField, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Raise InvalidRequestError for a field that another handle declared with another type."""
+        if self._fields:
+            self._table.fields.want(self._fields)
 
     async def add(
         self,
@@ -112,7 +119,13 @@ class AsyncVectors:
         `progress` is called with the rows read so far, and once all is written; if it raises before
         that, nothing is written.
         """
-        loading = BulkAdd(self._table, self._resources, self._scope, collection=self.collection)
+        loading = BulkAdd(
+            self._table,
+            self._resources,
+            self._scope,
+            fields=self._fields,
+            collection=self.collection,
+        )
         return await loading.add(
             data, id=id, text=text, vector=vector, metadata=metadata, progress=progress
         )
@@ -161,7 +174,7 @@ class AsyncVectors:
             table=self._table,
             resources=self._resources,
             where=self._where(),
-            filterable=DOCUMENT_FIELDS,
+            filterable=await self._filterable(arguments.get("filter")),
             columns=[*COLUMNS, *([VECTOR] if include_embedding else [])],
             read=from_row,
             scope=sql.all_equal(self._scope.parts()),
@@ -195,7 +208,7 @@ class AsyncVectors:
         The vectors are read only with `include_embedding`; else `embedding` is None.
         """
         check_span(offset=offset, limit=limit, last=None)
-        where = self._where(filter=filter) or None
+        where = await self._matching(filter)
         columns = [*COLUMNS, *([VECTOR] if include_embedding else [])]
         rows = await self._table.slice(where, columns=columns, limit=limit, offset=offset)
         return await steps.each_row(from_row, rows)
@@ -241,7 +254,7 @@ class AsyncVectors:
 
     async def count(self, *, filter: FilterLike | None = None) -> int:
         """Return the number of matching documents, or of all; 0 before the first write."""
-        return await self._table.count(self._where(filter=filter) or None)
+        return await self._table.count(await self._matching(filter))
 
     async def list_collections(self) -> builtins.list[str]:
         """Return the names of collections with documents, in alphabetical order.
@@ -267,6 +280,16 @@ class AsyncVectors:
     def _table(self) -> Table:
         return self._resources.database.table(table_of(self.collection), VECTORS)
 
+    async def _filterable(self, filter: FilterLike | None) -> Columns:
+        """The columns for a filter, with the declared fields that can be asked now."""
+        declared = {} if filter is None else await self._table.fields.usable()
+        return replace(DOCUMENT_FIELDS, declared=declared) if declared else DOCUMENT_FIELDS
+
+    async def _matching(self, filter: FilterLike | None) -> sql.Clause | None:
+        """The condition of rows to read; None for all."""
+        named = sql.filtered(filter, columns=await self._filterable(filter))
+        return sql.all_of([sql.all_equal(self._scope.parts()), named]) or None
+
     def _where(self, *conditions: sql.Clause, filter: FilterLike | None = None) -> sql.Clause:
         named = sql.filtered(filter, columns=DOCUMENT_FIELDS)
         return sql.all_of([sql.all_equal(self._scope.parts()), *conditions, named])
@@ -281,6 +304,8 @@ class AsyncVectors:
         check_progress(progress)
         self._resources.writable()
         given, are_new = await self._checked(documents)
+        if self._fields:
+            await self._table.declare()
         await (self._append if are_new else write)(given, progress)
         await tell_written(progress, len(given))
         return [document.id for document in given]
@@ -294,6 +319,8 @@ class AsyncVectors:
             lambda one: checked(one[1], f"documents[{one[0]}]"), enumerate(given)
         )
         refuse_duplicates(("id", one.id) for one in found)
+        for index, one in enumerate(found if self._fields else ()):
+            refuse_other_types(one.metadata, self._fields, f"documents[{index}]")
         return found, all(one.id is None for one in given)
 
     async def _delete(self, where: sql.Clause) -> int:
