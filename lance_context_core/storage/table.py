@@ -1,10 +1,8 @@
 """One table: the reads of the stores, and their single write method."""
 
 import asyncio
-from collections.abc import AsyncIterable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterable, Sequence
 from typing import Any
-
-import pyarrow as pa
 
 from lance_context_core.storage import bulk, preconditions
 from lance_context_core.storage.change_waits import ChangeWaits
@@ -97,12 +95,10 @@ class Table(TableReads):
             await asyncio.to_thread(spooled.add, data)
         return spooled
 
-    async def load(
-        self, batches: Callable[[], Iterator[pa.RecordBatch]], *, kept: bulk.Kept | None
-    ) -> int:
+    async def load(self, rows: bulk.Spooled, *, kept: bulk.Kept | None) -> int:
         """As `bulk.load`; flushes the log first."""
         await self.access.writer()
-        n_rows = await bulk.load(self, batches, kept=kept)
+        n_rows = await bulk.load(self, rows.batches, kept=kept)
         if self.changes.waiting:
             self.changes.tell()
         return n_rows

@@ -175,7 +175,7 @@ class TransactionTable(Table):
         """Raise InvalidRequestError."""
         self._refuse()
 
-    async def load(self, _batches: object, *, kept: object) -> Never:  # noqa: ARG002 - as above
+    async def load(self, _rows: object, *, kept: object) -> Never:  # noqa: ARG002 - as above
         """Raise InvalidRequestError."""
         self._refuse()
 

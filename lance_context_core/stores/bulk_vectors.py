@@ -122,7 +122,7 @@ class BulkAdd:
         await self._table.declare()
         if self._dimension is not None:
             await self._table.vectors.ensure(self._dimension, self._model)
-        return await self._table.load(spooled.batches, kept=self._absent if has_ids else None)
+        return await self._table.load(spooled, kept=self._absent if has_ids else None)
 
     def _spool(
         self,
@@ -269,11 +269,9 @@ class _Keys:
         start, end = 32 * keys.offset, 32 * (keys.offset + len(keys))
         digests = bytes.fromhex(keys.buffers()[2].slice(start, end - start).to_pybytes().decode())
         new = np.frombuffer(digests, np.uint64)[::2]
-        run, places = np.unique(new, return_index=True)
-        if len(run) < len(new):
-            is_first = np.zeros(len(new), bool)
-            is_first[places] = True
-            return int(np.flatnonzero(~is_first)[0])
+        run = np.sort(new)
+        if len(twice := run[1:][run[1:] == run[:-1]]):
+            return int(np.flatnonzero(new == twice[0])[1])
         for known in self._runs:
             at = np.searchsorted(known, new)
             is_there = known[np.minimum(at, len(known) - 1)] == new
