@@ -100,7 +100,7 @@ def _present(name: object, names: Sequence[str], argument: str) -> str:
 def _is_text(type_: pa.DataType) -> bool:
     if pa.types.is_dictionary(type_):
         type_ = type_.value_type
-    return (
+    return bool(
         pa.types.is_string(type_)
         or pa.types.is_large_string(type_)
         or pa.types.is_string_view(type_)
@@ -113,8 +113,9 @@ def _is_vector(type_: pa.DataType) -> bool:
         or pa.types.is_large_list(type_)
         or pa.types.is_fixed_size_list(type_)
     )
-    return is_list and (
-        pa.types.is_floating(type_.value_type) or pa.types.is_integer(type_.value_type)
+    return bool(
+        is_list
+        and (pa.types.is_floating(type_.value_type) or pa.types.is_integer(type_.value_type))
     )
 
 
@@ -189,7 +190,7 @@ def to_rows(
         made["author"] = pa.repeat(pa.scalar(author), n)
     if columns.vectors is not None:
         made[VECTOR] = columns.vectors
-    return pa.RecordBatch.from_pydict(made | more)
+    return pa.RecordBatch.from_pydict({**made, **more})
 
 
 def keys_of(scope: Scope, ids: pa.Array) -> pa.Array:
@@ -219,11 +220,11 @@ def _hexadecimal(digests: bytes) -> pa.Array:
     return pa.Array.from_buffers(pa.string(), len(digests) // 16, buffers)
 
 
-def _parts(texts: pa.Array) -> tuple[np.ndarray, memoryview]:
+def _parts(texts: pa.Array) -> tuple[np.ndarray, bytes]:
     """The offsets of texts, and the bytes that they count."""
     _, offsets, data = texts.buffers()
     bounds = np.frombuffer(offsets, np.int32)[texts.offset :][: len(texts) + 1]
-    return bounds, memoryview(data if data is not None else b"")
+    return bounds, b"" if data is None else data.to_pybytes()
 
 
 def _valid(column: pa.Array, what: str) -> pa.Array:

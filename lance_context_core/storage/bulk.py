@@ -1,7 +1,7 @@
 """Bulk loads: rows in batches of Arrow become one commit, with a few batches in memory."""
 
 import weakref
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from tempfile import TemporaryFile
 from typing import Any, Protocol
 
@@ -16,7 +16,7 @@ from lance_context_core.storage.lance.table_handle import TableHandle
 from lance_context_core.storage.lance.writes import Written
 from lance_context_core.storage.sql.predicates import in_list
 
-Kept = Callable[[Any, pa.RecordBatch], Awaitable[pa.RecordBatch]]
+Kept = Callable[[Any, pa.RecordBatch], Coroutine[Any, Any, pa.RecordBatch]]
 """The rows of a batch that are to be added, by the engine's handle of the table."""
 
 

@@ -61,8 +61,10 @@ def _text(column: str, operator: str, operand: Any) -> str | None:
 
 
 def _integer(column: str, operator: str, operand: Any) -> str | None:
-    if not is_number(operand) or _is_special(operand):
-        return NOTHING if not is_number(operand) else None
+    if not is_number(operand):
+        return NOTHING
+    if _is_special(operand):
+        return None
     made = compare_integer(
         quote_identifier(column), SIGNS[operator], operand, least=-(2**63), greatest=2**63 - 1
     )
@@ -70,8 +72,10 @@ def _integer(column: str, operator: str, operand: Any) -> str | None:
 
 
 def _float(column: str, operator: str, operand: Any) -> str | None:
-    if not is_number(operand) or _is_special(operand):
-        return NOTHING if not is_number(operand) else None
+    if not is_number(operand):
+        return NOTHING
+    if _is_special(operand):
+        return None
     if operator == "eq":
         is_double = abs(operand) <= sys.float_info.max and float(operand) == operand
         return f"{quote_identifier(column)} = {float(operand)!r}" if is_double else NOTHING

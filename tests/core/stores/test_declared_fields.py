@@ -1,6 +1,8 @@
 """Declared fields answer filters as the metadata does, at every moment of a collection."""
 
 import random
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -375,4 +377,33 @@ def test_a_transaction_writes_documents_of_declared_fields(place, asked_columns)
         assert store.vectors("c").count(filter={"page": 1}) == 2
         store.flush()
         assert store.vectors("c").count(filter={"page": 1}) == 2
+        assert asked_columns[-1] == {"page"}
+
+
+_OTHER = """
+import sys
+from lance_context_core import ContextStore, Document
+
+with ContextStore.open(sys.argv[1], maintenance=None) as store:
+    plain = store.vectors("c")
+    for number in range(20):
+        plain.upsert([Document(id=f"o{number}", text="o", metadata={"page": number % 4})])
+    plain.delete(filter={"page": 3})
+    store.flush()
+"""
+
+
+@pytest.mark.process
+def test_another_process_keeps_the_fields_right(place, asked_columns):
+    with opened(place) as store:
+        fielded = store.vectors("c", fields={"page": int})
+        fielded.add([Document(id=f"m{n}", text="m", metadata={"page": n % 4}) for n in range(8)])
+        other = subprocess.Popen([sys.executable, "-c", _OTHER, place])
+        for number in range(20):
+            fielded.upsert([Document(id=f"m{number}", text="m", metadata={"page": number % 3})])
+        assert other.wait() == 0
+        theirs = [f"o{n}" for n in range(20) if n % 4 == 1]
+        mine = [f"m{n}" for n in range(20) if n % 3 == 1]
+        found = fielded.list(filter={"page": 1})
+        assert sorted(one.id for one in found) == sorted(mine + theirs)
         assert asked_columns[-1] == {"page"}
