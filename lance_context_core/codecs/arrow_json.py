@@ -131,7 +131,7 @@ def _timestamp(column: pa.Array, name: str) -> pa.Array:
         span["min"] >= -_EPOCH_OF_ORDER and span["max"] < _END_OF_TIME
     ):
         raise InvalidRequestError(
-            f"metadata column {name!r} holds a time outside of the years 1 to 9999"
+            f"metadata column {name!r} holds a time outside of the years 1 to 9999: use null"
         )
     text = pc.strftime(micros.cast(pa.timestamp("us")), format="%Y-%m-%dT%H:%M:%S")
     if zone is not None:

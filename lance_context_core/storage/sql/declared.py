@@ -25,6 +25,8 @@ from lance_context_core.storage.sql.predicates import (
     timestamp,
 )
 
+_LARGEST = sys.float_info.max
+
 
 def condition(leaf: tree.Condition, field: DeclaredField) -> str | None:
     """The condition on the column of a field, which has all that the metadata has.
@@ -77,7 +79,7 @@ def _float(column: str, operator: str, operand: Any) -> str | None:
     if _is_special(operand):
         return None
     if operator == "eq":
-        is_double = abs(operand) <= sys.float_info.max and float(operand) == operand
+        is_double = -_LARGEST <= operand <= _LARGEST and float(operand) == operand
         return f"{quote_identifier(column)} = {float(operand)!r}" if is_double else NOTHING
     return compare_double(quote_identifier(column), SIGNS[operator], operand)
 
