@@ -1,13 +1,21 @@
 """Documents of a collection to rows and back."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from lance_context_core._util.checks import check_name, check_text, loads, written_json_object
+from lance_context_core._util.checks import (
+    check_name,
+    check_text,
+    loads,
+    shown,
+    written_json_object,
+)
 from lance_context_core.codecs.records import key_of, new_id
 from lance_context_core.errors import InvalidRequestError
+from lance_context_core.filters import DeclaredField
 from lance_context_core.scope import Scope
+from lance_context_core.storage.lance.fields import as_column
 from lance_context_core.storage.lance.schema import KEY, VECTOR
 from lance_context_core.storage.names import new_revision, next_revision
 from lance_context_core.types import ContextRecord, Document
@@ -44,6 +52,19 @@ def checked(document: Any, where: str) -> CheckedDocument:
         metadata=metadata,
         metadata_json=metadata_json,
     )
+
+
+def refuse_other_types(
+    metadata: Mapping[str, Any], fields: Sequence[DeclaredField], where: str
+) -> None:
+    """Raise InvalidRequestError for a value of another type than its declared field has."""
+    for field in fields:
+        value = metadata.get(field.name)
+        if value is not None and as_column(value, field.type) is None:
+            raise InvalidRequestError(
+                f"{where}.metadata[{field.name!r}]={shown(value)}: the field is declared as "
+                f"{field.type}: convert it, or leave it out"
+            )
 
 
 def to_row(

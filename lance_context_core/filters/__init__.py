@@ -10,6 +10,8 @@ from lance_context_core.filters.columns import (
     VALUE,
     Columns,
     ColumnType,
+    DeclaredField,
+    FieldType,
 )
 from lance_context_core.filters.language import FilterLike, parse
 from lance_context_core.filters.tree import (
@@ -51,6 +53,8 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "parse",
     "Columns",
     "ColumnType",
+    "DeclaredField",
+    "FieldType",
     "RECORD_FIELDS",
     "DOCUMENT_FIELDS",
     "ITEM_FIELDS",

@@ -1,11 +1,15 @@
 """Names in filters: the columns of each table; every other name is a key in a JSON column."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import field
+from datetime import datetime
 from enum import StrEnum
+from typing import NamedTuple
 
+from lance_context_core._util.checks import shown
 from lance_context_core._util.frozen import frozen_by_name
-from lance_context_core.errors import FilterError
+from lance_context_core.errors import FilterError, InvalidRequestError
 
 METADATA = "metadata"
 """The JSON column of every key that is not the name of a column."""
@@ -34,6 +38,36 @@ class ColumnType(StrEnum):
     """Bytes, vectors and the like: filters cannot read it."""
 
 
+class FieldType(StrEnum):
+    """The type of a declared field, by the name of its type in Python."""
+
+    TEXT = "str"
+    INTEGER = "int"
+    """Signed, 64 bits."""
+    FLOAT = "float"
+    """Any number; integers below 2**53."""
+    BOOLEAN = "bool"
+    MOMENT = "datetime"
+    """With a time zone."""
+
+
+class DeclaredField(NamedTuple):
+    """A key of the metadata that has columns of its own."""
+
+    name: str
+    type: FieldType
+
+    @property
+    def column(self) -> str:
+        """The column of its values."""
+        return f"{METADATA}:{self.type}:{self.name}"
+
+    @property
+    def known(self) -> str:
+        """The column that is true where the other one has all that the metadata has."""
+        return f"known:{self.type}:{self.name}"
+
+
 @frozen_by_name
 class Columns:
     """The columns of a table, by public name; other names are metadata keys."""
@@ -43,6 +77,8 @@ class Columns:
     """The names in the table of columns with a different public name."""
     json: str = METADATA
     """The JSON column of every key that is not the name of a column."""
+    declared: Mapping[str, DeclaredField] = field(default_factory=dict)
+    """The keys of it that have columns, which hold all that it has."""
 
     def check(self, name: str) -> ColumnType:
         """Returns the type of the column `name`; raises FilterError if filters cannot use it."""
@@ -54,6 +90,49 @@ class Columns:
             detour = detour if self.json in known else ""
             raise FilterError(f"{name!r} {problem}; filter by {', '.join(known)}{detour}")
         return type_
+
+
+_PYTHON_TYPES = {
+    str: FieldType.TEXT,
+    int: FieldType.INTEGER,
+    float: FieldType.FLOAT,
+    bool: FieldType.BOOLEAN,
+    datetime: FieldType.MOMENT,
+}
+_FIELD_NAME = re.compile(r"[^\W\d][\w-]{0,99}")
+
+
+def declared_fields(
+    fields: Mapping[str, type] | None, *, columns: Columns
+) -> tuple[DeclaredField, ...]:
+    """The fields that a caller declares, by name. Raises InvalidRequestError for others."""
+    if fields is None:
+        return ()
+    if not isinstance(fields, Mapping):
+        raise InvalidRequestError(
+            f"fields={shown(fields)}: pass a dict of names and types, such as {{'page': int}}"
+        )
+    found: dict[str, DeclaredField] = {}
+    for name, type_ in fields.items():
+        if not isinstance(name, str) or not _FIELD_NAME.fullmatch(name):
+            raise InvalidRequestError(
+                f"fields has {shown(name)}: a name has up to 100 letters, digits, '_' and '-', and "
+                "begins with a letter or '_'; keys of nested objects cannot be declared"
+            )
+        if name in columns.types:
+            raise InvalidRequestError(
+                f"fields has {name!r}, which is a column already: filter by it as it is"
+            )
+        if not isinstance(type_, type) or type_ not in _PYTHON_TYPES:
+            raise InvalidRequestError(
+                f"fields[{name!r}]={shown(type_)}: use str, int, float, bool or datetime"
+            )
+        if (other := found.get(name.lower())) is not None:
+            raise InvalidRequestError(
+                f"fields has {other.name!r} and {name!r}, which differ in case alone: use one"
+            )
+        found[name.lower()] = DeclaredField(name, _PYTHON_TYPES[type_])
+    return tuple(found.values())
 
 
 RECORD_FIELDS = Columns(

@@ -309,6 +309,7 @@ class Upkeep:
             # Merging with rows outside an index leaves them outside: often it is due only now.
             due = due | await self._due(table, settings, policy)
         if BUILD in due:
+            await table.fields.fill()
             built = await fragments.build_indexes(table, policy)
         if _THIN in due and self.thin is not None:
             try:

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from lance_context_core.errors import ContextStoreError
 from lance_context_core.storage.lance import writes
 from lance_context_core.storage.lance.arrow import Row, to_table, written_as
 from lance_context_core.storage.lance.errors import translated
+from lance_context_core.storage.lance.fields import columns_of, declared_in
 from lance_context_core.storage.lance.schema import KEY, VECTOR, TableSpec, vector_model
 from lance_context_core.storage.lance.vectors import Vectors, vectors_of
 from lance_context_core.storage.locks import fencing
@@ -154,6 +156,8 @@ class Incoming:
             schema = await handle.schema()
             vectors = schema.field(VECTOR) if VECTOR in schema.names else None
             fields = self.fields if vectors is None else [*self.fields, vectors]
+            if declared := declared_in(schema.names):
+                fields = [*fields, *chain.from_iterable(map(columns_of, declared))]
             self.seen = Seen(handle, version, schema, vectors, fields)
         return self.seen
 

@@ -230,7 +230,7 @@ class _Numbers:
 
     @classmethod
     def of(cls, names: pa.ChunkedArray) -> "_Numbers":
-        chunks = [_numbers(chunk.drop_null()) for chunk in names.chunks]
+        chunks = [numbers(chunk.drop_null()) for chunk in names.chunks]
         return cls(np.unique(np.concatenate([np.empty(0, np.uint64), *chunks])))
 
     @property
@@ -265,14 +265,14 @@ def _number(name: str) -> int:
     return mixed & _ALL_BITS
 
 
-def _numbers(names: pa.StringArray) -> np.ndarray:
-    """The hashes of non-null names; names of one length are hashed together."""
+def numbers(names: pa.StringArray) -> np.ndarray:
+    """The hashes of non-null names, which several may share; those of one length together."""
     if len(names) == 0:
         return np.empty(0, np.uint64)
     bounds = np.frombuffer(names.buffers()[1], np.int32)[names.offset :][: len(names) + 1]
     data = np.frombuffer(names.buffers()[2] or b"", np.uint8)
     starts, lengths = bounds[:-1].astype(np.int64), np.diff(bounds)
-    numbers = np.empty(len(names), np.uint64)
+    found = np.empty(len(names), np.uint64)
     for length in np.unique(lengths):
         places = np.flatnonzero(lengths == length)
         width = min(int(length), _WIDTH)
@@ -281,8 +281,8 @@ def _numbers(names: pa.StringArray) -> np.ndarray:
             ends[:, side : side + width] = data[
                 starts[places, None] + first + np.arange(width)[None, :]
             ]
-        numbers[places] = _mixed(ends.view(np.uint64))
-    return numbers
+        found[places] = _mixed(ends.view(np.uint64))
+    return found
 
 
 def _mixed(words: np.ndarray) -> np.ndarray:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterable, Sequence
 from typing import Any
 
-from lance_context_core.storage import preconditions
+from lance_context_core.storage import bulk, preconditions
 from lance_context_core.storage.change_waits import ChangeWaits
 from lance_context_core.storage.commit_writes import CommitWrites
 from lance_context_core.storage.flush import Flushing
@@ -75,6 +75,10 @@ class Table(TableReads):
             self.changes.tell()
         return done
 
+    async def declare(self) -> None:
+        """As `DeclaredFields.ensure`: before a write."""
+        await self.fields.ensure()
+
     def write_now(self, batch: WriteBatch) -> BatchResult | None:
         """As `write`, in any thread; returns None, with nothing written, instead of waiting."""
         done = None if self._journaled is None else self._journaled.write_now(batch)
@@ -90,6 +94,14 @@ class Table(TableReads):
             data = await self._commits.arrow(await self.access.opened(), rows)
             await asyncio.to_thread(spooled.add, data)
         return spooled
+
+    async def load(self, rows: bulk.Spooled, *, kept: bulk.Kept | None) -> int:
+        """As `bulk.load`; flushes the log first."""
+        await self.access.writer()
+        n_rows = await bulk.load(self, rows.batches, kept=kept)
+        if self.changes.waiting:
+            self.changes.tell()
+        return n_rows
 
     async def take_back_later(self, where: Clause) -> int:
         """Delete duplicates that a killed writer left behind; returns their number.

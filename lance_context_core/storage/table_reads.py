@@ -10,6 +10,7 @@ import pyarrow as pa
 from lance_context_core._util.frozen import frozen
 from lance_context_core.errors import StorageError
 from lance_context_core.storage import merge_on_read, prefilter, side_table
+from lance_context_core.storage.declared_fields import DeclaredFields
 from lance_context_core.storage.group_commit import Incoming
 from lance_context_core.storage.lance import indexes, reads
 from lance_context_core.storage.lance.arrow import Row, rows_of
@@ -166,6 +167,8 @@ class TableReads:
         """The engine's handles of it, and operations on the whole table."""
         self.vectors = Vectors(access)
         """The vectors that it accepts."""
+        self.fields = DeclaredFields(access)
+        """The fields of its metadata that have columns."""
         self.remembered = RowCache(access)
         """The rows that can be read by key without disk access."""
         self.name, self.ref = access.name, access.ref

@@ -165,10 +165,17 @@ class TransactionTable(Table):
         # No caller can continue from rows that are not written yet.
         return done._replace(grows_since=done.token)
 
+    async def declare(self) -> None:
+        """Does nothing: the next write outside of a transaction declares the fields."""
+
     def write_now(self, _batch: WriteBatch) -> None:
         """As `Table.write_now`: nothing is written before the end of the block."""
 
     async def spool(self, _steps: AsyncIterable[Sequence[Row]]) -> Never:
+        """Raise InvalidRequestError."""
+        self._refuse()
+
+    async def load(self, _rows: object, *, kept: object) -> Never:  # noqa: ARG002 - as above
         """Raise InvalidRequestError."""
         self._refuse()
 

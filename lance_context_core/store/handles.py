@@ -1,5 +1,6 @@
 """The stores of one handle, each limited to its scope."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Self
 
@@ -14,6 +15,8 @@ from lance_context_core.coordination.tasks import AsyncTaskStore
 from lance_context_core.coordination.templates import AsyncTemplates
 from lance_context_core.documents.documents import AsyncDocuments
 from lance_context_core.documents.scoped import ScopedDocuments
+from lance_context_core.filters import DOCUMENT_FIELDS
+from lance_context_core.filters.columns import declared_fields
 from lance_context_core.graph.graph import AsyncGraph
 from lance_context_core.graph.scoped import ScopedGraph
 from lance_context_core.information.tables import AsyncInformationTables
@@ -102,13 +105,26 @@ class AsyncStores:
         """The store's content as tables of fixed names, read as Arrow."""
         return AsyncInformationTables(self._records())
 
-    def vectors(self, collection: str = "default", *, embedder: Any = None) -> AsyncVectors:
+    def vectors(
+        self,
+        collection: str = "default",
+        *,
+        embedder: Any = None,
+        fields: Mapping[str, type] | None = None,
+    ) -> AsyncVectors:
         """A collection of documents with vectors; it need not exist yet.
 
         `embedder` makes the vectors of this collection, in place of the store's embedder.
+
+        `fields` declares keys of the metadata with their types, `str`, `int`, `float`, `bool` or
+        `datetime`: each becomes a column with an index, so that filters on it need not read the
+        metadata. The first write through the handle, or `maintain`, adds the columns and fills
+        them; they stay for all handles. Writes through this one refuse a value of another type.
+        Raises InvalidRequestError for another type than a field was declared with.
         """
         resources = self._resources.embedding_with(embedder)
-        return AsyncVectors(check_name(collection, "collection"), resources, self._scope)
+        declared = declared_fields(fields, columns=DOCUMENT_FIELDS)
+        return AsyncVectors(check_name(collection, "collection"), resources, self._scope, declared)
 
     def context(self, name: str = DEFAULT_CONTEXT) -> AsyncContext:
         """The record API over the records under `name`.

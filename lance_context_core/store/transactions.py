@@ -1,6 +1,7 @@
 """Several writes to a store, all or nothing."""
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Self
 
@@ -109,9 +110,15 @@ class AsyncTransaction:
         """As `AsyncContextStore.checkpoints`."""
         return self._inside.checkpoints
 
-    def vectors(self, collection: str = "default", *, embedder: Any = None) -> AsyncVectors:
+    def vectors(
+        self,
+        collection: str = "default",
+        *,
+        embedder: Any = None,
+        fields: Mapping[str, type] | None = None,
+    ) -> AsyncVectors:
         """As `AsyncContextStore.vectors`."""
-        return self._inside.vectors(collection, embedder=embedder)
+        return self._inside.vectors(collection, embedder=embedder, fields=fields)
 
     def kv(self, name: str = "default", *, embedder: Any = None) -> AsyncKeyValues:
         """As `AsyncContextStore.kv`."""

@@ -20,12 +20,13 @@ from lance_context_core.codecs.documents import (
     as_record,
     checked,
     from_row,
+    refuse_other_types,
     to_row,
 )
 from lance_context_core.codecs.records import refuse_duplicates
 from lance_context_core.erasure import erase, selector
 from lance_context_core.errors import AlreadyExistsError, InvalidRequestError
-from lance_context_core.filters import DOCUMENT_FIELDS, FilterLike
+from lance_context_core.filters import DOCUMENT_FIELDS, Columns, DeclaredField, FilterLike
 from lance_context_core.scope import Scope
 from lance_context_core.search import query as searching
 from lance_context_core.search.options import SearchArguments
@@ -34,6 +35,7 @@ from lance_context_core.storage.lance.schema import VECTOR, VECTORS
 from lance_context_core.storage.names import collection_of, table_of
 from lance_context_core.storage.table import Table
 from lance_context_core.storage.write_batch import Mode, WriteBatch
+from lance_context_core.stores.bulk_vectors import BulkAdd
 from lance_context_core.types import Document, Erasure, Progress, SearchHit
 from lance_context_core.versioning.locations import Whole
 
@@ -50,6 +52,12 @@ class AsyncVectors:
     collection: str
     _resources: Resources
     _scope: Scope
+    _fields: tuple[DeclaredField, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Raise InvalidRequestError for a field that another handle declared with another type."""
+        if self._fields:
+            self._table.fields.want(self._fields)
 
     async def add(
         self,
@@ -79,6 +87,48 @@ class AsyncVectors:
             if not rows or (await self._table.write(WriteBatch(rows, Mode.INSERT))).is_done:
                 return
             # Another writer took some of the ids meanwhile: check its documents.
+
+    async def add_arrow(
+        self,
+        data: object,
+        *,
+        id: str | None = None,
+        text: str | None = None,
+        vector: str | None = None,
+        metadata: Sequence[str] | None = None,
+        progress: Callable[[Progress], object] | None = None,
+    ) -> int:
+        """Add documents from columns of Arrow in one commit, all or none; returns how many are new.
+
+        `data` is a pyarrow Table, RecordBatch or RecordBatchReader, several RecordBatches, or
+        another table that exports an Arrow stream, such as a Polars or pandas DataFrame. Memory
+        holds some 16,000 rows; a reader is read once, to its end, and the rows wait in a temporary
+        file.
+
+        `id`, `text` and `vector` name the columns, by default those of that name, if they exist:
+        texts; texts; lists of floats of one length. Without ids they are generated; without a
+        vector the embedder makes one from the text. The columns named by `metadata`, by default all
+        others, become the metadata; a null is left out. They may have texts, numbers, booleans,
+        dates, timestamps, and lists and structs of these; dates and timestamps are stored as
+        `JsonCodec` encodes them, which filters compare with dates and datetimes.
+
+        Ids that exist are treated as by `add`. Raises InvalidRequestError, which names the
+        argument, for a column that is missing or of another type, and for an id that occurs twice;
+        DimensionMismatchError for vectors of another length.
+
+        `progress` is called with the rows read so far, and once all is written; if it raises before
+        that, nothing is written.
+        """
+        loading = BulkAdd(
+            self._table,
+            self._resources,
+            self._scope,
+            fields=self._fields,
+            collection=self.collection,
+        )
+        return await loading.add(
+            data, id=id, text=text, vector=vector, metadata=metadata, progress=progress
+        )
 
     async def upsert(
         self,
@@ -124,7 +174,7 @@ class AsyncVectors:
             table=self._table,
             resources=self._resources,
             where=self._where(),
-            filterable=DOCUMENT_FIELDS,
+            filterable=await self._filterable(arguments.get("filter")),
             columns=[*COLUMNS, *([VECTOR] if include_embedding else [])],
             read=from_row,
             scope=sql.all_equal(self._scope.parts()),
@@ -158,7 +208,7 @@ class AsyncVectors:
         The vectors are read only with `include_embedding`; else `embedding` is None.
         """
         check_span(offset=offset, limit=limit, last=None)
-        where = self._where(filter=filter) or None
+        where = await self._matching(filter)
         columns = [*COLUMNS, *([VECTOR] if include_embedding else [])]
         rows = await self._table.slice(where, columns=columns, limit=limit, offset=offset)
         return await steps.each_row(from_row, rows)
@@ -204,7 +254,7 @@ class AsyncVectors:
 
     async def count(self, *, filter: FilterLike | None = None) -> int:
         """Return the number of matching documents, or of all; 0 before the first write."""
-        return await self._table.count(self._where(filter=filter) or None)
+        return await self._table.count(await self._matching(filter))
 
     async def list_collections(self) -> builtins.list[str]:
         """Return the names of collections with documents, in alphabetical order.
@@ -230,6 +280,16 @@ class AsyncVectors:
     def _table(self) -> Table:
         return self._resources.database.table(table_of(self.collection), VECTORS)
 
+    async def _filterable(self, filter: FilterLike | None) -> Columns:
+        """The columns for a filter, with the declared fields that can be asked now."""
+        declared = {} if filter is None else await self._table.fields.usable()
+        return replace(DOCUMENT_FIELDS, declared=declared) if declared else DOCUMENT_FIELDS
+
+    async def _matching(self, filter: FilterLike | None) -> sql.Clause | None:
+        """The condition of rows to read; None for all."""
+        named = sql.filtered(filter, columns=await self._filterable(filter))
+        return sql.all_of([sql.all_equal(self._scope.parts()), named]) or None
+
     def _where(self, *conditions: sql.Clause, filter: FilterLike | None = None) -> sql.Clause:
         named = sql.filtered(filter, columns=DOCUMENT_FIELDS)
         return sql.all_of([sql.all_equal(self._scope.parts()), *conditions, named])
@@ -244,6 +304,8 @@ class AsyncVectors:
         check_progress(progress)
         self._resources.writable()
         given, are_new = await self._checked(documents)
+        if self._fields:
+            await self._table.declare()
         await (self._append if are_new else write)(given, progress)
         await tell_written(progress, len(given))
         return [document.id for document in given]
@@ -257,6 +319,8 @@ class AsyncVectors:
             lambda one: checked(one[1], f"documents[{one[0]}]"), enumerate(given)
         )
         refuse_duplicates(("id", one.id) for one in found)
+        for index, one in enumerate(found if self._fields else ()):
+            refuse_other_types(one.metadata, self._fields, f"documents[{index}]")
         return found, all(one.id is None for one in given)
 
     async def _delete(self, where: sql.Clause) -> int:

@@ -578,6 +578,7 @@ class Vectors(Blocking[AsyncVectors]):
     """One collection of documents; `AsyncVectors` is the asynchronous one."""
 
     add = blocking(AsyncVectors.add)
+    add_arrow = blocking(AsyncVectors.add_arrow)
     upsert = blocking(AsyncVectors.upsert)
     search = blocking(AsyncVectors.search)
     get = blocking(AsyncVectors.get)

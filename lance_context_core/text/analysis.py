@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from lance_context_core._util.lru import remembered
 
 # What the word index has to know of languages: which one a text is in, and what stands for all forms of a word.
@@ -298,6 +301,26 @@ def index_words(text: str) -> str:
     return _prepared(text, languages if len(languages) == 1 else (), is_asked=False)
 
 
+def index_words_of_all(texts: pa.Array) -> pa.Array:
+    """`index_words` of each text; null for null and blank ones.
+
+    A plain English text, as most are, is its words, and gets no Python object.
+    """
+    none = pa.scalar(None, pa.string())
+    texts = pc.if_else(pc.match_substring_regex(texts, r"\S"), texts, none)
+    is_unchanged = pc.and_(
+        pc.and_(pc.string_is_ascii(texts), pc.match_substring_regex(texts, _AN_ENGLISH_WORD)),
+        pc.invert(pc.match_substring_regex(texts, _MAY_CHANGE)),
+    ).fill_null(True)
+    if pc.all(is_unchanged).as_py():
+        return texts
+    is_rest = pc.invert(is_unchanged)
+    changed = [
+        None if one.isspace() else index_words(one) for one in texts.filter(is_rest).to_pylist()
+    ]
+    return pc.replace_with_mask(texts, is_rest, pa.array(changed, pa.string()))
+
+
 def query_words(query: str) -> str:
     """The words of `query` that a text may hold which answers it, for an index of `index_words`.
 
@@ -339,6 +362,14 @@ _ASKING = frozenset(
     of at by for with about to from in on as into
     """.split()  # noqa: SIM905 - one string a word would take a hundred lines
 )
+_WHOLE = "(?i:^|[^a-z])(?i:{})(?i:[^a-z]|$)".format
+_AN_ENGLISH_WORD = _WHOLE("|".join(sorted(_ASKING)))
+# As many function words of another language as of English need one that is not English, too.
+_MAY_CHANGE = (
+    _WHOLE("|".join(sorted(one for one in _ALL_FUNCTION_WORDS - _ASKING if one.isascii())))
+    + "|[a-z][A-Z]|[A-Z][A-Z][a-z]"
+)
+"""For the engine of Arrow; in ASCII."""
 _IS_LATIN = re.compile("[A-Za-z\u00c0-\u024f]")
 _OTHER = re.compile("[\u0370-\u052f\u0600-\u06ff\u0900-\u097f]")
 """Scripts whose languages have stems."""

@@ -14,23 +14,19 @@ from typing import Any, get_args
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lance_context_core._loop import begin
 from lance_context_core._progress import check_progress, tell
 from lance_context_core._resources import Resources
 from lance_context_core._util.checks import check_name, dumps, shown
 from lance_context_core.errors import InvalidRequestError, NotFoundError, StoreFormatError
 from lance_context_core.scope import Scope
+from lance_context_core.storage.bulk import absent, load
 from lance_context_core.storage.database import RECORDS_TABLE, spec_of
-from lance_context_core.storage.lance import reads
 from lance_context_core.storage.lance.arrow import to_table, written_as
 from lance_context_core.storage.lance.locations import require_local
 from lance_context_core.storage.lance.schema import KEY, VECTOR, vector_field
 from lance_context_core.storage.names import collection_of, kv_of
-from lance_context_core.storage.sql.predicates import in_list
-from lance_context_core.storage.table import Table
 from lance_context_core.stores.key_values import AsyncKeyValues
 from lance_context_core.stores.records import writes
 from lance_context_core.stores.records.scoped import Records
@@ -49,53 +45,6 @@ from lance_context_core.transfer.files import HEADER, VERSION, Whole, check_file
 from lance_context_core.transfer.tables import Incoming
 from lance_context_core.types import Progress
 from lance_context_core.versioning.locations import NAMED
-
-# Bulk rows: batch by batch, in one commit.
-
-
-async def load(table: Table, batches: Iterator[pa.RecordBatch], *, is_empty: bool) -> int:
-    """Adds the rows whose keys are absent, all in one commit; returns how many.
-
-    The rows are in the order of the batches, each with all columns of the table but the vectors,
-    which are optional, and have unique keys. Memory holds a few batches. If it fails,
-    or the process ends, nothing is added.
-    """
-    added = 0
-
-    async def write(handle: Any) -> int:
-        nonlocal added
-        added = 0
-        fields = written_as(await handle.schema())
-        schema = pa.schema(fields)
-
-        async def absent(batch: pa.RecordBatch) -> pa.RecordBatch:
-            if is_empty:
-                return batch
-            keys = batch.column(KEY)
-            there = await reads.scan(handle, in_list(KEY, keys.to_pylist()), [KEY])
-            return batch.filter(pc.invert(pc.is_in(keys, there[KEY].combine_chunks())))
-
-        def fitting() -> Iterator[pa.RecordBatch]:
-            nonlocal added
-            for batch in batches:
-                new = begin(absent(batch)).result()
-                added += new.num_rows
-                table.written.rows += new.num_rows
-                yield pa.RecordBatch.from_arrays(
-                    [
-                        new.column(one.name).cast(one.type)
-                        if one.name in new.schema.names
-                        else pa.nulls(new.num_rows, one.type)
-                        for one in schema
-                    ],
-                    schema=schema,
-                )
-
-        await handle.add(pa.RecordBatchReader.from_batches(schema, fitting()))
-        return added
-
-    return await table.access.write("import into", write, is_guarded=False)
-
 
 _AT_ONCE = 1_024
 
@@ -200,8 +149,9 @@ class _Stage:
             await table.access.writer()
             is_empty = await table.count() == 0
             with pa.OSFile(str(self._files[name])) as file, pa.ipc.open_file(file) as rows:
-                batches = (rows.get_batch(index) for index in range(rows.num_record_batches))
-                done.added[name] = await load(table, batches, is_empty=is_empty)
+                done.added[name] = await load(
+                    table, partial(_batches, rows), kept=None if is_empty else absent
+                )
             done.there[name] = self._rows[name] - done.added[name]
         self._resources.forget_hot()
         return done
@@ -315,6 +265,10 @@ async def _conversations(
     added = await records.table.count(records.own()) - before
     await tell(progress, Progress(n_done=len(keys), what="messages"))
     return Imported({"messages": added}, {"messages": len(keys) - added})
+
+
+def _batches(rows: Any) -> Iterator[pa.RecordBatch]:
+    return (rows.get_batch(index) for index in range(rows.num_record_batches))
 
 
 def _tell_from_thread(

@@ -1,7 +1,7 @@
 """A collection of the store as LlamaIndex's vector store."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -80,6 +80,7 @@ class LanceContextVectorStore(HandleOwner, BasePydanticVectorStore):
     object."""
 
     _handle: Handle = PrivateAttr()
+    _declared: Mapping[str, type] | None = PrivateAttr(default=None)
 
     def __init__(
         self,
@@ -89,27 +90,31 @@ class LanceContextVectorStore(HandleOwner, BasePydanticVectorStore):
         collection: str | None = None,
         table_name: str | None = None,
         reranker: Reranker | None = None,
+        fields: Mapping[str, type] | None = None,
         **kwargs: Any,
     ) -> None:
         """Over `store`: an open one, which stays open, or a URI, which `close` closes again.
 
+        `fields` are keys of the metadata with their types, `str`, `int`, `float`, `bool` or
+        `datetime`, which get a column with an index each: filters on them are faster.
         `uri` and `table_name` are other names of `store` and `collection`, as in other stores; the
         default collection is "default". Unsupported arguments raise InvalidRequestError.
         """
         refuse_unknown(
             self.class_name(),
             kwargs,
-            known=("store", "collection", "reranker", *_FIELDS_OF_ALL),
+            known=("store", "collection", "reranker", "fields", *_FIELDS_OF_ALL),
         )
         store = store_given(store, uri)
         collection = collection_given(collection, table_name)
-        fields: dict[str, Any] = {
+        given: dict[str, Any] = {
             "store": store,
             "collection": "default" if collection is None else collection,
             "reranker": reranker,
         }
-        super().__init__(**fields, **kwargs)
+        super().__init__(**given, **kwargs)
         self._handle = Handle(store)
+        self._declared = fields
 
     @classmethod
     def from_params(
@@ -119,10 +124,12 @@ class LanceContextVectorStore(HandleOwner, BasePydanticVectorStore):
         collection: str | None = None,
         table_name: str | None = None,
         reranker: Reranker | None = None,
+        fields: Mapping[str, type] | None = None,
         **kwargs: Any,
     ) -> Self:
         """Creates the object, under the name that LlamaIndex's stores use."""
-        return cls(uri, collection=collection, table_name=table_name, reranker=reranker, **kwargs)
+        named = {"collection": collection, "table_name": table_name, "fields": fields}
+        return cls(uri, reranker=reranker, **named, **kwargs)
 
     @classmethod
     def class_name(cls) -> str:
@@ -233,11 +240,11 @@ class LanceContextVectorStore(HandleOwner, BasePydanticVectorStore):
 
     @property
     def _aio(self) -> AsyncVectors:
-        return self._handle.aio.vectors(self.collection)
+        return self._handle.aio.vectors(self.collection, fields=self._declared)
 
     @property
     def _vectors(self) -> Vectors:
-        return self._handle.sync.vectors(self.collection)
+        return self._handle.sync.vectors(self.collection, fields=self._declared)
 
     async def _found(self, query: VectorStoreQuery, **kwargs: Any) -> list[tuple[Document, float]]:
         """The result of the query."""

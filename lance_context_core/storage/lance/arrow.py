@@ -6,6 +6,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from lance_context_core.filters.columns import METADATA
+from lance_context_core.storage.lance.fields import columns_of, declared_in
+from lance_context_core.storage.lance.fields import values as values_of
 from lance_context_core.storage.lance.schema import VECTOR
 
 Row = Mapping[str, Any]
@@ -26,17 +29,37 @@ def to_table(
 ) -> pa.Table:
     """`rows` as Arrow, with these columns in the engine's format.
 
-    With `is_sparse`, leaves out the columns in which no row has a value.
+    With `is_sparse`, leaves out the columns in which no row has a value. The columns of declared
+    fields have what the metadata has.
     """
     taken, columns = [], []
+    declared = declared_in(field.name for field in fields)
+    of_fields = values_of([row.get(METADATA) for row in rows] if declared else [], declared)
     for field in fields:
-        values = [row.get(field.name) for row in rows]
+        values = of_fields.get(field.name) or [row.get(field.name) for row in rows]
         if is_sparse and field.nullable and all(value is None for value in values):
             continue
         taken.append(field)
         of_vectors = field.name == VECTOR
         columns.append(_vectors(values, field.type) if of_vectors else pa.array(values, field.type))
     return pa.Table.from_arrays(columns, schema=pa.schema(taken))
+
+
+def with_fields(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The rows with the columns of the declared fields of a table that they lack."""
+    lacking = [one for one in declared_in(schema.names) if one.known not in rows.column_names]
+    if not lacking or METADATA not in rows.column_names:
+        return rows
+    of_fields = values_of(rows[METADATA].to_pylist(), lacking)
+    for one in lacking:
+        for field in columns_of(one):
+            values = pa.array(of_fields[field.name], field.type)
+            rows = (
+                rows.append_column(field, values)
+                if field.name not in rows.column_names
+                else rows.set_column(rows.column_names.index(field.name), field, values)
+            )
+    return rows
 
 
 def rows_of(found: "pa.Table | list[Row]") -> list[Row]:

@@ -10,6 +10,7 @@ from lancedb.index import FTS, Bitmap, BTree, IvfFlat
 
 from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.errors import InvalidRequestError
+from lance_context_core.storage.lance.fields import index_of
 from lance_context_core.storage.lance.schema import SEARCH_TEXT, VECTOR, TableSpec
 
 # Tokenization for full-text search.
@@ -232,10 +233,12 @@ async def _worthwhile(
 ) -> list[str]:
     """The columns whose indexes pay in a table of that many rows."""
     columns = []
+    names = (await handle.schema()).names
     if n_rows >= policy.scalar_rows:
         columns = [one for one in spec.indexed if await _has_values(handle, spec, one, there)]
+        columns += [one for one in names if index_of(one) is not None]
     # No index of the engine finds the nearest of many vectors exactly.
-    has_vectors = VECTOR in (await handle.schema()).names and not spec.has_many_vectors
+    has_vectors = VECTOR in names and not spec.has_many_vectors
     if n_rows >= policy.vector_rows and has_vectors:
         # Counting the vectors reads the column: an indexed one need not be counted.
         is_there = _name(VECTOR) in there
@@ -256,7 +259,7 @@ def _config(column: str, spec: TableSpec, text_index: TextIndex) -> Any:
         return text_index.config()
     if column == VECTOR:
         return _EVERY_PARTITION
-    return _SCALAR[spec.indexed[column]]()
+    return _SCALAR[index_of(column) or spec.indexed[column]]()
 
 
 def _as_set(index: Any) -> Any:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from lance_context_core.storage.lance.arrow import Row, written_as
+from lance_context_core.storage.lance.arrow import Row, with_fields, written_as
 from lance_context_core.storage.lance.schema import ACKNOWLEDGED, KEY, VECTOR
 from lance_context_core.storage.names import SUCCEEDS
 from lance_context_core.storage.sql.predicates import EVERYTHING, Clause, all_of, in_list, timestamp
@@ -168,6 +168,7 @@ def conformed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     """`rows` of another ref, or an earlier version, converted to the columns of `schema`."""
     columns = []
     fields = []
+    rows = with_fields(rows, schema)
     for field in written_as(schema):
         column = rows[field.name] if field.name in rows.column_names else None
         if column is None or column.null_count == len(column):

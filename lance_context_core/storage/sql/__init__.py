@@ -9,7 +9,7 @@ from lance_context_core._util.checks import shown
 from lance_context_core._util.json_tags import has_order
 from lance_context_core.errors import FilterError, InvalidRequestError
 from lance_context_core.filters import RECORD_FIELDS, Columns, ColumnType, FilterLike, parse, tree
-from lance_context_core.storage.sql import json
+from lance_context_core.storage.sql import declared, json
 from lance_context_core.storage.sql import json as json_sql
 from lance_context_core.storage.sql.predicates import (
     COMPARISONS,
@@ -176,7 +176,9 @@ def _condition(condition: tree.Condition, *, columns: Columns, negated: bool) ->
             json_sql.condition(condition, quote_identifier(column)),
             json.condition_in_memory(condition, column),
         )
-        return _negated(inside) if negated else inside
+        by_column = _declared(condition, columns, negated=negated)
+        inside = _negated(inside) if negated else inside
+        return inside if by_column is None else Clause(by_column, inside.holds)
     if condition.field.paths != ((),):
         raise FilterError(
             f"{str(condition.field)!r}: only 'metadata' has keys, {public!r} has none"
@@ -201,6 +203,24 @@ def _condition(condition: tree.Condition, *, columns: Columns, negated: bool) ->
         if not negated
         else Clause(f"NOT ({clause}) OR {quote_identifier(column)} IS NULL", not_true(clause).holds)
     )
+
+
+def _declared(condition: tree.Condition, columns: Columns, *, negated: bool) -> str | None:
+    """The condition on the column of a declared field; None if it is on no such field."""
+    paths = condition.field.paths
+    if not columns.declared or len(paths) != 1 or len(paths[0]) != 1:
+        return None
+    if (field := columns.declared.get(paths[0][0])) is None:
+        return None
+    made = declared.condition(condition, field)
+    if made is None or not negated:
+        return made
+    if made in (EVERYTHING, NOTHING):
+        return NOTHING if made == EVERYTHING else EVERYTHING
+    if isinstance(condition, tree.Absent):
+        return is_present(field.column)
+    # A scalar index answers this negation, but not IS NOT TRUE.
+    return f"NOT ({made}) OR {quote_identifier(field.column)} IS NULL"
 
 
 def _negated(clause: Clause) -> Clause:

@@ -1,6 +1,7 @@
 """Filters of documents by metadata keys that the store's own columns share their names with; keywords."""
 
 import asyncio
+from datetime import UTC, datetime
 
 import pytest
 from langchain_lance_context import (
@@ -208,3 +209,18 @@ def test_documents_are_counted_and_a_collection_is_deleted(call, store):
     assert store.vectors("c").list_collections() == []
     call("add_texts", ["a"])
     assert call("count") == 1
+
+
+def test_declared_fields_answer_as_the_metadata(tmp_path):
+    day = datetime(2026, 1, 2, tzinfo=UTC)
+    fields = {"page": int, "since": datetime}
+    with ContextStore.open(tmp_path / "fields") as opened:
+        made = LanceContextVectorStore(opened, mode="text", fields=fields)
+        made.add_texts(["tea", "tea"], [{"page": 1, "since": day}, {"page": 2}], ids=["a", "b"])
+        opened.flush()
+        for filter, ids in (({"page": 2}, ["b"]), ({"since": {"$lte": day}}, ["a"])):
+            assert named(made.similarity_search("tea", filter=filter)) == ids
+        with pytest.raises(ValueError, match="has it as int"):
+            opened.vectors(fields={"page": str})
+        with pytest.raises(ValueError, match="'page'"):
+            made.add_texts(["tea"], [{"page": "one"}])

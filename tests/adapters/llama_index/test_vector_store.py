@@ -658,3 +658,16 @@ def test_documents_can_have_their_store_looked_after(tmp_path):
         kept.add_documents([node("b")])
         done = {one.table: one for one in kept.maintain()}["kv.llama_index_docstore"]
         assert done.fragments_removed > done.fragments_added
+
+
+def test_declared_fields_answer_as_the_metadata(tmp_path):
+    nodes = [TextNode(id_=f"n{page}", text="tea", metadata={"page": page}) for page in range(3)]
+    with ContextStore.open(tmp_path / "fields") as opened:
+        made = LanceContextVectorStore(opened, fields={"page": int})
+        made.add(nodes)
+        opened.flush()
+        filters = every(leaf("page", ">=", 1))
+        assert [one.node_id for one in made.get_nodes(filters=filters)] == ["n1", "n2"]
+        assert opened.vectors(fields={"page": int}).count(filter={"page": 1}) == 1
+        with pytest.raises(InvalidRequestError, match="'page'"):
+            made.add([TextNode(id_="x", text="tea", metadata={"page": "one"})])
