@@ -3,6 +3,7 @@
 It may be called from any thread, also from one that runs an event loop, such as a notebook's.
 """
 
+from lance_context_core.sync.fleet import StoreFleet
 from lance_context_core.sync.store import Context, ContextStore, ManagedMemory
 from lance_context_core.sync.stores import (
     Checkpoints,
@@ -47,6 +48,7 @@ __all__ = [
     "Sessions",
     "ShortTermState",
     "Statements",
+    "StoreFleet",
     "TaskBoard",
     "TaskStore",
     "Templates",

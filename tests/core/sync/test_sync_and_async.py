@@ -30,6 +30,7 @@ from lance_context_core.errors import (
     ReadOnlyError,
     StoreClosedError,
 )
+from lance_context_core.fleet.fleet import AsyncStoreFleet
 from lance_context_core.graph.contradictions import AsyncStatements
 from lance_context_core.graph.graph import AsyncGraph
 from lance_context_core.information.tables import AsyncInformationTables
@@ -61,6 +62,7 @@ from lance_context_core.sync import (
     Plans,
     Sessions,
     ShortTermState,
+    StoreFleet,
     TaskBoard,
     TaskStore,
     Templates,
@@ -111,8 +113,9 @@ BLOCKING = {
     AsyncTransaction: Transaction,
     AsyncWindows: Windows,
     AsyncInformationTables: InformationTables,
+    AsyncStoreFleet: StoreFleet,
 }
-ONLY_SYNC = {ContextStore: {"aio"}}
+ONLY_SYNC = {ContextStore: {"aio"}, StoreFleet: {"aio"}}
 NOT_AWAITED = {
     AsyncBlobs: {"stream"},
     AsyncContextStore: {"context", "kv", "open", "scope", "transaction", "vectors", "writing_as"},
@@ -123,6 +126,7 @@ NOT_AWAITED = {
     AsyncPlans: {"tasks"},
     AsyncTaskStore: {"board", "here"},
     AsyncInformationTables: {"names", "schema"},
+    AsyncStoreFleet: {"open", "scope"},
     AsyncJobs: {"worker"},
     AsyncKnowledge: {"using"},
     AsyncTieredMemory: {"grant", "using"},
