@@ -119,7 +119,7 @@ async def test_the_vectors_move_and_a_shard_with_another_model_is_refused(open_f
     assert [hit.record.text for hit in hits] == ["a green pear"]
 
     other = fleet._opened("other")
-    await other.context().add("x", embedding=[1.0] * 7)
+    await other.context().add("user", "x", embedding=[1.0] * 7)
     await other.close()
     with pytest.raises((EmbeddingModelMismatchError, InvalidRequestError)):
         await fleet.move("acme", to="other")
@@ -241,7 +241,7 @@ async def test_a_move_that_was_killed_loses_and_doubles_nothing(
         assert (await other.placement("acme")).shard == here
     else:
         await store.erase()
-    wanted = before if then != "erased" else dict.fromkeys(before, [])
+    wanted = before if then != "erased" else {name: [] for name in before}
     assert await everything(store) == wanted
     gone = {"repeated": [here], "tidied": ["own"], "erased": [here, "own"]}[then]
     for shard in gone:
@@ -321,10 +321,13 @@ async def test_a_move_while_the_tenant_is_erased_is_refused(open_fleet, monkeypa
 async def test_a_transaction_that_began_before_a_move_conflicts(fleet):
     store = fleet.scope(tenant="acme")
     await say(store, "before")
-    with pytest.raises(ConflictError):
-        async with store.transaction() as tx:
-            await tx.kv().put([Item(key="k")])
-            await fleet.move("acme", to="own")
+    async with asyncio.TaskGroup() as group:
+        tx = store.transaction()
+        await tx.__aenter__()
+        await tx.kv().put([Item(key="k")])
+        await group.create_task(fleet.move("acme", to="own"))
+        with pytest.raises(ConflictError):
+            await tx.__aexit__(None, None, None)
     assert await store.kv().list() == []
     async with store.transaction() as tx:
         await tx.kv().put([Item(key="k")])
