@@ -34,9 +34,6 @@ from lance_context_core.coordination.task_types import (
 )
 from lance_context_core.coordination.tasks import AsyncTaskBoard, AsyncTaskStore
 from lance_context_core.coordination.templates import AsyncTemplates, Template
-from lance_context_core.fleet.catalog import Placement
-from lance_context_core.fleet.everywhere import Everywhere, FleetSearch
-from lance_context_core.fleet.moving import Moved
 from lance_context_core.graph.contradictions import AsyncStatements
 from lance_context_core.graph.graph import AsyncGraph
 from lance_context_core.information.tables import AsyncInformationTables
@@ -199,11 +196,6 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "DocumentsSynced",
     "FailedDocument",
     "DocumentProgress",
-    # A fleet of stores
-    "Placement",
-    "Moved",
-    "Everywhere",
-    "FleetSearch",
     # Versions and branches
     "Version",
     "Branch",

@@ -110,6 +110,7 @@ class TenantStore(AsyncContextStore):
     async def _staying(self) -> AsyncIterator[Placement]:
         """Keep the tenant in its shard in this context."""
         while True:
+            self._route.forget()
             place = await self._route.place()
             if place.placement.blocked_until is not None:
                 place = await self._route.place_to_write()
@@ -177,6 +178,17 @@ class AsyncStoreFleet(Opened):
         an invalid value, for `memory://`, and for the directory of a store.
         """
         return cls(place, shards=shards, max_open=max_open, options=options)
+
+    @classmethod
+    async def exists(cls, place: str | Path, **options: Unpack[OpenOptions]) -> bool:
+        """Whether a fleet exists at `place`; the options are those of `open`. Creates nothing."""
+        if not await asyncio.to_thread(_may_be_fleet, place):
+            return False
+        fleet = cls.open(place, **options)
+        try:
+            return await fleet._catalog.exists()  # noqa: SLF001 - of this class
+        finally:
+            await fleet.close()
 
     def __init__(
         self, place: str | Path, *, shards: int | None, max_open: int, options: OpenOptions
@@ -296,10 +308,12 @@ class AsyncStoreFleet(Opened):
                     tenant=name, user_id=user_id, agent_id=agent_id
                 )
                 return await store.search(query, **arguments)
-            shard = self._shards.get(name)
-            with shard.in_use():
-                store = shard.store.scope(user_id=user_id, agent_id=agent_id)
-                return await store.search(query, **_without(arguments, away.get(name)))
+            return await self._in_shard(
+                name,
+                lambda store: store.scope(user_id=user_id, agent_id=agent_id).search(
+                    query, **_without(arguments, away.get(name))
+                ),
+            )
 
         asked = await self._each(ask, names, timeout_seconds=timeout_seconds)
         hits = best_of([*asked.results.values()], limit=int(str(limit)), fusion=options.fusion)
@@ -329,10 +343,12 @@ class AsyncStoreFleet(Opened):
             if names is not None:
                 one: AsyncContextStore = self.scope(tenant=name, user_id=user_id, agent_id=agent_id)
                 return await one.erase(dry_run=dry_run)
-            shard = self._shards.get(name)
-            with shard.in_use():
-                own = shard.store.scope(user_id=user_id, agent_id=agent_id)
-                return await own.erase(dry_run=dry_run)
+            return await self._in_shard(
+                name,
+                lambda store: store.scope(user_id=user_id, agent_id=agent_id).erase(
+                    dry_run=dry_run
+                ),
+            )
 
         return await self._each(ask, names, at_once=1)
 
@@ -355,9 +371,7 @@ class AsyncStoreFleet(Opened):
 
         Also erases the copies that interrupted moves have left.
         """
-        for one in await self._catalog.placements():
-            if one.copies:
-                await moving.tidy(self._route(one.tenant))
+        await self._tidied()
         await self._catalog.store.maintain(only_due=only_due)
         return await self._on_stores(lambda store: store.maintain(only_due=only_due), shards)
 
@@ -386,10 +400,8 @@ class AsyncStoreFleet(Opened):
             if names is not None:
                 file = folder / f"tenant-{names.index(name)}{_ENDINGS.get(format, '.jsonl')}"
                 return await self.scope(tenant=name).export(file, format=format)
-            shard = self._shards.get(name)
-            with shard.in_use():
-                file = folder / f"{name}{_ENDINGS.get(format, '.jsonl')}"
-                return await shard.store.export(file, format=format)
+            file = folder / f"{name}{_ENDINGS.get(format, '.jsonl')}"
+            return await self._in_shard(name, lambda store: store.export(file, format=format))
 
         return await self._each(ask, names)
 
@@ -421,11 +433,9 @@ class AsyncStoreFleet(Opened):
     ) -> Everywhere[T]:
         """Asks all shards, or these names."""
         names = await self._catalog.shards() if names is None else names
-        done = await everywhere.ask_each(
+        return await everywhere.ask_each(
             names, ask, timeout_seconds=timeout_seconds, at_once=at_once
         )
-        await self._shards.trim()
-        return done
 
     async def _on_stores(
         self,
@@ -437,12 +447,22 @@ class AsyncStoreFleet(Opened):
             n = await self._catalog.n_shards()
             names = [check_shard(one, n) for one in shards]
 
-        async def asked(name: str) -> T:
-            shard = self._shards.get(name)
-            with shard.in_use():
-                return await ask(shard.store)
+        return await self._each(lambda name: self._in_shard(name, ask), names)
 
-        return await self._each(asked, names)
+    async def _in_shard(self, name: str, ask: Callable[[AsyncContextStore], Awaitable[T]]) -> T:
+        """Returns what `ask` returns about the store of a shard."""
+        await self._catalog.n_shards()
+        shard = self._shards.get(name)
+        with shard.in_use():
+            done = await ask(shard.store)
+        await self._shards.trim()
+        return done
+
+    async def _tidied(self) -> None:
+        """Erase the copies that interrupted moves have left."""
+        for one in await self._catalog.placements():
+            if one.copies:
+                await moving.tidy(self._route(one.tenant))
 
     async def _away(self) -> dict[str, list[str]]:
         """Returns the tenants of which a shard may have a copy that does not count, by shard."""
@@ -459,6 +479,11 @@ def _without(arguments: SearchArguments, tenants: list[str] | None) -> SearchArg
         return arguments
     given, only = arguments.get("filter"), {"tenant": {"$nin": tenants}}
     return {**arguments, "filter": only if given is None else {"$and": [given, only]}}
+
+
+def _may_be_fleet(place: str | Path) -> bool:
+    """Whether a directory has a catalog; True for an object store."""
+    return "://" in str(place) or (Path(place).expanduser() / _CATALOG).is_dir()
 
 
 def _checked_place(place: str | Path) -> str:

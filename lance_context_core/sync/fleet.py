@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Self, Unpack
 
-from lance_context_core._loop import nothing_is_left
+from lance_context_core._loop import block_on, nothing_is_left
 from lance_context_core._opening import DEFAULTS, OpenOptions
 from lance_context_core._util.calls import takes
 from lance_context_core.fleet.fleet import AsyncStoreFleet
@@ -29,6 +29,11 @@ class StoreFleet(Blocking[AsyncStoreFleet]):
     ) -> Self:
         """Opens the fleet at `place`. See `AsyncStoreFleet.open`."""
         return cls(AsyncStoreFleet.open(place, shards=shards, max_open=max_open, **options))
+
+    @classmethod
+    def exists(cls, place: str | Path, **options: Unpack[OpenOptions]) -> bool:
+        """Whether a fleet exists at `place`. See `AsyncStoreFleet.exists`."""
+        return block_on(lambda: AsyncStoreFleet.exists(place, **options))
 
     @property
     def aio(self) -> AsyncStoreFleet:
