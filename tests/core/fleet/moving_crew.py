@@ -11,16 +11,21 @@ import sys
 from lance_context_core import AsyncStoreFleet, Item, Message
 
 
+def tell(what):
+    sys.stdout.write(f"{what}\n")
+    sys.stdout.flush()
+
+
 async def main(place, name):
     fleet = AsyncStoreFleet.open(place, maintenance=None)
     store = fleet.scope(tenant="acme")
-    print("ready", flush=True)
+    tell("ready")
     ending = asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
     n = 0
     while not ending.done():
         await store.history.append("a", Message.user(f"{name}:{n}"), session_id=name)
         await store.kv(name).put([Item(key="n", value={"n": n})])
-        print(n, flush=True)
+        tell(n)
         n += 1
         if n % 4 == 0:
             found = await store.history.get_messages("a", session_id=name)
