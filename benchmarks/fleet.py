@@ -14,7 +14,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from lance_context_core import ContextStore, Message, StoreFleet
+from lance_context_core import ContextStore, Message
+from lance_context_core.fleet import StoreFleet
 
 _ROUNDS = 200
 _SEARCHES = 40

@@ -10,8 +10,8 @@ import argparse
 import asyncio
 import tempfile
 
-from lance_context_core import AsyncStoreFleet, Message
-from lance_context_core.fleet import work
+from lance_context_core import Message
+from lance_context_core.fleet import AsyncStoreFleet, work
 
 TENANTS = {"acme": 40, "bolt": 3, "cove": 5}
 """Each with the number of its turns."""

@@ -19,7 +19,6 @@ from lance_context_core.errors import (
     StorageError,
 )
 from lance_context_core.filters import Field, Filter
-from lance_context_core.fleet.fleet import AsyncStoreFleet
 from lance_context_core.knowledge.knowledge import AsyncKnowledge
 from lance_context_core.messages import (
     AudioPart,
@@ -50,7 +49,6 @@ from lance_context_core.sync import (
     ManagedMemory,
     Memory,
     Sessions,
-    StoreFleet,
     Vectors,
 )
 from lance_context_core.types import (
@@ -68,7 +66,6 @@ __version__ = "0.1.0"
 __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     # The stores
     "ContextStore",
-    "StoreFleet",
     "History",
     "Memory",
     "Sessions",
@@ -80,7 +77,6 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "ManagedMemory",
     # The stores, for coroutines
     "AsyncContextStore",
-    "AsyncStoreFleet",
     "AsyncHistory",
     "AsyncMemory",
     "AsyncSessions",

@@ -3,7 +3,6 @@
 It may be called from any thread, also from one that runs an event loop, such as a notebook's.
 """
 
-from lance_context_core.sync.fleet import StoreFleet
 from lance_context_core.sync.store import Context, ContextStore, ManagedMemory
 from lance_context_core.sync.stores import (
     Checkpoints,
@@ -48,7 +47,6 @@ __all__ = [
     "Sessions",
     "ShortTermState",
     "Statements",
-    "StoreFleet",
     "TaskBoard",
     "TaskStore",
     "Templates",

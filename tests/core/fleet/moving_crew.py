@@ -8,7 +8,8 @@ It prints a line for each acknowledged write, and fails if it does not read all 
 import asyncio
 import sys
 
-from lance_context_core import AsyncStoreFleet, Item, Message
+from lance_context_core import Item, Message
+from lance_context_core.fleet import AsyncStoreFleet
 
 
 def tell(what):

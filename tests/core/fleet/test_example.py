@@ -1,9 +1,9 @@
 """The example with a fleet runs, and tells what the page says."""
 
 import pytest
-from examples import folder_of, printed
 
 import lance_context_core
+from examples import folder_of, printed
 
 
 @pytest.mark.process

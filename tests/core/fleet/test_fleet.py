@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 from core.fleet.conftest import in_shard, said, say
 
-from lance_context_core import ContextStore, Item, Message, StoreFleet
+from lance_context_core import ContextStore, Item, Message
 from lance_context_core.adapting import Handle
 from lance_context_core.errors import (
     ConflictError,
@@ -19,7 +19,7 @@ from lance_context_core.errors import (
     StaleLockError,
     StoreClosedError,
 )
-from lance_context_core.fleet import shards
+from lance_context_core.fleet import StoreFleet, shards
 from lance_context_core.fleet.catalog import hashed
 
 TENANTS = [f"tenant-{n}" for n in range(12)]

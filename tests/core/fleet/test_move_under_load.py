@@ -15,7 +15,7 @@ pytestmark = pytest.mark.process
 
 CREW = Path(__file__).with_name("moving_crew.py")
 MOVER = (
-    "import asyncio, sys; from lance_context_core import AsyncStoreFleet\n"
+    "import asyncio, sys; from lance_context_core.fleet import AsyncStoreFleet\n"
     "async def main():\n"
     "    fleet = AsyncStoreFleet.open(sys.argv[1], maintenance=None)\n"
     "    print('ready', flush=True)\n"

@@ -10,9 +10,9 @@ from datetime import timedelta
 import pytest
 from core.fleet.conftest import said, say
 
-from lance_context_core import ContextStore, StoreFleet
+from lance_context_core import ContextStore
 from lance_context_core.errors import InvalidRequestError
-from lance_context_core.fleet import work
+from lance_context_core.fleet import StoreFleet, work
 
 CLI = [sys.executable, "-m", "lance_context_cli"]
 

@@ -30,7 +30,7 @@ from lance_context_core.errors import (
     ReadOnlyError,
     StoreClosedError,
 )
-from lance_context_core.fleet.fleet import AsyncStoreFleet
+from lance_context_core.fleet import AsyncStoreFleet, StoreFleet
 from lance_context_core.graph.contradictions import AsyncStatements
 from lance_context_core.graph.graph import AsyncGraph
 from lance_context_core.information.tables import AsyncInformationTables
@@ -62,7 +62,6 @@ from lance_context_core.sync import (
     Plans,
     Sessions,
     ShortTermState,
-    StoreFleet,
     TaskBoard,
     TaskStore,
     Templates,

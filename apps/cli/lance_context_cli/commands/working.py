@@ -37,10 +37,10 @@ def worker(call: Call, place: str | None, once: bool, every: float, journal: str
     before it ends.
     """
     with importing():
-        from lance_context_core import AsyncContextStore, AsyncStoreFleet
+        from lance_context_core import AsyncContextStore
         from lance_context_core.adapting import block_on
         from lance_context_core.errors import NotFoundError
-        from lance_context_core.fleet import WorkerRound, work
+        from lance_context_core.fleet import AsyncStoreFleet, WorkerRound, work
 
     uri = place or call.place.uri
     if uri is None:
