@@ -1,7 +1,7 @@
 """Many stores as one: each tenant has its data in one of them, and may move to another."""
 
 from lance_context_core.fleet.blocking import StoreFleet
-from lance_context_core.fleet.catalog import Placement
+from lance_context_core.fleet.catalog import TenantPlacement
 from lance_context_core.fleet.everywhere import Everywhere, FleetSearch
 from lance_context_core.fleet.fleet import AsyncStoreFleet
 from lance_context_core.fleet.moving import Moved
@@ -12,7 +12,7 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     "StoreFleet",
     "AsyncStoreFleet",
     # Results
-    "Placement",
+    "TenantPlacement",
     "Moved",
     "Everywhere",
     "FleetSearch",

@@ -22,7 +22,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 
 
 @frozen_by_name
-class Placement:
+class TenantPlacement:
     """Where the data of a tenant is."""
 
     tenant: str
@@ -114,14 +114,14 @@ class Catalog:
         """A number that changes with each change of the catalog."""
         return await self._items.version()
 
-    async def placement(self, tenant: str) -> Placement:
+    async def placement(self, tenant: str) -> TenantPlacement:
         """Returns where a tenant is."""
         item = (await self._items.get([(_TENANTS, tenant)]))[0]
         if item is None:
-            return Placement(tenant=tenant, shard=hashed(tenant, await self.n_shards()))
+            return TenantPlacement(tenant=tenant, shard=hashed(tenant, await self.n_shards()))
         return _placement(item)
 
-    async def placements(self) -> list[Placement]:
+    async def placements(self) -> list[TenantPlacement]:
         """Returns the tenants that were moved, or are being moved, in order."""
         return [_placement(item) for item in await self._items.list(namespace=_TENANTS)]
 
@@ -131,7 +131,7 @@ class Catalog:
         named = {name for one in await self.placements() for name in (one.shard, *one.copies)}
         return [*numbered, *sorted(named.difference(numbered))]
 
-    async def change(self, before: Placement, **values: Any) -> Placement:
+    async def change(self, before: TenantPlacement, **values: Any) -> TenantPlacement:
         """Changes a placement; returns it. Raises ConflictError if another one was faster."""
         after = replace(before, generation=before.generation + 1, **values)
         try:
@@ -166,7 +166,7 @@ def check_tenants(tenants: Sequence[str] | None) -> list[str] | None:
     return [*dict.fromkeys(tenants)]
 
 
-def _item(one: Placement) -> Item:
+def _item(one: TenantPlacement) -> Item:
     until = one.blocked_until
     value = {
         "shard": one.shard,
@@ -178,8 +178,8 @@ def _item(one: Placement) -> Item:
     return Item(namespace=_TENANTS, key=one.tenant, value=value)
 
 
-def _placement(item: Item) -> Placement:
+def _placement(item: Item) -> TenantPlacement:
     told = dict(item.value or {})
     until = told["blocked_until"]
     told["blocked_until"] = None if until is None else datetime.fromisoformat(until)
-    return Placement(tenant=item.key, revision=item.revision, **told)
+    return TenantPlacement(tenant=item.key, revision=item.revision, **told)

@@ -19,7 +19,7 @@ from lance_context_core.embedders import as_embedder
 from lance_context_core.embedders._service import EmbeddingService
 from lance_context_core.errors import ConflictError, InvalidRequestError
 from lance_context_core.fleet import everywhere, moving
-from lance_context_core.fleet.catalog import Catalog, Placement, check_shard, check_tenants
+from lance_context_core.fleet.catalog import Catalog, TenantPlacement, check_shard, check_tenants
 from lance_context_core.fleet.everywhere import Everywhere, FleetSearch, best_of
 from lance_context_core.fleet.moving import Moved
 from lance_context_core.fleet.routing import Route
@@ -107,7 +107,7 @@ class TenantStore(AsyncContextStore):
             return await super().import_(source, format=format, progress=progress)
 
     @asynccontextmanager
-    async def _staying(self) -> AsyncIterator[Placement]:
+    async def _staying(self) -> AsyncIterator[TenantPlacement]:
         """Keep the tenant in its shard in this context."""
         while True:
             self._route.forget()
@@ -243,11 +243,11 @@ class AsyncStoreFleet(Opened):
         """Returns the names of the shards: the numbered ones, then those of single tenants."""
         return await self._catalog.shards()
 
-    async def placement(self, tenant: str) -> Placement:
+    async def placement(self, tenant: str) -> TenantPlacement:
         """Returns the shard of a tenant, which need not have data yet."""
         return await self._catalog.placement(check_name(tenant, "tenant"))
 
-    async def placements(self) -> list[Placement]:
+    async def placements(self) -> list[TenantPlacement]:
         """Returns the placements of the tenants that were ever moved, by name."""
         return await self._catalog.placements()
 

@@ -18,7 +18,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from lance_context_core._progress import check_progress, tell
 from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.errors import ConflictError, ContextStoreError, InvalidRequestError
-from lance_context_core.fleet.catalog import Placement
+from lance_context_core.fleet.catalog import TenantPlacement
 from lance_context_core.fleet.copying import TenantCopy
 from lance_context_core.fleet.routing import BLOCK, FRESH_SECONDS, Route
 from lance_context_core.fleet.shards import Shard
@@ -101,10 +101,10 @@ async def move(
 async def _moved(
     route: Route,
     source: Shard,
-    placement: Placement,
+    placement: TenantPlacement,
     copy: TenantCopy,
     progress: Callable[[Progress], object] | None,
-) -> tuple[Placement, int, float]:
+) -> tuple[TenantPlacement, int, float]:
     """Copy the rows and change the placement; returns that, the rows, and how long writes waited."""
     catalog, announced = route.catalog, time.monotonic()
     n_rows = 0
@@ -133,7 +133,9 @@ async def _moved(
     return placement, n_rows, time.monotonic() - began
 
 
-async def erase_copies(route: Route, placement: Placement, *, but: str | None = None) -> Placement:
+async def erase_copies(
+    route: Route, placement: TenantPlacement, *, but: str | None = None
+) -> TenantPlacement:
     """Erases what moves have left in other shards; a copy in `but` is used by the next move."""
     if not placement.copies:
         return placement

@@ -15,7 +15,7 @@ from typing import TypeVar
 from lance_context_core._util.frozen import frozen
 from lance_context_core._util.lru import forget_all
 from lance_context_core.errors import ConflictError, StoreClosedError
-from lance_context_core.fleet.catalog import Catalog, Placement
+from lance_context_core.fleet.catalog import Catalog, TenantPlacement
 from lance_context_core.fleet.shards import Shard, Shards
 from lance_context_core.storage.locks import fencing
 
@@ -35,7 +35,7 @@ class Place:
     """Where a tenant is, as of one look at the catalog."""
 
     shard: Shard
-    placement: Placement
+    placement: TenantPlacement
     fence: fencing.TableFence | None
     token: int
     """The catalog's token at that time."""
