@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from lance_context_core import ContextStore, Message
@@ -65,7 +66,7 @@ def _measure(place: Path, options: argparse.Namespace) -> None:
             ),
         }
         for name, call in calls.items():
-            ours, theirs = _pairs(lambda c=call: c(mine), lambda c=call: c(alone))
+            ours, theirs = _pairs(partial(call, mine), partial(call, alone))
             print(f"| {name} | {ours:.2f} | {theirs:.2f} | {ours / theirs:.2f} |")
         before, n_before = _resident(), fleet.n_open
         fleet.search("apples", mode="text", limit=5, timeout_seconds=None)

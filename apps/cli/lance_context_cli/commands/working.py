@@ -3,6 +3,7 @@
 import signal
 from datetime import timedelta
 from types import FrameType
+from typing import Any
 
 import click
 
@@ -45,7 +46,7 @@ def worker(call: Call, place: str | None, once: bool, every: float, journal: str
     uri = place or call.place.uri
     if uri is None:
         raise click.UsageError("no store is named: lance-ctx worker PLACE, or -C PLACE")
-    given = {"embedder": call.place.embedder, "maintenance": None}
+    given: Any = {"embedder": call.place.embedder, "maintenance": None}
     if journal is not None:
         given["journal"] = journal
     ending: list[int] = []
