@@ -11,6 +11,7 @@ from typing import get_args, get_origin
 
 import pytest
 
+import lance_context_core.fleet.blocking as fleet_module
 import lance_context_core.sync.store as context_module
 import lance_context_core.sync.store as store_module
 from lance_context_core._loop import block_on
@@ -280,6 +281,7 @@ def test_a_method_hands_on_every_argument_under_its_own_name(
     echo = Echo(asynchronous)
     monkeypatch.setattr(context_module, "AsyncContext", echo)
     monkeypatch.setattr(store_module, "AsyncContextStore", echo)
+    monkeypatch.setattr(fleet_module, "AsyncStoreFleet", echo)
     made = blocking_over(echo, blocking) if blocking is Context else blocking(echo)
     method = getattr(blocking if inspect.ismethod(methods(blocking)[name]) else made, name)
     given, several = {}, ()
