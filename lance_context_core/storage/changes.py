@@ -69,7 +69,6 @@ NEVER = Position(0, 0, 0)
 
 async def since(table: Table, state: Position) -> Changes | None:
     """The changes since that position; None if only the engine knows the table's content."""
-    table = await table.here()
     access = table.access
     if access.is_pinned:
         # A pinned version: the engine does not see the log's entries of that time.
@@ -96,7 +95,6 @@ async def read(
     Without `counts`, the limit is checked while reading: faster where it is mostly kept. None if
     only the engine knows the table's content.
     """
-    table = await table.here()
     access = table.access
 
     async def look() -> Part | None:
@@ -134,7 +132,6 @@ async def tail(
     table: Table, where: Clause, *, columns: Sequence[str], last: int
 ) -> tuple[Position, pa.Table, int] | None:
     """The result of `Table.tail` and its position; None if only the engine knows it."""
-    table = await table.here()
     access = table.access
     if access.is_pinned or not merge_on_read.is_askable(where):
         return None
