@@ -25,6 +25,7 @@ TOP = ""
 MODULES = (
     *("settings", "results", "errors", "messages", "filters", "embedders", "rerankers", "models"),
     *("documents", "media", "graph", "knowledge", "tiers", "window", "coordination", "protocols"),
+    "fleet",
     *(*BESIDE[:2], "adapting", BESIDE[2], "arguments", TOP),
 )
 SHOWN = (TOP, *MODULES[:2], "arguments", *MODULES[2:-2])

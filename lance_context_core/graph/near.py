@@ -41,7 +41,7 @@ async def near(graph: ScopedGraph) -> Adjacency | None:
     Reads it on the second walk since the last write outside the log: as long as the log has
     the writes, they are added.
     """
-    hot, table = graph.resources.hot, graph.table
+    hot, table = graph.resources.hot, await graph.table.here()
     if hot is None or table.access.is_pinned:
         return None
     where = graph.where(sql.in_list("kind", [ENTITY, RELATION]))

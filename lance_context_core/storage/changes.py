@@ -159,6 +159,7 @@ async def observed(
 
     Those of a condition on keys are in no order, and few of them are cached.
     """
+    table = await table.here()
     access = table.access
 
     async def look() -> Observed | None:

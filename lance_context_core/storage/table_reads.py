@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -178,6 +178,10 @@ class TableReads:
         self._incoming = Incoming(self.spec, self.vectors, self.label)
         self._journaled: WalWrites | None = None
         self._aside: SideTable | None = None
+
+    async def here(self) -> Self:
+        """This table, or, if its rows may move to another store, the one that has them now."""
+        return self
 
     async def schema(self) -> pa.Schema:
         """The actual columns of the table; those of its specification if it is missing."""

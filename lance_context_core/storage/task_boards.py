@@ -235,7 +235,7 @@ async def _renew(
     is_settled: Callable[[list[dict[str, Any]]], bool],
 ) -> None:
     """Rebuild the index from the table."""
-    before = await table.access.view()
+    before = await (await table.here()).access.view()
     rows = (await table.select(which, columns=_COLUMNS)).to_pylist()
     boards: dict[str, _Board] = {}
     for row in rows:

@@ -72,7 +72,7 @@ class WriteTransaction:
         """The tables that keep the states of changed or removed rows."""
         self._pending: list[tuple[Part, Entry]] = []
         self._changes: list[_Change] = []
-        self._fences: list[fencing.Fence | fencing.ServerFence] = []
+        self._fences: list[fencing.AnyFence] = []
         self._n_rows = self._n_bytes = 0
         self._user: dict[str, str] = {}
 
@@ -333,6 +333,10 @@ class WriteTransaction:
                     f"a row of {name}={shown(one)} beside one of {name}={shown(self._user[name])}",
                     "Begin one transaction for each: store.scope(user_id=...).transaction()",
                 )
+
+    def depend_on(self, fence: fencing.AnyFence) -> None:
+        """Write only while that fence holds, too."""
+        self._fences.append(fence)
 
     def _note_fences(self) -> None:
         self._fences += [one for one in fencing.at(self.place) if one not in self._fences]

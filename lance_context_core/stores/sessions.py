@@ -395,7 +395,8 @@ class AsyncSessions:
 
     async def _moments(self, n: int) -> builtins.list[datetime | None]:
         """Return increasing periods to search for `n` sessions; None is unbounded."""
-        table, columns, n_rows = self._records.table, ["updated_at"], max(_SAMPLE_ROWS, 8 * n)
+        table = await self._records.table.here()
+        columns, n_rows = ["updated_at"], max(_SAMPLE_ROWS, 8 * n)
         sample = await table.access.look(
             "read {}",
             lambda handle: reads.written_last(handle, n_rows, columns),

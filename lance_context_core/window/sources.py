@@ -128,7 +128,7 @@ async def ending(
     `where` is the condition of its visible rows, `scope` that of the session. It is read page by
     page, each a few times as long as the one before.
     """
-    place = ("ending", str(scope), block)
+    place, table = ("ending", str(scope), block), await table.here()
     known = None
     if hot is not None and not table.access.is_pinned:
         n_forgotten = hot.n_forgotten

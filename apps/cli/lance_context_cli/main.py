@@ -30,6 +30,7 @@ from lance_context_cli.commands import (
     telling,
     upkeep,
     versions,
+    working,
 )
 from lance_context_cli.named import place_of
 from lance_context_cli.output import Format, Output
@@ -186,6 +187,7 @@ for room in (
     reviewing,
     naming,
     serving,
+    working,
 ):
     for command in room.COMMANDS:
         cli.add_command(command)

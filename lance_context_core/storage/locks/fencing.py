@@ -4,14 +4,14 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from lance_context_core._util.frozen import frozen
-from lance_context_core.errors import StaleLockError
+from lance_context_core.errors import ConflictError, StaleLockError
 from lance_context_core.storage.locks.requests import LockRequest
 
 if TYPE_CHECKING:
-    from lance_context_core.storage.wal.log import LogSession
+    from lance_context_core.storage.wal.log import LogSession, Part
 
 
 @frozen
@@ -64,10 +64,45 @@ class ServerFence:
         self.require()
 
 
-_fences: ContextVar[tuple[Fence | ServerFence, ...]] = ContextVar("_fences", default=())
+class TableChangedError(ConflictError):
+    """The table of a `TableFence` has changed: nothing was written."""
 
 
-def at(place: object) -> list[Fence | ServerFence]:
+@frozen
+class TableFence:
+    """A table that the writes to one store depend on: they are refused once it has changed."""
+
+    place: object
+    """As in `Fence`."""
+    part: "Part"
+    token: int
+    """As `Table.token`; 0 if the table was missing."""
+    ask: Callable[[], Awaitable[int]]
+    """Returns the current token."""
+
+    async def check(self) -> None:
+        """Raise TableChangedError if it has changed."""
+        self._require(await self.ask())
+
+    def check_in(self, session: "LogSession") -> None:
+        """Raise TableChangedError if it has changed, in the transaction of a write."""
+        state = session.state(self.part)
+        self._require(0 if state is None else state.token)
+
+    def _require(self, token: int) -> None:
+        if token != self.token:
+            raise TableChangedError(
+                f"others changed what a write to {self.place!r} depends on: nothing was written. "
+                "Call again"
+            )
+
+
+AnyFence: TypeAlias = Fence | ServerFence | TableFence
+
+_fences: ContextVar[tuple[AnyFence, ...]] = ContextVar("_fences", default=())
+
+
+def at(place: object) -> list[AnyFence]:
     """The fences of this task for that store."""
     return [one for one in _fences.get() if one.place == place]
 
@@ -78,7 +113,7 @@ def are_any() -> bool:
 
 
 @contextmanager
-def fenced(fence: Fence | ServerFence) -> Iterator[None]:
+def fenced(fence: AnyFence) -> Iterator[None]:
     """Make the writes in this context depend on that lock, too."""
     token = _fences.set((*_fences.get(), fence))
     try:

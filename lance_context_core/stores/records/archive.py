@@ -56,7 +56,7 @@ async def put_away(records: Records, *conditions: sql.Clause) -> int:
         return 0
     async with held(records):
         # It must exist before rows to be moved are read: see `delete`.
-        await apart(records).table.access.ready()
+        await (await apart(records).table.here()).access.ready()
         for keys in _pieces(found[KEY].to_pylist()):
             n_moved += await _put_away(records, sql.all_of([where, sql.in_list(KEY, keys)]), keys)
     return n_moved

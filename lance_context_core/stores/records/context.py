@@ -73,13 +73,13 @@ async def scan(
 @asynccontextmanager
 async def _snapshot(records: Records) -> AsyncIterator[Any | None]:
     """Return a handle of a fixed version; None if the table is absent."""
-    access = records.table.access
+    access = (await records.table.here()).access
     handle = await access.complete_reader()
     is_pinned = isinstance(records.resources.database, PinnedDatabase)
     if handle is None or is_pinned or access.connection.is_read_only:
         yield handle
     else:
-        async with records.table.access.separately() as own:
+        async with access.separately() as own:
             yield own
 
 

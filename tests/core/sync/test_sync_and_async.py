@@ -11,6 +11,7 @@ from typing import get_args, get_origin
 
 import pytest
 
+import lance_context_core.fleet.blocking as fleet_module
 import lance_context_core.sync.store as context_module
 import lance_context_core.sync.store as store_module
 from lance_context_core._loop import block_on
@@ -30,6 +31,7 @@ from lance_context_core.errors import (
     ReadOnlyError,
     StoreClosedError,
 )
+from lance_context_core.fleet import AsyncStoreFleet, StoreFleet
 from lance_context_core.graph.contradictions import AsyncStatements
 from lance_context_core.graph.graph import AsyncGraph
 from lance_context_core.information.tables import AsyncInformationTables
@@ -111,8 +113,9 @@ BLOCKING = {
     AsyncTransaction: Transaction,
     AsyncWindows: Windows,
     AsyncInformationTables: InformationTables,
+    AsyncStoreFleet: StoreFleet,
 }
-ONLY_SYNC = {ContextStore: {"aio"}}
+ONLY_SYNC = {ContextStore: {"aio"}, StoreFleet: {"aio"}}
 NOT_AWAITED = {
     AsyncBlobs: {"stream"},
     AsyncContextStore: {"context", "kv", "open", "scope", "transaction", "vectors", "writing_as"},
@@ -123,6 +126,7 @@ NOT_AWAITED = {
     AsyncPlans: {"tasks"},
     AsyncTaskStore: {"board", "here"},
     AsyncInformationTables: {"names", "schema"},
+    AsyncStoreFleet: {"open", "scope"},
     AsyncJobs: {"worker"},
     AsyncKnowledge: {"using"},
     AsyncTieredMemory: {"grant", "using"},
@@ -277,6 +281,7 @@ def test_a_method_hands_on_every_argument_under_its_own_name(
     echo = Echo(asynchronous)
     monkeypatch.setattr(context_module, "AsyncContext", echo)
     monkeypatch.setattr(store_module, "AsyncContextStore", echo)
+    monkeypatch.setattr(fleet_module, "AsyncStoreFleet", echo)
     made = blocking_over(echo, blocking) if blocking is Context else blocking(echo)
     method = getattr(blocking if inspect.ismethod(methods(blocking)[name]) else made, name)
     given, several = {}, ()
