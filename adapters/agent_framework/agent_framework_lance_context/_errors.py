@@ -12,7 +12,7 @@ from lance_context_core import AsyncContextStore, InvalidRequestError
 from lance_context_core.adapting import Handle
 
 
-class RefusedException(IntegrationInvalidRequestException, ValueError):
+class RefusedError(IntegrationInvalidRequestException, ValueError):
     """An argument that the store cannot accept: nothing was written."""
 
 
@@ -22,7 +22,7 @@ def as_integration_errors() -> Iterator[None]:
     try:
         yield
     except InvalidRequestError as error:
-        raise RefusedException(str(error)) from error
+        raise RefusedError(str(error)) from error
 
 
 @contextmanager
@@ -35,6 +35,6 @@ def as_checkpoint_errors() -> Iterator[None]:
 
 
 def scoped(handle: Handle, *, tenant: str | None, user_id: str | None) -> AsyncContextStore:
-    """Returns the part of the store that an owner has. Raises RefusedException for bad names."""
+    """Returns the part of the store that an owner has. Raises RefusedError for bad names."""
     with as_integration_errors():
         return handle.aio.scope(tenant=tenant, user_id=user_id)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from agent_framework import Message
+from agent_framework_lance_context._messages import Form
 
 Identity: TypeAlias = tuple[object, ...]
 
@@ -12,20 +12,21 @@ _POSITION = re.compile(r"msg_\d+")
 """Ids that the framework's compaction gives by position: two messages may have one."""
 
 
-def own_id(message: Message) -> str | None:
+def own_id(form: Form) -> str | None:
     """Returns the id of a message if it names this message alone."""
-    id = message.message_id
-    return None if not id or _POSITION.fullmatch(id) else id
+    id = form.get("message_id")
+    return id if isinstance(id, str) and id and not _POSITION.fullmatch(id) else None
 
 
-def identity(message: Message) -> Identity:
+def identity(form: Form) -> Identity:
     """Returns what tells a message from others: its id and text, or else all that it says."""
-    if (id := own_id(message)) is not None:
-        return id, message.role, message.text
-    return message.role, [content.to_dict() for content in message.contents]
+    if (id := own_id(form)) is not None:
+        texts = [content.get("text") for content in form["contents"] if content["type"] == "text"]
+        return id, form["role"], texts
+    return form["role"], form["contents"]
 
 
-def n_replayed(stored: Sequence[Message], given: Sequence[Message]) -> int:
+def n_replayed(stored: Sequence[Form], given: Sequence[Form]) -> int:
     """Returns how many messages at the start of `given` are stored already.
 
     `stored` is the end of the conversation, and longer than `given` unless it is all of it. Either
@@ -46,9 +47,9 @@ def n_replayed(stored: Sequence[Message], given: Sequence[Message]) -> int:
     return 0
 
 
-def _is_replay(again: Sequence[Message], *, is_first: bool, is_last: bool) -> bool:
+def _is_replay(again: Sequence[Form], *, is_first: bool, is_last: bool) -> bool:
     if any(own_id(one) is not None for one in again):
         return True
-    if is_first and len(again) == 1 and again[0].role == "user":
+    if is_first and len(again) == 1 and again[0]["role"] == "user":
         return False
-    return not is_last or sum(one.role == "user" for one in again) > 1
+    return not is_last or sum(one["role"] == "user" for one in again) > 1

@@ -67,9 +67,7 @@ def _contents(parts: Iterable[Part]) -> Iterator[Content]:
 
 def _media(part: MediaPart) -> Content:
     if part.file_id is not None:
-        return Content.from_hosted_file(
-            part.file_id, media_type=part.media_type, name=part.name
-        )
+        return Content.from_hosted_file(part.file_id, media_type=part.media_type, name=part.name)
     try:
         return Content.from_uri(part.to_url() or "", media_type=part.media_type, name=part.name)
     except ContentError:  # The framework wants a scheme.

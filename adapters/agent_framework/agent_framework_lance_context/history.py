@@ -6,8 +6,15 @@ from typing import Any, ClassVar
 
 from agent_framework import HistoryProvider, Message
 
-from agent_framework_lance_context._errors import RefusedException, as_integration_errors, scoped
-from agent_framework_lance_context._messages import from_canonical, n_bytes, to_canonical
+from agent_framework_lance_context._errors import RefusedError, as_integration_errors, scoped
+from agent_framework_lance_context._messages import (
+    Form,
+    forms_of,
+    from_canonical,
+    n_bytes,
+    to_canonical,
+    to_forms,
+)
 from agent_framework_lance_context._replays import n_replayed, own_id
 from lance_context_core import AlreadyExistsError
 from lance_context_core import Message as Canonical
@@ -82,7 +89,7 @@ class LanceHistoryProvider(HandleOwner, HistoryProvider):
                 store_outputs=store_outputs,
             )
             if max_messages is not None and not _is_count(max_messages):
-                raise RefusedException(
+                raise RefusedError(
                     f"max_messages={max_messages!r:.80}: give a number of messages, 0 or more"
                 )
             self._handle = Handle(store, embedder=embedder)
@@ -91,14 +98,13 @@ class LanceHistoryProvider(HandleOwner, HistoryProvider):
         self.max_messages = max_messages
         self.skip_excluded = skip_excluded
 
-    async def get_messages(
-        self, session_id: str | None, *, state: dict[str, Any] | None = None, **kwargs: Any
-    ) -> list[Message]:
+    async def get_messages(self, session_id: str | None, **_: Any) -> list[Message]:
         """Returns the messages of a session in order, or the last `max_messages`; new ones.
 
-        An unknown session has none. None is a session of its own. `state` is not read.
+        An unknown session has none. None is a session of its own. The state is not read.
         """
-        messages = await self._last(session_id, self.max_messages)
+        stored = await self._stored(session_id, self.max_messages)
+        messages = await beside_the_loop(lambda: from_canonical(stored), n_bytes=n_bytes(stored))
         if self.max_messages is not None:
             messages = _with_calls(messages)
         if self.skip_excluded:
@@ -109,24 +115,22 @@ class LanceHistoryProvider(HandleOwner, HistoryProvider):
         self,
         session_id: str | None,
         messages: Sequence[Message],
-        *,
-        state: dict[str, Any] | None = None,
-        **kwargs: Any,
+        **_: Any,
     ) -> None:
         """Adds the messages that are new at the end of a session, all or none, in one commit.
 
         What the session ends with already, in the same order, at the start of `messages` is left
-        out, and any message whose id is there. `state` is not written.
+        out, and any message whose id is there. The state is not written.
         """
         with as_integration_errors():
             given = listed(messages, "messages")
         if not given:
             return
-        made = to_canonical(given)
-        stored = await self._last(session_id, len(given) + 1)
-        n_known = n_replayed(stored, given)
-        ids = _ids(given)
-        await self._add(session_id, made[n_known:], ids[n_known:])
+        forms = to_forms(given)
+        ids = _ids(forms)
+        made = to_canonical(forms, ids)
+        end = forms_of(await self._stored(session_id, len(forms) + 1))
+        await self._add(session_id, made[n_replayed(end, forms) :])
 
     async def clear(self, session_id: str | None) -> int:
         """Removes the messages of a session; returns their number. Older versions contain them."""
@@ -135,37 +139,33 @@ class LanceHistoryProvider(HandleOwner, HistoryProvider):
 
     # Helpers
 
-    async def _last(self, session_id: str | None, n: int | None) -> list[Message]:
-        if n == 0:
+    async def _stored(self, session_id: str | None, last: int | None) -> list[Canonical]:
+        if last == 0:
             return []
         with as_integration_errors():
-            stored = await self._store.history.get_messages(
-                self._agent, session_id=_name(session_id), last=n
+            return await self._store.history.get_messages(
+                self._agent, session_id=_name(session_id), last=last
             )
-        return await beside_the_loop(lambda: from_canonical(stored), n_bytes=n_bytes(stored))
 
-    async def _add(
-        self, session_id: str | None, messages: Sequence[Canonical], ids: Sequence[str | None]
-    ) -> None:
-        """Adds messages under their ids, unless another message of the session has one."""
+    async def _add(self, session_id: str | None, messages: Sequence[Canonical]) -> None:
+        """Adds messages; without its id where another message of the session has it."""
         if not messages:
             return
-        history, where = self._store.history, {"session_id": _name(session_id)}
-        named = [replace(one, id=id) for one, id in zip(messages, ids, strict=True)]
+        history, where = self._store.history, dict[str, Any](session_id=_name(session_id))
         with as_integration_errors():
             try:
-                await history.append_many(self._agent, named, **where)
+                await history.append_many(self._agent, messages, **where)
             except AlreadyExistsError:
-                # A service that gives one id to several messages.
-                theirs = {"id": {"$in": [id for id in ids if id is not None]}}
-                found = await history.get_messages(self._agent, filter=theirs, **where)
-                told = {one.id: (one.role, one.name, one.parts) for one in found}
+                ids = [one.id for one in messages if one.id is not None]
+                found = await history.get_messages(
+                    self._agent, filter={"id": {"$in": ids}}, **where
+                )
+                others = {one.id: _content(one) for one in found}
                 named = [
                     one
-                    if told.get(one.id, (one.role, one.name, one.parts))
-                    == (one.role, one.name, one.parts)
+                    if _content(one) == others.get(one.id, _content(one))
                     else replace(one, id=None)
-                    for one in named
+                    for one in messages
                 ]
                 await history.append_many(self._agent, named, **where)
 
@@ -177,7 +177,7 @@ class LanceHistoryProvider(HandleOwner, HistoryProvider):
             return own
         agent = f"{own}/{self.source_id}" if own else self.source_id
         if self._handle.scope.agent_id is not None:
-            raise RefusedException(
+            raise RefusedError(
                 f"source_id={self.source_id!r:.80} needs an agent of its own, and the store is the "
                 f"scope of agent {self._handle.scope.agent_id!r}: give the store without an agent, "
                 "and agent_id"
@@ -193,18 +193,22 @@ def _name(session_id: str | None) -> str:
     if session_id is None:
         return _NO_SESSION
     if session_id == _NO_SESSION:
-        raise RefusedException(f"session_id={session_id!r} is the name of calls without a session")
+        raise RefusedError(f"session_id={session_id!r} is the name of calls without a session")
     return check_name(session_id, "session_id")
 
 
-def _ids(messages: Sequence[Message]) -> list[str | None]:
+def _ids(forms: Sequence[Form]) -> list[str | None]:
     """Returns the ids of messages; None for one that cannot be an id here, or was one before."""
     ids: list[str | None] = []
-    for message in messages:
-        id = own_id(message)
+    for form in forms:
+        id = own_id(form)
         is_usable = id is not None and "\0" not in id and encodable(id) == id and id not in ids
         ids.append(id if is_usable else None)
     return ids
+
+
+def _content(message: Canonical) -> tuple[object, ...]:
+    return message.role, message.name, message.parts
 
 
 def _with_calls(messages: Sequence[Message]) -> list[Message]:

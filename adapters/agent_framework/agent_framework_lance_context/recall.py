@@ -5,15 +5,9 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, ClassVar, TypeAlias
 
-from agent_framework import (
-    AgentSession,
-    ContextProvider,
-    Message,
-    SessionContext,
-    SupportsAgentRun,
-)
+from agent_framework import ContextProvider, Message, SessionContext
 
-from agent_framework_lance_context._errors import RefusedException, as_integration_errors, scoped
+from agent_framework_lance_context._errors import RefusedError, as_integration_errors, scoped
 from lance_context_core import ContextRecord
 from lance_context_core.adapting import (
     Handle,
@@ -92,9 +86,9 @@ class LanceContextProvider(HandleOwner, ContextProvider):
         with as_integration_errors():
             super().__init__(check_name(source_id, "source_id"))
             if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-                raise RefusedException(f"limit={limit!r:.80}: give a number of texts, 1 or more")
+                raise RefusedError(f"limit={limit!r:.80}: give a number of texts, 1 or more")
             if not isinstance(remember, bool) and not callable(remember):
-                raise RefusedException(
+                raise RefusedError(
                     f"remember={remember!r:.80}: give True, False, or a function of messages"
                 )
             self._on_error = check_on_error(on_error)
@@ -126,10 +120,8 @@ class LanceContextProvider(HandleOwner, ContextProvider):
     async def before_run(
         self,
         *,
-        agent: SupportsAgentRun,
-        session: AgentSession,
         context: SessionContext,
-        state: dict[str, Any],
+        **_: Any,
     ) -> None:
         """Adds a message with what is recalled; none if nothing is, or the user says nothing."""
         query = "\n".join(_texts(_newest(context.input_messages)))
@@ -151,10 +143,8 @@ class LanceContextProvider(HandleOwner, ContextProvider):
     async def after_run(
         self,
         *,
-        agent: SupportsAgentRun,
-        session: AgentSession,
         context: SessionContext,
-        state: dict[str, Any],
+        **_: Any,
     ) -> None:
         """Stores what the user said, or what the function `remember` returns, in one commit."""
         if self._remember is False:
