@@ -29,8 +29,8 @@ def identity(form: Form) -> Identity:
 def n_replayed(stored: Sequence[Form], given: Sequence[Form]) -> int:
     """Returns how many messages at the start of `given` are stored already.
 
-    `stored` is the end of the conversation, and longer than `given` unless it is all of it. Either
-    the whole conversation is in `given`, or the end of it is the start of `given`.
+    `stored` is the end of the conversation, at least as long as `given` unless it is all of it.
+    Either the whole conversation is in `given`, or the end of it is the start of `given`.
 
     Without ids, two things are not taken for a replay: a user who says the same again right away,
     and a turn that is the same as the one before, for a replay has something new at its end.

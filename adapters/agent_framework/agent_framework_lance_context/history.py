@@ -129,7 +129,7 @@ class LanceHistoryProvider(HandleOwner, HistoryProvider):
         forms = to_forms(given)
         ids = _ids(forms)
         made = to_canonical(forms, ids)
-        end = forms_of(await self._stored(session_id, len(forms) + 1))
+        end = forms_of(await self._stored(session_id, len(forms)))
         await self._add(session_id, made[n_replayed(end, forms) :])
 
     async def clear(self, session_id: str | None) -> int:

@@ -96,6 +96,11 @@ async def test_odd_contents_come_back_as_they_were(history, store, content):
     assert len(stored.parts) == 1
 
 
+async def test_the_rest_of_a_text_with_half_an_emoji_is_found(history, store):
+    await history.save_messages("1", [user("here \ud83c")])
+    assert [hit.record.text for hit in await store.search("here", mode="text")] == ["here ?"]
+
+
 @pytest.mark.parametrize(
     "messages",
     cases(

@@ -1,5 +1,6 @@
 """Checkpoints of workflows: copies, in order of time, and no object that is not allowed."""
 
+import asyncio
 import dataclasses
 from datetime import UTC, datetime, timedelta, timezone
 
@@ -86,6 +87,12 @@ async def test_a_checkpoint_replaces_that_of_its_id_wherever_it_was(storage):
     await storage.save(checkpoint("1", 2, workflow_name="other"))
     assert await storage.list_checkpoint_ids(workflow_name="flow") == ["2"]
     assert await storage.list_checkpoint_ids(workflow_name="other") == ["1"]
+
+
+async def test_savers_of_one_id_at_once_leave_one_checkpoint(storage):
+    await asyncio.gather(*(storage.save(checkpoint("1", hours)) for hours in range(8)))
+    assert await storage.list_checkpoint_ids(workflow_name="flow") == ["1"]
+    assert await storage.load("1") == await storage.get_latest(workflow_name="flow")
 
 
 async def test_a_deleted_checkpoint_is_gone(storage):

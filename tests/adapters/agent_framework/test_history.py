@@ -150,6 +150,21 @@ async def test_one_id_for_several_messages_loses_none_of_them(history):
     assert len(await history.get_messages("2")) == 2
 
 
+async def test_a_transcript_behind_messages_that_are_not_stored_is_stored_once(history):
+    transcript = [user("a"), model("b")]
+    await history.save_messages("1", transcript)
+    instructions = [Message("system", ["Be brief."])]
+    more = [user("c"), model("d")]
+    await history.save_messages("1", [*instructions, *transcript, *more])
+    assert said(await history.get_messages("1")) == said([*transcript, *more])
+
+
+async def test_a_turn_with_an_id_that_is_saved_again_is_stored_once(history):
+    for _ in range(2):
+        await history.save_messages("1", [user("yes", message_id="u1"), model("Done.")])
+    assert said(await history.get_messages("1")) == [("user", "yes"), ("assistant", "Done.")]
+
+
 async def test_ids_that_compaction_gives_by_position_are_nobodys(history):
     for _ in range(2):
         await history.save_messages("1", [user("yes", message_id="msg_4"), model("Done.")])
