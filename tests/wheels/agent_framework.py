@@ -8,9 +8,6 @@ from importlib import import_module
 from importlib.metadata import distributions, requires, version
 from pathlib import Path
 
-# Python looks for modules in the folder of this program first, and this one has the framework's name.
-sys.path.pop(0)
-
 import agent_framework_lance_context
 from agent_framework import (
     Agent,
@@ -74,5 +71,5 @@ async def talk(session_id, said):
 
 assert asyncio.run(talk("1", "I am allergic to nuts.")) == ("nothing", 2, ["1"])
 answer, n, ids = asyncio.run(talk("2", "May I eat nuts?"))
-assert answer.endswith(": I am allergic to nuts."), answer
+assert ": I am allergic to nuts." in answer, answer
 assert (n, ids) == (2, ["1", "2"])
