@@ -2,7 +2,7 @@
 
 Needs `agent-framework-lance-context`. In turn, both do what a run does: load the messages of a session and
 save 2, in 8 sessions of up to 20 turns; load and save the snapshot of a session; save a checkpoint and load the
-latest one. Then 100 sessions at once load and save messages. Printed are milliseconds by the clock and by the
+latest one. Then both save 2 messages in a session of 200 turns, and 100 sessions at once load and save messages. Printed are milliseconds by the clock and by the
 processor, and their ratio to those of the framework's files: the median and the 95th percentile of all calls, and
 the time of all 100 sessions.
 """
@@ -33,7 +33,7 @@ from agent_framework_lance_context import (
 
 from lance_context_core import AsyncContextStore
 
-_SESSIONS, _AT_ONCE, _TURNS, _LONG = 8, 100, 10, 20
+_SESSIONS, _AT_ONCE, _TURNS, _FEW, _LONG = 8, 100, 10, 20, 200
 _ROUNDS = 3
 _OURS, _FILES = "lance-context", "files"
 _WORDS = "I moved to Oslo last May and I am allergic to nuts, so please mind what you suggest. "
@@ -95,9 +95,10 @@ async def _measured(folder: Path, rounds: int) -> Measured:
             }
             # The first round warms up.
             into: Measured = measured if number else {}
-            for turn in range(_LONG):
+            for turn in range(_FEW):
                 for at in range(_SESSIONS):
                     await _turn(sides, f"few {number} {at}", turn, into)
+            await _long(sides, f"long {number}", into)
             for side in (_OURS, _FILES)[:: 1 if number % 2 else -1]:
                 await _all_at_once(sides[side].history, side, f"many {number}", into)
     return measured
@@ -110,6 +111,19 @@ async def _turn(sides: dict[str, Side], name: str, turn: int, into: Measured) ->
         for side, (what, call) in zip(order, steps, strict=True):
             for by, milliseconds in (await _taken(call)).items():
                 into.setdefault((side, f"{what}, {by}"), []).append(milliseconds)
+
+
+async def _long(sides: dict[str, Side], name: str, into: Measured) -> None:
+    """Saves the last turns of a long session."""
+    for side in sides.values():
+        await side.history.save_messages(name, [one for n in range(_LONG) for one in _said(n)])
+    for turn in range(_LONG, _LONG + _FEW):
+        for side in (_OURS, _FILES)[:: 1 if turn % 2 else -1]:
+            history = sides[side].history
+            await history.get_messages(name)
+            taken = await _taken(lambda h=history, t=turn: h.save_messages(name, _said(t)))
+            for by, milliseconds in taken.items():
+                into.setdefault((side, f"save 2 after 200 turns, {by}"), []).append(milliseconds)
 
 
 async def _all_at_once(history: Any, side: str, name: str, into: Measured) -> None:
