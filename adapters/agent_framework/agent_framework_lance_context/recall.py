@@ -112,10 +112,12 @@ class LanceContextProvider(HandleOwner, ContextProvider):
             hits = await self._store.search(
                 query, filter={"$and": filters}, limit=_SAME * self._limit, mode=self._mode
             )
-        first = {content_of(hit.record): hit for hit in reversed(hits)}
-        # A call of a tool, which is no text, may be next to what was found.
-        best = [hit for text, hit in first.items() if text.strip()]
-        return [hit for hit in hits if hit in best][: self._limit]
+        best: dict[str, SearchHit[ContextRecord]] = {}
+        for hit in hits:
+            # A call of a tool, which is no text, may be next to what was found.
+            if text := content_of(hit.record).strip():
+                best.setdefault(text, hit)
+        return [*best.values()][: self._limit]
 
     async def before_run(
         self,
