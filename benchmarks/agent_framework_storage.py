@@ -13,6 +13,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
@@ -115,14 +116,14 @@ async def _turn(sides: dict[str, Side], name: str, turn: int, into: Measured) ->
 
 async def _long(sides: dict[str, Side], name: str, into: Measured) -> None:
     """Saves the last turns of a long session."""
-    for side in sides.values():
-        await side.history.save_messages(name, [one for n in range(_LONG) for one in _said(n)])
+    for one in sides.values():
+        await one.history.save_messages(name, [said for n in range(_LONG) for said in _said(n)])
     for turn in range(_LONG, _LONG + _FEW):
         for side in (_OURS, _FILES)[:: 1 if turn % 2 else -1]:
             history = sides[side].history
             await history.get_messages(name)
-            taken = await _taken(lambda h=history, t=turn: h.save_messages(name, _said(t)))
-            for by, milliseconds in taken.items():
+            save = partial(history.save_messages, name, _said(turn))
+            for by, milliseconds in (await _taken(save)).items():
                 into.setdefault((side, f"save 2 after 200 turns, {by}"), []).append(milliseconds)
 
 

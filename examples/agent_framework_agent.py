@@ -14,7 +14,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Awaitable, MutableSequence
+from collections.abc import Awaitable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,8 +69,8 @@ def main() -> int:
 class Script(FunctionInvocationLayer[Any], BaseChatClient[Any]):
     """The model: it knows what the messages say."""
 
-    def _inner_get_response(  # type: ignore[override]  # it does not stream
-        self, *, messages: MutableSequence[Message], **_: Any
+    def _inner_get_response(
+        self, *, messages: Sequence[Message], **_: Any
     ) -> Awaitable[ChatResponse]:
         async def respond() -> ChatResponse:
             return ChatResponse(messages=Message("assistant", [_answer(messages)]))
@@ -78,7 +78,7 @@ class Script(FunctionInvocationLayer[Any], BaseChatClient[Any]):
         return respond()
 
 
-def _answer(messages: MutableSequence[Message]) -> str:
+def _answer(messages: Sequence[Message]) -> str:
     *before, last = [one.text for one in messages]
     if last == "How often did I speak to you?":
         n = sum(one.role == "user" and "Memories" not in one.text for one in messages)
