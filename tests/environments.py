@@ -188,6 +188,16 @@ ENVIRONMENTS = {
         plugins_off=("anyio",),
         is_oldest=True,
     ),
+    "agent-framework": Environment(
+        adapter="agent_framework",
+        requirements=("agent-framework-core==1.23.0", "langchain-core==1.7.2", "mypy>=1.18"),
+        beside=("langchain",),
+        plugins_off=("anyio",),
+        typed=(
+            "adapters/agent_framework/agent_framework_lance_context",
+            "examples/agent_framework_agent.py",
+        ),
+    ),
     # Playwright drives the system's own browser, which `tests/browser.py` finds or brings.
     "inspector": Environment(
         requirements=("playwright==1.65.2", "axe-playwright-python==0.1.8", "duckdb>=2"),

@@ -22,6 +22,7 @@ LLAMA_INDEX_NAMES = tuple(
 """Names of the adapter for LlamaIndex, one for each place where its users look."""
 SOURCES = (
     ".",
+    "adapters/agent_framework",
     "adapters/agentscope",
     "adapters/langchain",
     "adapters/llama_index",
@@ -99,6 +100,10 @@ ENVIRONMENTS = (
     Environment(
         constraints="tests/pins/pydantic-ai-newest.txt",
         steps=((("lance-context-core", "pydantic-ai-lance-context"), "pydantic_ai.py"),),
+    ),
+    Environment(
+        constraints="tests/pins/agent-framework.txt",
+        steps=((("lance-context-core", "agent-framework-lance-context"), "agent_framework.py"),),
     ),
     Environment(
         constraints="tests/pins/agentscope-context.txt",

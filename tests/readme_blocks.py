@@ -21,6 +21,7 @@ SOURCES = (
     ".",
     *(f"adapters/{one}" for one in ("agentscope", "langchain", "llama_index", "openai_agents")),
     "adapters/pydantic_ai",
+    "adapters/agent_framework",
 )
 CORE = "lance-context-core"
 
@@ -43,6 +44,7 @@ LINES = {
     "llama-index": Line(adapter="llama_index", pins="llama-index-newest"),
     "openai-agents": Line(adapter="openai_agents", pins="openai-agents"),
     "pydantic-ai": Line(adapter="pydantic_ai", pins="pydantic-ai-newest"),
+    "agent-framework": Line(adapter="agent_framework", pins="agent-framework"),
     "context": Line(
         adapter="agentscope",
         pins="agentscope-context",

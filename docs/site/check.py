@@ -27,6 +27,7 @@ SEARCHES = {
     "openai agents session": "docs/openai_agents",
     "agentscope session": "docs/agentscope",
     "pydantic ai conversation store": "docs/pydantic_ai",
+    "microsoft agent framework history provider": "docs/agent_framework",
     "erasure": "docs/erasure",
     "time travel": "docs/versions",
     "hybrid search": "docs/search",

@@ -3,6 +3,7 @@
 from importlib.util import find_spec
 
 FRAMEWORKS = {
+    "agent_framework": ("agent_framework",),
     "agentscope": ("agentscope", "agentscope_runtime"),
     "langchain": ("langchain_core",),
     "llama_index": ("llama_index_instrumentation",),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 ALL = (
     *("core", "langchain", "llama_index", "openai_agents"),
     *("runtime0", "runtime1", "agentscope1", "agentscope2"),
-    "pydantic_ai",
+    *("pydantic_ai", "agent_framework"),
 )
 """The frameworks, in the order of the table."""
 
@@ -22,6 +22,7 @@ TITLES = {
     "agentscope1": "AgentScope 1.x",
     "agentscope2": "AgentScope 2.x",
     "pydantic_ai": "Pydantic AI",
+    "agent_framework": "MS Agent Framework",
 }
 
 ASPECTS = {
@@ -67,11 +68,12 @@ class Limit:
 
 _SERVICES = ("runtime0", "runtime1")
 _AGENTSCOPE = (*_SERVICES, "agentscope1", "agentscope2")
-_NO_CAPTION = ("llama_index", "openai_agents", *_AGENTSCOPE, "pydantic_ai")
+_NO_CAPTION = ("llama_index", "openai_agents", *_AGENTSCOPE, "pydantic_ai", "agent_framework")
 _NO_FAILURE = ("llama_index", "openai_agents", *_SERVICES, "agentscope1")
+_NO_DOCUMENTS = ("openai_agents", "runtime1", "pydantic_ai", "agent_framework")
 _NO_FORGETTING = (
     *("langchain", "llama_index", "openai_agents", "pydantic_ai"),
-    *("agentscope1", "agentscope2"),
+    *("agentscope1", "agentscope2", "agent_framework"),
 )
 
 LIMITS = {
@@ -88,17 +90,18 @@ LIMITS = {
         without=False,
         writers=_NO_FAILURE,
         readers=_NO_FAILURE,
-        reason="The failure flag of a tool: only the core, LangChain, AgentScope 2.x and Pydantic AI "
-        "have it. The tool's result is kept.",
+        reason="The failure flag of a tool: only the core, LangChain, AgentScope 2.x, Pydantic AI "
+        "and Microsoft Agent Framework have it. The tool's result is kept.",
     ),
     "c": Limit(
         field="name of a result",
         without=None,
         writers=("runtime0",),
-        readers=("openai_agents",),
+        readers=("openai_agents", "agent_framework"),
         but_readers=("pydantic_ai",),
-        reason="The name of the tool in a result: AgentScope runtime 0.x and the OpenAI Agents SDK "
-        "have it in the call alone, with the same id. Pydantic AI looks it up there.",
+        reason="The name of the tool in a result: AgentScope runtime 0.x, the OpenAI Agents SDK and "
+        "Microsoft Agent Framework have it in the call alone, with the same id. Pydantic AI looks it "
+        "up there.",
     ),
     "D": Limit(
         aspects=("said, words", "said, meaning"),
@@ -119,10 +122,10 @@ LIMITS = {
     ),
     "G": Limit(
         aspects=("documents", "delete"),
-        writers=("openai_agents", "runtime1", "pydantic_ai"),
-        readers=("openai_agents", "runtime1", "pydantic_ai"),
-        reason="The OpenAI Agents SDK, Pydantic AI and AgentScope runtime 1.0 have no retrieval of "
-        "documents.",
+        writers=_NO_DOCUMENTS,
+        readers=_NO_DOCUMENTS,
+        reason="The OpenAI Agents SDK, Pydantic AI, Microsoft Agent Framework and AgentScope runtime "
+        "1.0 have no retrieval of documents.",
     ),
     "H": Limit(
         aspects=("delete",),
