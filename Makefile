@@ -15,8 +15,8 @@ INSTALL := $(RUN) -m pip install --quiet --disable-pip-version-check -c constrai
 # What each of hundreds of processes imports is compiled once, also where a machine says otherwise.
 export PYTHONDONTWRITEBYTECODE :=
 PROCESSORS = $$(getconf _NPROCESSORS_ONLN)
-# One more than there are processors: some test is always waiting for a process or a server.
-WORKERS = $$(($(PROCESSORS) + 1))
+# Two more than there are processors: some tests are always waiting for a process or a server.
+WORKERS = $$(($(PROCESSORS) + 2))
 # Where tests note what they took.
 NOTES := $(CURDIR)/.slowest.jsonl
 
@@ -29,9 +29,10 @@ check: rules
 	$(RUN) -m pytest --effort check --numprocesses $(PROCESSORS) --dist worksteal
 
 test: export SLOWEST := $(NOTES)
-test: rules
+test: $(VENV)/ready
 	rm -f $(NOTES)
-	$(MAKE) --jobs 2 --output-sync=target unit environments
+	$(MAKE) --jobs 2 --output-sync=target lint imported
+	$(MAKE) --jobs 2 --output-sync=target unit environments types
 	$(MAKE) adapters
 	$(MAKE) --jobs 2 --output-sync=target matrix wheel interpreters soak SOAK="--seconds 45 --store all"
 	$(RUN) tests/slowest.py $(NOTES)
