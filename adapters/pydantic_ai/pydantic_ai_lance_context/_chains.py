@@ -89,8 +89,8 @@ def link_of(item: Item) -> Link:
 async def place_of(store: AsyncContextStore, entry_id: str) -> Place | None:
     """Where an entry stands; None if it does not exist, or one before it does not."""
     after: list[Link] = []  # entries from the middle of a save, last first
-    wanted: str | None = entry_id
-    while wanted is not None:
+    wanted = entry_id
+    while True:
         (item,) = await entry_items(store, [wanted])
         if item is None:
             return None

@@ -25,7 +25,7 @@ class _Renewed:
     """An entry as it is to be."""
 
     item: Item
-    revision: int
+    revision: int | None
     of: str
     run_id: str
     said: Sequence[Message]
