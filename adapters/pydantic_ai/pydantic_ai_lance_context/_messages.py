@@ -39,38 +39,34 @@ def dumped(message: ai.ModelMessage) -> bytes:
     return json_of(MESSAGES, [message])
 
 
-def said(
+def to_canonical(
     message: ai.ModelMessage,
     *,
     id: str | None = None,
     metadata: Mapping[str, Any] | None = None,
 ) -> list[Message]:
-    """The canonical messages of what is said in a message; none if nothing is.
+    """The canonical messages of a message, one or more, with Pydantic AI's own form beside them.
 
-    The first has the `id`, the others that and their number.
+    The first has the `id`, the others that and their number. Raises InvalidRequestError or
+    UserError for what cannot be stored.
     """
-    return [
-        _message(message, slice, id=_numbered(id, number), metadata=metadata)
-        for number, slice in enumerate(one for one in _slices(message) if one.said)
-    ]
-
-
-def to_canonical(message: ai.ModelMessage) -> list[Message]:
-    """The canonical messages of a message, with Pydantic AI's own form beside them.
-
-    Raises InvalidRequestError or UserError for what cannot be stored.
-    """
+    whole = dumped(message)  # First: parts are read only of what can be serialized.
+    slices = list(_slices(message))
     return [
         _message(
             message,
             one,
+            id=_numbered(id, number),
+            metadata=metadata,
             native={
                 "framework": FRAMEWORK,
-                "message": dumped(_with_parts(message, one.own)).decode(),
+                "message": (
+                    whole if len(slices) == 1 else dumped(with_parts(message, one.own))
+                ).decode(),
                 "part": number,
             },
         )
-        for number, one in enumerate(_slices(message))
+        for number, one in enumerate(slices)
     ]
 
 
@@ -78,16 +74,49 @@ def from_canonical(messages: Iterable[Message]) -> list[ai.ModelMessage]:
     """The messages that canonical ones stand for, in order."""
     made: list[ai.ModelMessage] = []
     for message in messages:
-        native = message.native
-        if native is None or native["framework"] != FRAMEWORK:
+        if not is_own(message):
             made += translated(message, made)
             continue
+        native = _native(message)
         (one,) = MESSAGES.validate_json(native["message"])
         if native["part"] and made and _goes_on(made[-1], one):
-            made[-1] = _with_parts(made[-1], [*made[-1].parts, *one.parts])
+            made[-1] = _joined([made[-1], one])
         else:
             made.append(one)
     return made
+
+
+def from_slices(groups: Iterable[Sequence[Message]]) -> list[ai.ModelMessage | None]:
+    """One message for each group, which has what is left of it in order; None for an empty one.
+
+    All that Pydantic AI wrote is parsed at once. A message that others have rewritten is translated.
+    """
+    groups = list(groups)
+    own = [_native(one)["message"][1:-1] for group in groups for one in group if is_own(one)]
+    parsed = iter(MESSAGES.validate_json(f"[{','.join(own)}]"))
+    made: list[ai.ModelMessage | None] = []
+    for group in groups:
+        before = [one for one in made if one is not None] if not all(map(is_own, group)) else []
+        some: list[ai.ModelMessage] = []
+        for message in group:
+            some += [next(parsed)] if is_own(message) else translated(message, before)
+        made.append(_joined([one for one in some if one.kind == some[0].kind]) if some else None)
+    return made
+
+
+def is_own(message: Message) -> bool:
+    """Whether it has Pydantic AI's own form beside it."""
+    return message.native is not None and message.native["framework"] == FRAMEWORK
+
+
+def _native(message: Message) -> Mapping[str, Any]:
+    return message.native or {}
+
+
+def _joined(messages: Sequence[ai.ModelMessage]) -> ai.ModelMessage:
+    if len(messages) == 1:
+        return messages[0]
+    return with_parts(messages[0], [part for one in messages for part in one.parts])
 
 
 class _Slice:
@@ -109,15 +138,16 @@ def _slices(message: ai.ModelMessage) -> Iterator[_Slice]:
         return
     held: list[Any] = []  # What no one says belongs to the speaker after it, or else to the last.
     found: list[_Slice] = []
+    role: str | None = None
     for (role, _), pairs in groupby(_numbered_roles(message.parts), key=lambda pair: pair[0]):
-        own = [part for _, part in pairs]
-        if role is None:
-            held += own
+        one = _Slice(role or "system", [part for _, part in pairs])
+        if role is None or not one.said:
+            held += one.own
         else:
-            found.append(_Slice(role, [*held, *own]))
+            found.append(_Slice(role, [*held, *one.own]) if held else one)
             held = []
     if held or not found:
-        last = found.pop() if found else _Slice("system", ())
+        last = found.pop() if found else _Slice(role or "system", ())
         found.append(_Slice(last.role, [*last.own, *held]))
     yield from found
 
@@ -159,11 +189,12 @@ def _goes_on(before: ai.ModelMessage, message: ai.ModelMessage) -> bool:
     return (
         isinstance(before, ai.ModelRequest)
         and isinstance(message, ai.ModelRequest)
-        and _with_parts(before, []) == _with_parts(message, [])
+        and with_parts(before, []) == with_parts(message, [])
     )
 
 
-def _with_parts(message: ai.ModelMessage, parts: Sequence[Any]) -> ai.ModelMessage:
+def with_parts(message: ai.ModelMessage, parts: Sequence[Any]) -> ai.ModelMessage:
+    """The message with these parts in place of its own."""
     return replace(message, parts=parts)  # type: ignore[arg-type]  # of the same kind
 
 

@@ -16,19 +16,19 @@ from lance_context_core.adapting import (
     Handle,
     HandleOwner,
     StoreLike,
-    beside_the_loop,
     check_name,
     retried,
 )
+from pydantic_ai_lance_context import _conversation_reads as reads
 from pydantic_ai_lance_context import _conversation_writes as writes
-from pydantic_ai_lance_context._chains import chain, entry_items
+from pydantic_ai_lance_context._chains import entry_items, link_of, missing, place_of
 from pydantic_ai_lance_context._conversation_items import (
     NAME,
     RECORDS,
     NewEntry,
-    entries_from,
     record_key,
-    record_of,
+    stored_record,
+    value_of,
 )
 from pydantic_ai_lance_context._errors import agent_of, of_user, user_errors
 
@@ -66,7 +66,9 @@ class LanceConversationStore(HandleOwner, ConversationStore):
     async def read_record(self, conversation_id: str) -> ConversationRecord | None:
         """The record of a conversation; None if there is none."""
         item = await self._record_item(conversation_id)
-        return None if item is None else record_of(item)
+        with user_errors():
+            records = await reads.records(self._store, [item] if item else [], agent=self._agent)
+        return records[0] if records else None
 
     async def read_records(
         self, *, scope: str | None = None, limit: int | None = None
@@ -80,7 +82,7 @@ class LanceConversationStore(HandleOwner, ConversationStore):
                 reverse=True,
                 limit=limit,
             )
-        records = [record_of(one) for one in found]
+            records = await reads.records(self._store, found, agent=self._agent)
         return sorted(records, key=lambda record: record.updated_at, reverse=True)
 
     async def write_record(
@@ -128,26 +130,33 @@ class LanceConversationStore(HandleOwner, ConversationStore):
             await _conflicting(attempt, conversation_id)
 
     async def read_entry(self, entry_id: str) -> ConversationEntry:
-        """The entry with that id. Raises LookupError if there is none."""
+        """The entry with that id. Raises LookupError if there is none, or its message is gone."""
         with user_errors():
             (item,) = await entry_items(self._store, [entry_id])
-        if item is None:
+            links = [] if item is None else [link_of(item)]
+            (message,) = await reads.messages_of(self._store, links, agent=self._agent) or [None]
+        if message is None:
             raise LookupError(f"there is no entry {entry_id!r:.80}")
-        return entries_from([item])[0]
+        return ConversationEntry(
+            id=entry_id, parent_id=value_of(item).get("parent"), message=message
+        )
 
     async def read_history(
         self, head_id: str | None, *, limit: int | None = None
     ) -> list[ConversationEntry]:
         """The entries up to `head_id` in order, or the last `limit`; a few reads, however many.
 
-        Raises LookupError if one of them does not exist.
+        Entries whose messages were erased or deleted are left out, and so are calls and results
+        whose other half is gone. Raises LookupError if the head, or an entry that names others,
+        does not exist.
         """
         if head_id is None or limit == 0:
             return []
         with user_errors():
-            items = await chain(self._store, head_id, limit=limit)
-        n_bytes = sum(len(one.data or b"") for one in items)
-        return await beside_the_loop(lambda: entries_from(items), n_bytes=n_bytes)
+            place = await place_of(self._store, head_id)
+            if place is None:
+                raise missing(head_id)
+            return await reads.history(self._store, place, agent=self._agent, limit=limit)
 
     # Helpers
 
@@ -158,7 +167,7 @@ class LanceConversationStore(HandleOwner, ConversationStore):
 
 
 def _require(found: Item | None, conversation_id: str, revision: str | None) -> None:
-    if (None if found is None else record_of(found).revision) != revision:
+    if (None if found is None else stored_record(found).revision) != revision:
         raise ConversationConflict(conversation_id)
 
 

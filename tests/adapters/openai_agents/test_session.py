@@ -312,6 +312,20 @@ async def test_erasing_a_user_empties_the_sessions(store):
     assert await session.search("line") == []
 
 
+async def test_an_item_that_is_erased_by_its_id_is_in_no_file(tmp_path):
+    async with await AsyncContextStore.open(tmp_path) as store:
+        session = LanceContextSession("monday", store)
+        items = [user("it is a secret"), call(), output(), assistant("Yes.")]
+        await session.add_items(items)
+        (said, *_) = await store.history.get_messages("", session_id="monday")
+        files = [path for path in tmp_path.rglob("*") if path.is_file()]
+        assert any(b"it is a secret" in path.read_bytes() for path in files)
+        await store.erase(ids=[said.id], sole_writer=True)
+        files = [path for path in tmp_path.rglob("*") if path.is_file()]
+        assert [path for path in files if b"it is a secret" in path.read_bytes()] == []
+        assert await session.get_items() == items[1:]
+
+
 async def test_a_session_that_nobody_holds_leaves_no_warning(tmp_path):
     session = LanceContextSession("monday", tmp_path)
     await session.add_items(SIX)

@@ -3,16 +3,21 @@
 from contextlib import asynccontextmanager
 
 import pytest
-from adapters.pydantic_ai.samples import conversation, run, said_in, texts
+from adapters.pydantic_ai.samples import asked, conversation, run, said_in, texts
 from pydantic_ai import Agent
 from pydantic_ai.conversation import Conversation
-from pydantic_ai.conversation_store import ConversationConflict, ConversationRecord
+from pydantic_ai.conversation_store import (
+    ConversationConflict,
+    ConversationEntry,
+    ConversationRecord,
+)
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.tools import DeferredToolRequests
 from pydantic_ai_lance_context import LanceConversationStore
+from pydantic_ai_lance_context import _conversation_items as items
 from pydantic_ai_lance_context import _conversation_writes as writes
 
-from lance_context_core import AsyncContextStore, Message
+from lance_context_core import AsyncContextStore, ConflictError, Message
 
 
 async def test_a_conversation_goes_on_in_another_store_over_the_same_place(place, agent):
@@ -191,48 +196,56 @@ async def test_a_long_conversation_is_read_in_four_reads(store, monkeypatch):
         loaded.messages += conversation("1", *some).messages
         await conversations.save(loaded)
     reads = []
-    kv = type(store.kv("pydantic-ai"))
 
-    def counted(name):
-        verb = getattr(kv, name)
+    def counted(part, name):
+        verb = getattr(part, name)
 
         async def call(self, *arguments, **options):
             reads.append(name)
             return await verb(self, *arguments, **options)
 
-        monkeypatch.setattr(kv, name, call)
+        monkeypatch.setattr(part, name, call)
 
     for name in ("get", "list", "keys", "search"):
-        counted(name)
+        counted(type(store.kv("pydantic-ai")), name)
+    for name in ("get_messages", "count", "search"):
+        counted(type(store.history), name)
     head = (await conversations.read_record("1")).head_id
     reads.clear()
     found = await conversations.read_history(head)
     assert texts(one.message for one in found) == [str(number) for number in range(n)]
-    assert reads == ["get"] * 4
+    assert reads == ["get", "get", "get", "get_messages"]
     for limit in (1, 2, 31, 32, 33, 64, 65, 299, 300, 301):
         found = await conversations.read_history(head, limit=limit)
         expected = [str(number) for number in range(n)][-limit:]
         assert texts(one.message for one in found) == expected
 
 
-async def test_without_a_log_the_next_save_makes_up_for_messages_that_are_missing(monkeypatch):
+async def test_without_a_log_a_save_that_is_refused_leaves_no_messages():
     async with await AsyncContextStore.open("memory://") as store:
         conversations = LanceConversationStore(store)
-        history = type(store.history)
-        append_many = history.append_many
-
-        async def broken(self, *arguments, **options):
-            raise ConnectionError
-
-        monkeypatch.setattr(history, "append_many", broken)
-        with pytest.raises(ConnectionError):
-            await conversations.save(conversation("1", "a", "b"))
-        monkeypatch.setattr(history, "append_many", append_many)
-        loaded = await conversations.load("1")
-        assert texts(loaded.messages) == ["a", "b"]
-        loaded.messages += conversation("1", "c").messages
-        await conversations.save(loaded)
-        assert await said_in(store, "1") == ["a", "b", "c"]
+        await conversations.save(conversation("1", "a"))
+        first, second = await conversations.load("1"), await conversations.load("1")
+        first.messages += conversation("1", "b").messages
+        second.messages += conversation("1", "c").messages
+        await conversations.save(first)
+        before = await conversations.read_record("1")
+        entry = ConversationEntry(parent_id=before.head_id, message=asked("d"))
+        with pytest.raises(ConversationConflict):
+            await conversations.save(second)
+        # Others were faster after the record was looked at.
+        late = writes.save(
+            store,
+            (await store.kv("pydantic-ai").get([(("records",), "2")]))[0],
+            ConversationRecord(conversation_id="2", head_id=entry.id),
+            [items.NewEntry(entry, before)],
+            agent="pydantic-ai",
+        )
+        await conversations.save(conversation("2", "x"))
+        with pytest.raises(ConflictError):
+            await late
+        assert await said_in(store, "1") == ["a", "b"]
+        assert await said_in(store, "2") == ["x"]
 
 
 async def test_a_save_of_more_than_a_transaction_holds_is_stored(store, conversations):
