@@ -1,0 +1,214 @@
+"""One session in the store: its last write, its states and its events, read and written together."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, TypeVar
+from uuid import uuid4
+
+from google.adk.sessions.session import Session
+
+from lance_context_core import AsyncContextStore, Item, Message
+from lance_context_core.adapting import transaction_or_store
+from google_adk_lance_context import _states as states
+from google_adk_lance_context._scopes import name_of
+from google_adk_lance_context._states import Delta, state_item, state_of
+
+T = TypeVar("T")
+
+_ROW_BYTES = 4_096
+_COPIES = 4
+"""An upper bound of what an event takes as items and message, over its JSON."""
+_ROUNDING_SECONDS = 1e-6
+"""What a time loses on its way through a `datetime`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Snapshot:
+    """What is stored of a session, apart from its events."""
+
+    head: Item | None
+    own: Item | None
+    user: Item | None
+    app: Item | None
+
+    @property
+    def exists(self) -> bool:
+        """Whether ADK has written it, and not another framework alone."""
+        return self.head is not None
+
+    @cached_property
+    def told(self) -> dict[str, Any]:
+        """What the last write said of itself; empty if there was none."""
+        return {} if self.head is None else {**(self.head.value or {})}
+
+    @cached_property
+    def state(self) -> dict[str, Any]:
+        """The state as an agent sees it."""
+        return states.merged(state_of(self.own), state_of(self.user), state_of(self.app))
+
+    @property
+    def owed(self) -> Message | None:
+        """An event that may not be among the others yet: see `StoredSession.write`."""
+        data = None if self.head is None else self.head.data
+        return Message.from_json(data.decode()) if data else None
+
+    def is_newer_than(self, session: Session) -> bool:
+        """Whether others have written since the session was read."""
+        marker = marker_of(session)
+        if marker is not None or not self.exists:
+            return self.exists and marker != self.told["marker"]
+        # Made by hand, or from JSON, which has the time alone.
+        return bool(self.told["updated"] > session.last_update_time + _ROUNDING_SECONDS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredSession:
+    """Where a session is; `store` has the rows of all users, `user` those of its own."""
+
+    store: AsyncContextStore
+    user: AsyncContextStore
+    agent_id: str
+    app_name: str
+    user_id: str
+    session_id: str
+
+    async def read(self) -> Snapshot:
+        """What is stored of it now."""
+        head, own, user = await self.user.kv(states.NAME).get(
+            [
+                states.head_key(self.app_name, self.session_id),
+                states.own_key(self.app_name, self.session_id),
+                states.user_key(self.app_name),
+            ]
+        )
+        (app,) = await self.store.kv(states.NAME).get([states.app_key(self.app_name)])
+        return Snapshot(head=head, own=own, user=user, app=app)
+
+    async def messages(self, snapshot: Snapshot, **part: Any) -> list[Message]:
+        """Its events as messages, or a part of them: see `history.get_messages`."""
+        history = self.user.history
+        found = await history.get_messages(self.agent_id, session_id=self.session_id, **part)
+        owed = snapshot.owed
+        if owed is None or any(one.id == owed.id for one in found):
+            return found
+        await self._say(self.user, owed)
+        return await history.get_messages(self.agent_id, session_id=self.session_id, **part)
+
+    async def has_messages(self) -> bool:
+        """Whether it has any, of whatever framework."""
+        history = self.user.history
+        return bool(
+            await history.get_messages(self.agent_id, session_id=self.session_id, last=1)
+        )
+
+    async def write(
+        self,
+        there: Snapshot,
+        delta: Delta,
+        *,
+        updated: float,
+        message: Message | None = None,
+    ) -> tuple[str, Snapshot]:
+        """Apply changes, and append an event; one commit where the place allows it.
+
+        Raises ConflictError, and writes nothing, if others have changed one of the items since
+        `there`. Without a write-ahead log the session owes its event until it is appended: a
+        process that is killed in between leaves it to the next reader or writer.
+        """
+        marker = uuid4().hex
+        now = replace(
+            there,
+            own=self._changed(states.own_key(self.app_name, self.session_id), there.own, delta.own),
+            user=self._changed(states.user_key(self.app_name), there.user, delta.user),
+            app=self._changed(states.app_key(self.app_name), there.app, delta.app),
+        )
+        items = [one for one in (now.own, now.user, now.app) if one is not None]
+        n_bytes = sum(len(one.data or b"") for one in items) + _size_of(message)
+        owed = there.owed
+        if owed is not None:
+            await self._say(self.user, owed)
+        async with transaction_or_store(
+            self.store, n_rows=6, n_bytes=_COPIES * n_bytes + 6 * _ROW_BYTES
+        ) as at:
+            user = at.scope(user_id=name_of(self.user_id))
+            if now.app is not there.app and now.app is not None:
+                await at.kv(states.NAME).write(
+                    puts=[now.app], expected={_key(now.app): _revision(there.app)}
+                )
+            is_later = at is self.store and message is not None
+            head = self._head(there, marker, updated, message, is_later=is_later)
+            puts, expected = [head], {_key(head): _revision(there.head)}
+            for new, old in ((now.own, there.own), (now.user, there.user)):
+                if new is not old and new is not None:
+                    puts.append(new)
+                    expected[_key(new)] = _revision(old)
+            await user.kv(states.NAME).write(puts=puts, expected=expected)
+            if message is not None:
+                await self._say(user, message)
+        return marker, now
+
+    async def delete(self) -> None:
+        """Delete it with its events, and leave the states of its user and its app."""
+        async with transaction_or_store(self.store, n_rows=6, n_bytes=6 * _ROW_BYTES) as at:
+            user = at.scope(user_id=name_of(self.user_id))
+            await user.kv(states.NAME).delete(
+                [
+                    states.head_key(self.app_name, self.session_id),
+                    states.own_key(self.app_name, self.session_id),
+                ]
+            )
+            await user.history.clear(self.agent_id, session_id=self.session_id)
+
+    # Helpers
+
+    async def _say(self, user: Any, message: Message) -> None:
+        await user.history.append(self.agent_id, message, session_id=self.session_id)
+
+    def _changed(self, key: Any, there: Item | None, delta: Any) -> Item | None:
+        return state_item(key, there, delta) if delta else there
+
+    def _head(
+        self,
+        there: Snapshot,
+        marker: str,
+        updated: float,
+        message: Message | None,
+        *,
+        is_later: bool,
+    ) -> Item:
+        namespace, key = states.head_key(self.app_name, self.session_id)
+        return Item(
+            namespace=namespace,
+            key=key,
+            value={
+                "marker": marker,
+                "before": there.told.get("marker"),
+                "event": None if message is None else message.id,
+                "updated": updated,
+            },
+            data=message.to_json().encode() if is_later and message is not None else None,
+        )
+
+
+def marker_of(session: Session) -> str | None:
+    """Which write a session was read after; None for one that says nothing of it."""
+    return session._storage_update_marker  # noqa: SLF001 - the place that ADK has for it
+
+
+def mark(session: Session, marker: str | None) -> Session:
+    """The session, which says which write it was read after."""
+    session._storage_update_marker = marker  # noqa: SLF001 - as above
+    return session
+
+
+def _key(item: Item) -> Any:
+    return item.namespace, item.key
+
+
+def _revision(item: Item | None) -> int | None:
+    return None if item is None else item.revision
+
+
+def _size_of(message: Message | None) -> int:
+    native = None if message is None else message.native
+    return len(native["event"]) if native else 0
