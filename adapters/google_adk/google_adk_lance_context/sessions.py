@@ -206,8 +206,8 @@ class LanceSessionService(HandleOwner, BaseSessionService):
                 return _marker_of_repeat(session, event, there)
             if self._stale == "raise" and there.is_newer_than(session):
                 raise StaleSessionError(
-                    f"Session {session.id} was written to by others since it was read: get it "
-                    'again, or make the service with stale="append"'
+                    f"Session {session.id} has been modified in storage since it was read. Get it "
+                    'again, or pass stale="append" to the service.'
                 )
             new = replace(message, id=f"{event.id} {uuid4().hex}") if twins else message
             marker, _ = await place.write(there, delta, updated=event.timestamp, message=new)
