@@ -7,7 +7,7 @@
 """
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from google.adk.artifacts import artifact_util
@@ -43,8 +43,13 @@ def artifact_namespace(app_name: str, filename: str, session_id: str | None) -> 
             f"filename={filename!r:.80} belongs to a session: give session_id, or begin the name "
             f"with {USER_PREFIX!r}"
         )
+    return app_name, "session", session_of(session_id), name
+
+
+def session_of(session_id: str) -> str:
+    """The id of a session as the session service has it. Raises InputValidationError for no id."""
     _check(session_id, "session_id")
-    return app_name, "session", session_id, name
+    return session_id.strip()
 
 
 def file_names(namespaces: list[tuple[str, ...]]) -> list[str]:
@@ -89,7 +94,8 @@ class NewArtifact:
         """Raises InputValidationError for what no artifact can be."""
         self._namespace = artifact_namespace(app_name, filename, session_id)
         self._where = {"app_name": app_name, "user_id": user_id, "filename": filename}
-        self._session_id = None if filename.startswith(USER_PREFIX) else session_id
+        is_of_session = session_id is not None and not filename.startswith(USER_PREFIX)
+        self._session_id = session_of(session_id) if is_of_session and session_id else None
         self._metadata = dict(custom_metadata or {})
         self._now = now
         self._part = _part(artifact)
@@ -129,11 +135,9 @@ class NewArtifact:
             )
         if not artifact_util.is_artifact_ref(part):
             return part.file_data.mime_type
-        target(part, session_id=session_id, **self._scope())
+        scope = {name: self._where[name] for name in ("app_name", "user_id")}
+        target(part, session_id=session_id, **scope)
         return None
-
-    def _scope(self) -> dict[str, str]:
-        return {name: self._where[name] for name in ("app_name", "user_id")}
 
 
 def target(
@@ -145,15 +149,12 @@ def target(
     if parsed is None:
         raise InputValidationError(f"{uri!r:.200} is no reference of an artifact")
     artifact_util.validate_artifact_reference_scope(
-        app_name=app_name, user_id=user_id, session_id=session_id, parsed_uri=parsed
+        app_name=app_name,
+        user_id=user_id,
+        session_id=None if session_id is None else session_id.strip(),
+        parsed_uri=parsed,
     )
     return parsed
-
-
-def now_from(clock: Any) -> datetime:
-    """The time of a store's clock in UTC."""
-    moment: datetime = clock.now()
-    return moment.astimezone(UTC)
 
 
 def _part(artifact: types.Part | dict[str, Any]) -> types.Part:

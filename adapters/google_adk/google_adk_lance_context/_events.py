@@ -12,6 +12,7 @@ from google.adk.events.event import Event
 from google.genai import types
 
 from lance_context_core import InvalidRequestError, Message, ToolResultPart
+from lance_context_core.adapting import in_steps
 from lance_context_core.messages import Part
 from google_adk_lance_context._parts import canonical, gemini_parts
 
@@ -51,10 +52,10 @@ def event_json(message: Message) -> str | None:
     return made
 
 
-def to_events(messages: Iterable[Message], app_name: str) -> list[Event]:
+async def to_events(messages: Iterable[Message], app_name: str) -> list[Event]:
     """The events of messages, in order."""
     names: dict[str, str] = {}
-    return [_event(message, app_name, names) for message in messages]
+    return await in_steps(lambda message: _event(message, app_name, names), messages)
 
 
 def _event(message: Message, app_name: str, names: dict[str, str]) -> Event:

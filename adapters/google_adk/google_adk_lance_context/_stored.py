@@ -57,7 +57,9 @@ class Snapshot:
         marker = marker_of(session)
         if marker is not None or not self.exists:
             return self.exists and marker != self.told["marker"]
-        # Made by hand, or from JSON, which has the time alone.
+        # Made by hand, or from JSON, which has no marker. Times may have lost digits on their way.
+        if session.events:
+            return bool(session.events[-1].id != self.told["event"])
         return bool(self.told["updated"] > session.last_update_time + _ROUNDING_SECONDS)
 
 

@@ -16,6 +16,7 @@ from google_adk_lance_context._artifact_items import (
     artifact_namespace,
     file_names,
     part_of,
+    session_of,
     target,
     version_key,
     version_of,
@@ -109,10 +110,9 @@ class LanceArtifactService(HandleOwner, BaseArtifactService):
     ) -> list[str]:
         """Returns the names of a user's files, sorted, and those of a session if one is given."""
         validate_path_segment(text_of(app_name, "app_name"), "app_name")
-        prefixes = [(app_name, "user")]
+        prefixes: list[tuple[str, ...]] = [(app_name, "user")]
         if session_id is not None:
-            validate_path_segment(text_of(session_id, "session_id"), "session_id")
-            prefixes.append((app_name, "session", session_id))  # type: ignore[arg-type]
+            prefixes.append((app_name, "session", session_of(session_id)))
         with refusing():
             kv = self._kv(user_id)
             keys = [key for prefix in prefixes for key in await kv.keys(prefix=prefix)]

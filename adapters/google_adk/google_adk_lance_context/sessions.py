@@ -21,7 +21,7 @@ from google.adk.sessions.session import Session
 
 from lance_context_core import AlreadyExistsError as TakenError
 from lance_context_core import ConflictError, Item, Message
-from lance_context_core.adapting import HandleOwner, StoreLike, beside_the_loop, retried
+from lance_context_core.adapting import HandleOwner, StoreLike, retried
 from google_adk_lance_context import _states as states
 from google_adk_lance_context._events import event_json, to_events, to_message
 from google_adk_lance_context._scopes import Users, handle_of, refusing, text_of, user_of
@@ -119,8 +119,7 @@ class LanceSessionService(HandleOwner, BaseSessionService):
             messages = await _messages(place, stored, config)
             if not messages and not stored.exists and not await place.has_messages():
                 return None
-        n_bytes = sum(len(event_json(one) or "") for one in messages)
-        events = await beside_the_loop(lambda: to_events(messages, app_name), n_bytes=n_bytes)
+        events = await to_events(messages, app_name)
         updated = stored.told.get("updated", events[-1].timestamp if events else 0.0)
         session = _session(place, stored, updated=updated)
         session.events = events
