@@ -1,5 +1,7 @@
 """One session in the store: its last write, its states and its events, read and written together."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
@@ -8,7 +10,7 @@ from uuid import uuid4
 from google.adk.sessions.session import Session
 
 from lance_context_core import AsyncContextStore, Item, Message
-from lance_context_core.adapting import transaction_or_store
+from lance_context_core.adapting import one_at_a_time, transaction_or_store
 from google_adk_lance_context import _states as states
 from google_adk_lance_context._scopes import name_of
 from google_adk_lance_context._states import Delta, state_item, state_of
@@ -148,6 +150,16 @@ class StoredSession:
             if message is not None:
                 await self._say(user, message)
         return marker, now
+
+    @asynccontextmanager
+    async def turn(self, delta: Delta) -> AsyncIterator[None]:
+        """Waits for the other writers of a shared state in this process, so that none is in vain."""
+        whose = (self.app_name,) if delta.app else (self.app_name, self.user_id)
+        if not delta.app and not delta.user:
+            yield
+            return
+        async with one_at_a_time(states.NAME, self.store.uri, *whose):
+            yield
 
     async def delete(self) -> None:
         """Delete it with its events, and leave the states of its user and its app."""

@@ -94,7 +94,8 @@ class LanceSessionService(HandleOwner, BaseSessionService):
             return await place.write(there, delta, updated=now)
 
         with refusing():
-            marker, stored = await retried(attempt, on=ConflictError)
+            async with place.turn(delta):
+                marker, stored = await retried(attempt, on=ConflictError)
         return mark(_session(place, stored, updated=now), marker)
 
     async def get_session(
@@ -212,8 +213,14 @@ class LanceSessionService(HandleOwner, BaseSessionService):
             marker, _ = await place.write(there, delta, updated=event.timestamp, message=new)
             return marker
 
-        with refusing():
-            marker = await retried(attempt, on=(ConflictError, TakenError))
+        try:
+            with refusing():
+                async with place.turn(delta):
+                    marker = await retried(attempt, on=(ConflictError, TakenError))
+        except (ConflictError, TakenError) as error:
+            raise StaleSessionError(
+                f"Session {session.id}: others kept changing the same states. Append the event again"
+            ) from error
         if marker is not None:
             self._commit_event_to_session(session, event)
             session.last_update_time = event.timestamp
