@@ -4,6 +4,7 @@ The event itself is stored with its message as ADK's own JSON, and reads back eq
 other frameworks are translated, each to one event.
 """
 
+import hashlib
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
@@ -50,6 +51,11 @@ def event_json(message: Message) -> str | None:
         return None
     made: str | None = native.get("event")
     return made
+
+
+def fingerprint(message: Message) -> str:
+    """What tells the event of a message from others of the same id."""
+    return hashlib.sha256((event_json(message) or "").encode()).hexdigest()[:32]
 
 
 async def to_events(messages: Iterable[Message], app_name: str) -> list[Event]:

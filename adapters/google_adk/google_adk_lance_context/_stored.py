@@ -49,6 +49,12 @@ class Snapshot:
         return states.merged(state_of(self.own), state_of(self.user), state_of(self.app))
 
     @property
+    def event_id(self) -> str | None:
+        """The id of the last event; None without one."""
+        told: str | None = self.told.get("event")
+        return told
+
+    @property
     def owed(self) -> Message | None:
         """An event that may not be among the others yet: see `StoredSession.write`."""
         data = None if self.head is None else self.head.data
@@ -61,7 +67,7 @@ class Snapshot:
             return self.exists and marker != self.told["marker"]
         # Made by hand, or from JSON, which has no marker. Times may have lost digits on their way.
         if session.events:
-            return bool(session.events[-1].id != self.told["event"])
+            return bool(session.events[-1].id != self.event_id)
         return bool(self.told["updated"] > session.last_update_time + _ROUNDING_SECONDS)
 
 
@@ -112,6 +118,7 @@ class StoredSession:
         *,
         updated: float,
         message: Message | None = None,
+        event_id: str | None = None,
     ) -> tuple[str, Snapshot]:
         """Apply changes, and append an event; one commit where the place allows it.
 
@@ -139,8 +146,14 @@ class StoredSession:
                 await at.kv(states.NAME).write(
                     puts=[now.app], expected={_key(now.app): _revision(there.app)}
                 )
-            is_later = at is self.store and message is not None
-            head = self._head(there, marker, updated, message, is_later=is_later)
+            is_later = at is self.store
+            told = {
+                "marker": marker,
+                "before": there.told.get("marker"),
+                "event": event_id,
+                "updated": updated,
+            }
+            head = self._head(told, owed=message if is_later else None)
             puts, expected = [head], {_key(head): _revision(there.head)}
             for new, old in ((now.own, there.own), (now.user, there.user)):
                 if new is not old and new is not None:
@@ -181,27 +194,10 @@ class StoredSession:
     def _changed(self, key: Any, there: Item | None, delta: Any) -> Item | None:
         return state_item(key, there, delta) if delta else there
 
-    def _head(
-        self,
-        there: Snapshot,
-        marker: str,
-        updated: float,
-        message: Message | None,
-        *,
-        is_later: bool,
-    ) -> Item:
+    def _head(self, told: dict[str, Any], *, owed: Message | None) -> Item:
         namespace, key = states.head_key(self.app_name, self.session_id)
-        return Item(
-            namespace=namespace,
-            key=key,
-            value={
-                "marker": marker,
-                "before": there.told.get("marker"),
-                "event": None if message is None else message.id,
-                "updated": updated,
-            },
-            data=message.to_json().encode() if is_later and message is not None else None,
-        )
+        data = None if owed is None else owed.to_json().encode()
+        return Item(namespace=namespace, key=key, value=told, data=data)
 
 
 def marker_of(session: Session) -> str | None:

@@ -23,7 +23,7 @@ from lance_context_core import AlreadyExistsError as TakenError
 from lance_context_core import ConflictError, Item, Message
 from lance_context_core.adapting import HandleOwner, StoreLike, retried
 from google_adk_lance_context import _states as states
-from google_adk_lance_context._events import event_json, to_events, to_message
+from google_adk_lance_context._events import event_json, fingerprint, to_events, to_message
 from google_adk_lance_context._scopes import Users, handle_of, refusing, text_of, user_of
 from google_adk_lance_context._states import Delta, state_of
 from google_adk_lance_context._stored import Snapshot, StoredSession, mark, marker_of
@@ -196,21 +196,25 @@ class LanceSessionService(HandleOwner, BaseSessionService):
         self._apply_temp_state(session, event)
         event = self._trim_temp_delta_state(event)
         message, delta = to_message(event), Delta.of(event.actions.state_delta)
+        # Another event may have the id already: then this one has its content in its name, too.
+        other = replace(message, id=f"{event.id} {fingerprint(message)}")
 
         async def attempt() -> str | None:
             there = await place.read()
             if not there.exists and not await place.has_messages():
                 raise SessionNotFoundError(f"Session {session.id} not found.")
-            twins = await place.messages(there, filter={"id": event.id})
-            if twins and event_json(twins[0]) == event_json(message):
+            twins = await place.messages(there, filter={"id": {"$in": [message.id, other.id]}})
+            if any(event_json(one) == event_json(message) for one in twins):
                 return _marker_of_repeat(session, event, there)
             if self._stale == "raise" and there.is_newer_than(session):
                 raise StaleSessionError(
                     f"Session {session.id} has been modified in storage since it was read. Get it "
                     'again, or pass stale="append" to the service.'
                 )
-            new = replace(message, id=f"{event.id} {uuid4().hex}") if twins else message
-            marker, _ = await place.write(there, delta, updated=event.timestamp, message=new)
+            new = other if twins else message
+            marker, _ = await place.write(
+                there, delta, updated=event.timestamp, message=new, event_id=event.id
+            )
             return marker
 
         try:
@@ -265,8 +269,8 @@ def _timestamp(message: Message) -> float:
 
 def _marker_of_repeat(session: Session, event: Event, there: Snapshot) -> str | None:
     """The marker of a write whose outcome the caller does not know; None if it is known."""
-    is_last = there.told.get("event") == event.id and there.told.get("before") is not None
-    if is_last and there.told["before"] == marker_of(session):
+    before = there.told.get("before")
+    if there.event_id == event.id and before is not None and before == marker_of(session):
         return str(there.told["marker"])
     return None
 
