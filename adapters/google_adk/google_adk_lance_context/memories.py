@@ -99,7 +99,7 @@ class LanceMemoryService(HandleOwner, BaseMemoryService):
         Events without words are left out, and so are tool calls, their results and thoughts.
         """
         said = [_event_memory(one) for one in events if one.content and one.content.parts]
-        memories = [one for one in said if says_something(one.parts) and one.text.strip()]
+        memories = _once(one for one in said if says_something(one.parts) and one.text.strip())
         if not memories:
             return
         keys = [_forgotten(app_name, one.id or "") for one in memories]
@@ -126,7 +126,7 @@ class LanceMemoryService(HandleOwner, BaseMemoryService):
         One whose id exists is left as it is. `custom_metadata` is added to that of each memory.
         """
         with refusing():
-            made = [_entry_memory(one, custom_metadata or {}) for one in memories]
+            made = _once(_entry_memory(one, custom_metadata or {}) for one in memories)
             if any(not one.text.strip() for one in made):
                 raise InputValidationError("a memory has no text: give each content a text part")
             user = self._users.of(user_id)
@@ -190,6 +190,14 @@ class LanceMemoryService(HandleOwner, BaseMemoryService):
 
 
 # Events and entries as messages, and memories as entries
+
+
+def _once(memories: Iterable[Message]) -> list[Message]:
+    """The memories, the first one of each id."""
+    first: dict[str | None, Message] = {}
+    for one in memories:
+        first.setdefault(one.id, one)
+    return list(first.values())
 
 
 def _event_memory(event: Event) -> Message:
