@@ -1,10 +1,15 @@
 """Events of every kind, and what is written in a word in the tests."""
 
+from typing import Any
+
+from google.adk.agents import LlmAgent
 from google.adk.auth.auth_credential import AuthCredential, AuthCredentialTypes
 from google.adk.auth.auth_schemes import CustomAuthScheme
 from google.adk.auth.auth_tool import AuthConfig
 from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions, EventCompaction
+from google.adk.models.base_llm import BaseLlm
+from google.adk.models.llm_response import LlmResponse
 from google.adk.sessions.base_session_service import GetSessionConfig
 from google.adk.tools.tool_confirmation import ToolConfirmation
 from google.genai import types
@@ -145,3 +150,38 @@ EVENTS = {
     ),
 }
 """One of each kind, by a name."""
+
+
+class ScriptedModel(BaseLlm):
+    """A model that answers with the given parts, and notes what it was asked."""
+
+    model: str = "script"
+    answers: list[Any] = []
+    asked: list[Any] = []
+
+    async def generate_content_async(self, llm_request, stream=False):
+        self.asked.append(llm_request.model_copy(deep=True))
+        parts = self.answers[len(self.asked) - 1]
+        yield LlmResponse(content=types.Content(role="model", parts=parts))
+
+
+def agent_of(*answers, name="bot", **options):
+    """An agent that says a text or does what the parts of each answer say."""
+    answers = [[types.Part(text=one)] if isinstance(one, str) else one for one in answers]
+    return LlmAgent(name=name, model=ScriptedModel(answers=answers), **options)
+
+
+def call(name, **arguments):
+    """An answer that calls a tool."""
+    return [types.Part(function_call=types.FunctionCall(name=name, args=arguments))]
+
+
+async def talk(runner, text, *, session_id="1", **options):
+    """What is said in a run, as one text for each event."""
+    message = types.Content(role="user", parts=[types.Part(text=text)])
+    return [
+        "".join(part.text or "" for part in event.content.parts) if event.content else ""
+        async for event in runner.run_async(
+            user_id=USER, session_id=session_id, new_message=message, **options
+        )
+    ]
