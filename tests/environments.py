@@ -191,9 +191,7 @@ ENVIRONMENTS = {
     # With the services over SQL that ours are measured and compared with.
     "google-adk": Environment(
         adapter="google_adk",
-        requirements=(
-            *("google-adk==2.13.0", "langchain-core==1.7.2", "aiosqlite", "mypy>=1.18"),
-        ),
+        requirements=(*("google-adk==2.13.0", "langchain-core==1.7.2", "aiosqlite", "mypy>=1.18"),),
         beside=("langchain",),
         plugins_off=("anyio",),
         typed=("adapters/google_adk/google_adk_lance_context", "examples/google_adk_agent.py"),

@@ -13,7 +13,6 @@ FRAMEWORKS = {
 """What the tests in each directory import: one of these at least."""
 
 
-
 def _is_there(module: str) -> bool:
     """Whether a module can be imported; that of a namespace too, such as `google.adk`."""
     try:

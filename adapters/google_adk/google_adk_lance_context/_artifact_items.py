@@ -23,9 +23,7 @@ NAME = "adk-artifacts"
 USER_PREFIX = "user:"
 """Begins the names of files that all sessions of a user share."""
 
-_REMOVED = types.Part(
-    inline_data=types.Blob(mime_type="application/octet-stream", data=b"")
-)
+_REMOVED = types.Part(inline_data=types.Blob(mime_type="application/octet-stream", data=b""))
 """What ADK saves for a file that did not exist yet in a session that is rewound."""
 
 

@@ -12,10 +12,10 @@ from google.adk.errors.input_validation_error import InputValidationError
 from google.adk.events.event import Event
 from google.genai import types
 
+from google_adk_lance_context._parts import canonical, gemini_parts
 from lance_context_core import InvalidRequestError, Message, ToolResultPart
 from lance_context_core.adapting import in_steps
 from lance_context_core.messages import Part
-from google_adk_lance_context._parts import canonical, gemini_parts
 
 FRAMEWORK = "google_adk"
 USER = "user"

@@ -68,9 +68,12 @@ def _known(part: types.Part) -> Part:
 def _result(answer: types.FunctionResponse) -> ToolResultPart:
     response = answer.response or {}
     content: list[Part] = [_answered(response)] if response else []
-    for one in answer.parts or ():
-        if (blob := one.inline_data) is not None and blob.data is not None:
-            content.append(_media(blob.mime_type)(data=blob.data, media_type=blob.mime_type))
+    blobs = [one.inline_data for one in answer.parts or () if one.inline_data is not None]
+    content += [
+        _media(blob.mime_type)(data=blob.data, media_type=blob.mime_type)
+        for blob in blobs
+        if blob.data is not None
+    ]
     return ToolResultPart(
         call_id=answer.id or None,
         name=answer.name or None,

@@ -9,11 +9,11 @@ from uuid import uuid4
 
 from google.adk.sessions.session import Session
 
-from lance_context_core import AsyncContextStore, Item, Message
-from lance_context_core.adapting import one_at_a_time, transaction_or_store
 from google_adk_lance_context import _states as states
 from google_adk_lance_context._scopes import name_of
 from google_adk_lance_context._states import Delta, state_item, state_of
+from lance_context_core import AsyncContextStore, Item, Message
+from lance_context_core.adapting import one_at_a_time, transaction_or_store
 
 T = TypeVar("T")
 
@@ -107,9 +107,7 @@ class StoredSession:
     async def has_messages(self) -> bool:
         """Whether it has any, of whatever framework."""
         history = self.user.history
-        return bool(
-            await history.get_messages(self.agent_id, session_id=self.session_id, last=1)
-        )
+        return bool(await history.get_messages(self.agent_id, session_id=self.session_id, last=1))
 
     async def write(
         self,

@@ -8,8 +8,6 @@ from google.adk.artifacts.base_artifact_service import ArtifactVersion, BaseArti
 from google.adk.errors.input_validation_error import InputValidationError
 from google.genai import types
 
-from lance_context_core import AlreadyExistsError, AsyncKeyValues, Item
-from lance_context_core.adapting import HandleOwner, StoreLike, retried
 from google_adk_lance_context._artifact_items import (
     NAME,
     NewArtifact,
@@ -22,6 +20,8 @@ from google_adk_lance_context._artifact_items import (
     version_of,
 )
 from google_adk_lance_context._scopes import Users, handle_of, refusing, text_of
+from lance_context_core import AlreadyExistsError, AsyncKeyValues, Item
+from lance_context_core.adapting import HandleOwner, StoreLike, retried
 
 _MOST_REFERENCES = 5
 """How many references of artifacts to others are followed, as in ADK."""

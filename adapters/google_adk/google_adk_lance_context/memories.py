@@ -13,6 +13,10 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.sessions.session import Session
 from google.genai import types
 
+from google_adk_lance_context._events import FRAMEWORK, USER, parts_of
+from google_adk_lance_context._parts import gemini_parts
+from google_adk_lance_context._scopes import Users, handle_of, refusing, text_of
+from google_adk_lance_context._states import NAME
 from lance_context_core import (
     AsyncContextStore,
     ConflictError,
@@ -30,10 +34,6 @@ from lance_context_core.adapting import (
     transaction_or_store,
 )
 from lance_context_core.arguments import FilterLike, SearchMode
-from google_adk_lance_context._events import FRAMEWORK, USER, parts_of
-from google_adk_lance_context._parts import gemini_parts
-from google_adk_lance_context._scopes import Users, handle_of, refusing, text_of
-from google_adk_lance_context._states import NAME
 
 _ROW_BYTES = 8_192
 """An upper bound of what a memory takes, over its JSON."""
@@ -202,7 +202,10 @@ def _once(memories: Iterable[Message]) -> list[Message]:
 
 def _event_memory(event: Event) -> Message:
     return _memory(
-        event.id, event.content, author=event.author, at=datetime.fromtimestamp(event.timestamp, UTC)
+        event.id,
+        event.content,
+        author=event.author,
+        at=datetime.fromtimestamp(event.timestamp, UTC),
     )
 
 

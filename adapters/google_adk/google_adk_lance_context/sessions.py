@@ -1,7 +1,6 @@
 """ADK's session service over the store: events are its history, states its key-value items."""
 
 import time
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Literal, get_args
@@ -19,14 +18,14 @@ from google.adk.sessions.base_session_service import (
 )
 from google.adk.sessions.session import Session
 
-from lance_context_core import AlreadyExistsError as TakenError
-from lance_context_core import ConflictError, Item, Message
-from lance_context_core.adapting import HandleOwner, StoreLike, retried
 from google_adk_lance_context import _states as states
 from google_adk_lance_context._events import event_json, fingerprint, to_events, to_message
 from google_adk_lance_context._scopes import Users, handle_of, refusing, text_of, user_of
 from google_adk_lance_context._states import Delta, state_of
 from google_adk_lance_context._stored import Snapshot, StoredSession, mark, marker_of
+from lance_context_core import AlreadyExistsError as TakenError
+from lance_context_core import ConflictError, Item, Message
+from lance_context_core.adapting import HandleOwner, StoreLike, retried
 
 Stale = Literal["raise", "append"]
 """What `append_event` does with a session that others have written to since it was read."""

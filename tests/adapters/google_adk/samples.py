@@ -13,6 +13,7 @@ from google.adk.models.llm_response import LlmResponse
 from google.adk.sessions.base_session_service import GetSessionConfig
 from google.adk.tools.tool_confirmation import ToolConfirmation
 from google.genai import types
+from pydantic import Field
 
 APP, USER = "tutor", "ada"
 OF_ADA = {"app_name": APP, "user_id": USER}
@@ -90,7 +91,9 @@ PARTS = {
         inline_data=types.Blob(data=PNG, mime_type="image/png", display_name="a.png")
     ),
     "sound": types.Part(inline_data=types.Blob(data=b"RIFF", mime_type="audio/wav")),
-    "file": types.Part(file_data=types.FileData(file_uri="gs://b/a.pdf", mime_type="application/pdf")),
+    "file": types.Part(
+        file_data=types.FileData(file_uri="gs://b/a.pdf", mime_type="application/pdf")
+    ),
     "film": types.Part(
         file_data=types.FileData(file_uri="https://a/b.mp4", mime_type="video/mp4"),
         video_metadata=types.VideoMetadata(fps=1),
@@ -102,7 +105,10 @@ PARTS = {
 }
 
 EVENTS = {
-    **{name: Event(author="bot", content=types.Content(parts=[part])) for name, part in PARTS.items()},
+    **{
+        name: Event(author="bot", content=types.Content(parts=[part]))
+        for name, part in PARTS.items()
+    },
     "nothing": Event(author="bot"),
     "no parts": Event(author="bot", content=types.Content(role="model")),
     "all fields": Event(
@@ -156,10 +162,10 @@ class ScriptedModel(BaseLlm):
     """A model that answers with the given parts, and notes what it was asked."""
 
     model: str = "script"
-    answers: list[Any] = []
-    asked: list[Any] = []
+    answers: list[Any] = Field(default_factory=list)
+    asked: list[Any] = Field(default_factory=list)
 
-    async def generate_content_async(self, llm_request, stream=False):
+    async def generate_content_async(self, llm_request, **_):
         self.asked.append(llm_request.model_copy(deep=True))
         parts = self.answers[len(self.asked) - 1]
         yield LlmResponse(content=types.Content(role="model", parts=parts))

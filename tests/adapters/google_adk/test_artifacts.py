@@ -93,7 +93,9 @@ async def test_every_kind_of_part_comes_back_equal(artifacts):
         *(TEXT, PICTURE, LINK, types.Part(text="")),
         types.Part(inline_data=types.Blob(data=b"", mime_type="text/plain")),
         types.Part(
-            inline_data=types.Blob(data=bytes(range(256)) * 20_000, display_name="big", mime_type="a/b")
+            inline_data=types.Blob(
+                data=bytes(range(256)) * 20_000, display_name="big", mime_type="a/b"
+            )
         ),
         types.Part(text="said", thought=True, part_metadata={"k": [1]}),
     ):
@@ -152,7 +154,9 @@ async def test_ids_of_sessions_are_stripped_as_those_of_the_session_service(arti
         assert await artifacts.load_artifact(**where, filename="a") == TEXT
         assert await artifacts.list_artifact_keys(**where) == ["a"]
     (told,) = await artifacts.list_artifact_versions(**OF_1, filename="a")
-    assert told.canonical_uri == f"artifact://apps/{APP}/users/ada/sessions/1/artifacts/a/versions/0"
+    assert (
+        told.canonical_uri == f"artifact://apps/{APP}/users/ada/sessions/1/artifacts/a/versions/0"
+    )
 
 
 async def test_versions_saved_at_once_are_all_kept(artifacts):

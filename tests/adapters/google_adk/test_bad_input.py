@@ -52,7 +52,9 @@ async def is_empty(store):
 
 @pytest.mark.parametrize("name", cases(NAMES))
 @pytest.mark.parametrize("which", ["app_name", "user_id", "session_id"])
-async def test_a_name_that_names_nothing_is_refused(store, sessions, memories, artifacts, which, name):
+async def test_a_name_that_names_nothing_is_refused(
+    store, sessions, memories, artifacts, which, name
+):
     of = {**OF_ADA, "session_id": "1", which: name}
     calls = [
         lambda: sessions.create_session(**of),
@@ -80,7 +82,9 @@ async def test_a_name_that_names_nothing_is_refused(store, sessions, memories, a
 async def test_any_other_name_is_taken_as_it_is(store, name):
     sessions, memories = LanceSessionService(store), LanceMemoryService(store)
     of = {"app_name": name, "user_id": name}
-    session = await sessions.create_session(**of, session_id=name, state={name: 1, "user:" + name: 2})
+    session = await sessions.create_session(
+        **of, session_id=name, state={name: 1, "user:" + name: 2}
+    )
     await sessions.append_event(session, said("tea", state={"app:" + name: 3}))
     session = await sessions.get_session(**of, session_id=name)
     assert (session.id, session.user_id, texts(session)) == (name, name, ["tea"])

@@ -157,9 +157,7 @@ async def test_memories_are_added_by_hand(memories):
 
 
 async def test_metadata_of_events_is_that_of_their_memories(memories):
-    await memories.add_events_to_memory(
-        **OF_ADA, events=[NUTS], custom_metadata={"from": "import"}
-    )
+    await memories.add_events_to_memory(**OF_ADA, events=[NUTS], custom_metadata={"from": "import"})
     (memory,) = (await memories.search_memory(**OF_ADA, query="nuts")).memories
     assert memory.custom_metadata == {"from": "import"}
 

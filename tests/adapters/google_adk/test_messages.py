@@ -83,9 +83,7 @@ async def test_langchain_reads_what_the_agent_said_and_did(store, sessions):
         said("I do not know.", author="bot"),
     ):
         await sessions.append_event(session, event)
-    history = LanceContextChatMessageHistory(
-        store.scope(user_id="ada"), "1", agent_id=APP
-    )
+    history = LanceContextChatMessageHistory(store.scope(user_id="ada"), "1", agent_id=APP)
     found = await history.aget_messages()
     assert [type(one) for one in found] == [HumanMessage, AIMessage, ToolMessage, AIMessage]
     (call,) = found[1].tool_calls

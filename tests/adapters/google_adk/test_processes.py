@@ -103,7 +103,7 @@ async def test_two_processes_lose_neither_an_event_nor_a_state(crew, sessions, w
 
 async def test_two_processes_save_each_version_once(crew, store):
     numbers = [[int(one) for one in told.split()] for told in both(crew, f"save {N}")]
-    assert sorted(sum(numbers, [])) == list(range(2 * N))
+    assert sorted(one for own in numbers for one in own) == list(range(2 * N))
     artifacts = LanceArtifactService(store)
     for who, own in zip(CREW, numbers, strict=True):
         for n, version in enumerate(own):

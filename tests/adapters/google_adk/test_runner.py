@@ -137,9 +137,7 @@ async def test_a_session_is_rewound_with_its_state_and_files(runner_of, sessions
         await talk(runner_of(agent_of(call("note", text=text), "Noted.", tools=[note])), text)
     runner = runner_of(agent_of("Noted."))
     second = (await get(sessions)).events[4].invocation_id
-    await runner.rewind_async(
-        user_id="ada", session_id="1", rewind_before_invocation_id=second
-    )
+    await runner.rewind_async(user_id="ada", session_id="1", rewind_before_invocation_id=second)
     assert (await get(sessions)).state == {"noted": "tea"}
     file = {**OF_ADA, "session_id": "1", "filename": "note.txt"}
     assert (await artifacts.load_artifact(**file)).text == "tea"

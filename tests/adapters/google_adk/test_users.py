@@ -111,11 +111,15 @@ async def test_tenants_are_apart(store):
         session = await get(sessions)
         assert set(session.state.values()) == {tenant}
     memories = LanceMemoryService(store, tenant="a")
-    await memories.add_session_to_memory(Session(id="1", app_name=APP, user_id="ada", events=[said("tea")]))
+    await memories.add_session_to_memory(
+        Session(id="1", app_name=APP, user_id="ada", events=[said("tea")])
+    )
     of_ada = {"app_name": APP, "user_id": "ada"}
     assert (await memories.search_memory(**of_ada, query="tea")).memories
     other = LanceMemoryService(store, tenant="b")
     assert (await other.search_memory(**of_ada, query="tea")).memories == []
     file = {**of_ada, "filename": "user:a"}
-    await LanceArtifactService(store, tenant="a").save_artifact(**file, artifact=types.Part(text="t"))
+    await LanceArtifactService(store, tenant="a").save_artifact(
+        **file, artifact=types.Part(text="t")
+    )
     assert await LanceArtifactService(store, tenant="b").load_artifact(**file) is None
