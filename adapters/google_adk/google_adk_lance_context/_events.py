@@ -18,7 +18,8 @@ from lance_context_core.adapting import in_steps
 from lance_context_core.messages import Part
 
 FRAMEWORK = "google_adk"
-USER = "user"
+USER, SYSTEM = "user", "system"
+"""Authors of events that no agent is."""
 
 
 def to_message(event: Event) -> Message:
@@ -30,7 +31,7 @@ def to_message(event: Event) -> Message:
             role=_role(event.author, parts),
             parts=parts,
             id=event.id,
-            name=None if event.author == USER else event.author or None,
+            name=None if event.author in (USER, SYSTEM) else event.author or None,
             created_at=datetime.fromtimestamp(event.timestamp, UTC),
             native=native,
         )
@@ -70,21 +71,22 @@ def _event(message: Message, app_name: str, names: dict[str, str]) -> Event:
         return Event.model_validate_json(made)
     is_said_by_model = message.role == "assistant"
     is_answer = message.role == "tool" or _is_answer(message.parts)
-    author = (message.name or app_name) if is_said_by_model or is_answer else USER
+    author = SYSTEM if message.role in (SYSTEM, "developer") else USER
+    if is_said_by_model or is_answer:
+        author = message.name or app_name
     parts = list(gemini_parts(message.parts, names))
     return Event(
         id=message.id or "",
         author=author,
         content=types.Content(role="model" if is_said_by_model else USER, parts=parts),
         timestamp=message.created_at.timestamp() if message.created_at else 0.0,
-        custom_metadata={"role": message.role},
     )
 
 
 def _role(author: str, parts: tuple[Part, ...]) -> str:
     if _is_answer(parts):
         return "tool"
-    return USER if author == USER else "assistant"
+    return author if author in (USER, SYSTEM) else "assistant"
 
 
 def _is_answer(parts: tuple[Part, ...]) -> bool:

@@ -133,8 +133,11 @@ async def test_a_result_without_a_name_gets_that_of_its_call(store):
     assert (response.name, response.response) == ("weather", {"result": "sunny\nwarm"})
 
 
-async def test_what_a_system_said_is_told_apart(store):
+async def test_what_a_system_says_is_no_words_of_an_agent(store, sessions):
     history = store.scope(user_id="ada").history
-    await history.append("", Message.system("Be brief."), session_id="1")
-    (event,) = (await get(LanceSessionService(store, agent_id=""))).events
-    assert (event.author, event.custom_metadata) == ("user", {"role": "system"})
+    await history.append(APP, Message.system("Be brief."), session_id="1")
+    session = await get(sessions)
+    await sessions.append_event(session, said("Be kind.", author="system", state={"k": 1}))
+    assert [one.author for one in (await get(sessions)).events] == ["system", "system"]
+    found = await history.get_messages(APP, session_id="1")
+    assert [(one.role, one.name) for one in found] == [("system", None)] * 2

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 ALL = (
     *("core", "langchain", "llama_index", "openai_agents"),
     *("runtime0", "runtime1", "agentscope1", "agentscope2"),
-    "pydantic_ai",
+    *("pydantic_ai", "google_adk"),
 )
 """The frameworks, in the order of the table."""
 
@@ -22,6 +22,7 @@ TITLES = {
     "agentscope1": "AgentScope 1.x",
     "agentscope2": "AgentScope 2.x",
     "pydantic_ai": "Pydantic AI",
+    "google_adk": "Google ADK",
 }
 
 ASPECTS = {
@@ -67,11 +68,11 @@ class Limit:
 
 _SERVICES = ("runtime0", "runtime1")
 _AGENTSCOPE = (*_SERVICES, "agentscope1", "agentscope2")
-_NO_CAPTION = ("llama_index", "openai_agents", *_AGENTSCOPE, "pydantic_ai")
+_NO_CAPTION = ("llama_index", "openai_agents", *_AGENTSCOPE, "pydantic_ai", "google_adk")
 _NO_FAILURE = ("llama_index", "openai_agents", *_SERVICES, "agentscope1")
 _NO_FORGETTING = (
     *("langchain", "llama_index", "openai_agents", "pydantic_ai"),
-    *("agentscope1", "agentscope2"),
+    *("agentscope1", "agentscope2", "google_adk"),
 )
 
 LIMITS = {
@@ -88,22 +89,23 @@ LIMITS = {
         without=False,
         writers=_NO_FAILURE,
         readers=_NO_FAILURE,
-        reason="The failure flag of a tool: only the core, LangChain, AgentScope 2.x and Pydantic AI "
-        "have it. The tool's result is kept.",
+        reason="The failure flag of a tool: only the core, LangChain, AgentScope 2.x, Pydantic AI "
+        "and Google ADK have it. The tool's result is kept.",
     ),
     "c": Limit(
         field="name of a result",
         without=None,
         writers=("runtime0",),
         readers=("openai_agents",),
-        but_readers=("pydantic_ai",),
+        but_readers=("pydantic_ai", "google_adk"),
         reason="The name of the tool in a result: AgentScope runtime 0.x and the OpenAI Agents SDK "
-        "have it in the call alone, with the same id. Pydantic AI looks it up there.",
+        "have it in the call alone, with the same id. Pydantic AI and Google ADK look it up there.",
     ),
     "D": Limit(
         aspects=("said, words", "said, meaning"),
-        readers=_AGENTSCOPE,
-        reason="AgentScope searches long-term memories, and only reads whole conversations.",
+        readers=(*_AGENTSCOPE, "google_adk"),
+        reason="AgentScope and Google ADK search long-term memories, and only read whole "
+        "conversations.",
     ),
     "E": Limit(
         aspects=("memory, words", "memory, meaning", "forget memories"),
@@ -119,10 +121,10 @@ LIMITS = {
     ),
     "G": Limit(
         aspects=("documents", "delete"),
-        writers=("openai_agents", "runtime1", "pydantic_ai"),
-        readers=("openai_agents", "runtime1", "pydantic_ai"),
-        reason="The OpenAI Agents SDK, Pydantic AI and AgentScope runtime 1.0 have no retrieval of "
-        "documents.",
+        writers=("openai_agents", "runtime1", "pydantic_ai", "google_adk"),
+        readers=("openai_agents", "runtime1", "pydantic_ai", "google_adk"),
+        reason="The OpenAI Agents SDK, Pydantic AI, Google ADK and AgentScope runtime 1.0 have no "
+        "retrieval of documents.",
     ),
     "H": Limit(
         aspects=("delete",),
