@@ -133,9 +133,6 @@ class StoredSession:
         )
         items = [one for one in (now.own, now.user, now.app) if one is not None]
         n_bytes = sum(len(one.data or b"") for one in items) + _size_of(message)
-        owed = there.owed
-        if owed is not None:
-            await self._say(self.user, owed)
         async with transaction_or_store(
             self.store, n_rows=6, n_bytes=_COPIES * n_bytes + 6 * _ROW_BYTES
         ) as at:
@@ -153,10 +150,11 @@ class StoredSession:
             }
             head = self._head(told, owed=message if is_later else None)
             puts, expected = [head], {_key(head): _revision(there.head)}
-            for new, old in ((now.own, there.own), (now.user, there.user)):
-                if new is not old and new is not None:
-                    puts.append(new)
-                    expected[_key(new)] = _revision(old)
+            if now.own is not there.own and now.own is not None:
+                puts.append(now.own)  # changes with the head alone
+            if now.user is not there.user and now.user is not None:
+                puts.append(now.user)
+                expected[_key(now.user)] = _revision(there.user)
             await user.kv(states.NAME).write(puts=puts, expected=expected)
             if message is not None:
                 await self._say(user, message)

@@ -29,6 +29,44 @@ async def test_of_two_readers_of_a_session_one_may_append(sessions):
     assert texts(await get(sessions)) == ["a", "c", "d"]
 
 
+async def test_of_two_appends_at_once_one_is_stored(sessions):
+    await create(sessions)
+    for n in range(8):
+        pair = [await get(sessions) for _ in range(2)]
+        changes = [{"n": n, f"{who} {n}": 1} for who in "ab"]
+        outcomes = await asyncio.gather(
+            *(
+                sessions.append_event(one, said("hi", state=change))
+                for one, change in zip(pair, changes, strict=True)
+            ),
+            return_exceptions=True,
+        )
+        assert sorted(type(one).__name__ for one in outcomes) == ["Event", "StaleSessionError"]
+        stored = [key for key in (await get(sessions)).state if key.endswith(f" {n}")]
+        assert len(stored) == 1
+    assert len((await get(sessions)).events) == 8
+
+
+async def test_states_that_others_change_at_the_same_moment_are_merged(tmp_path):
+    # By another name of the place, services of one process do not wait for each other.
+    (tmp_path / "memory").mkdir()
+    (tmp_path / "alias").symlink_to(tmp_path / "memory", target_is_directory=True)
+    async with (
+        LanceSessionService(tmp_path / "memory") as first,
+        LanceSessionService(tmp_path / "alias") as second,
+    ):
+
+        async def grow(service, id):
+            session = await create(service, id)
+            for n in range(5):
+                shared = {f"user:{id}": n, f"app:{id}": n}
+                await service.append_event(session, said("hi", state=shared))
+
+        await asyncio.gather(grow(first, "a"), grow(second, "b"))
+        expected = {f"{kind}:{id}": 4 for kind in ("user", "app") for id in "ab"}
+        assert (await get(first, "b")).state == (await get(second, "a")).state == expected
+
+
 async def test_stale_sessions_may_append_if_the_service_says_so(store):
     sessions = LanceSessionService(store, stale="append")
     await create(sessions)
