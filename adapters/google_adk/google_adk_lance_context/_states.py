@@ -2,7 +2,7 @@
 
 | namespace | key | item | whose |
 |---|---|---|---|
-| `(app, "sessions")` | the session | its last write: `marker`, `before`, `event`, `updated` | the user's |
+| `(app, "sessions")` | the session | its last write: `marker`, `before`, `event`, `updated`, `newest` | the user's |
 | `(app, "states")` | the session | its state as JSON | the user's |
 | `(app, "user")` | `"state"` | the state of the user as JSON | the user's |
 | `(app, "app")` | `"state"` | the state of the app as JSON | no one's |

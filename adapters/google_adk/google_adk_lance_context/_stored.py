@@ -20,6 +20,8 @@ T = TypeVar("T")
 _ROW_BYTES = 4_096
 _COPIES = 4
 """An upper bound of what an event takes as items and message, over its JSON."""
+_BEFORE_ALL = -1e300
+"""The latest time of no events, as JSON has no infinity."""
 _ROUNDING_SECONDS = 1e-6
 """What a time loses on its way through a `datetime`."""
 
@@ -59,6 +61,11 @@ class Snapshot:
         """An event that may not be among the others yet: see `StoredSession.write`."""
         data = None if self.head is None else self.head.data
         return Message.from_json(data.decode()) if data else None
+
+    def may_have(self, timestamp: float) -> bool:
+        """Whether an event of that time may be stored already, or one is owed."""
+        newest = self.told.get("newest")
+        return newest is None or timestamp <= newest or self.owed is not None
 
     def is_newer_than(self, session: Session) -> bool:
         """Whether others have written since the session was read."""
@@ -147,6 +154,7 @@ class StoredSession:
                 "before": there.told.get("marker"),
                 "event": event_id,
                 "updated": updated,
+                "newest": _newest(there, updated, is_event=message is not None),
             }
             head = self._head(told, owed=message if is_later else None)
             puts, expected = [head], {_key(head): _revision(there.head)}
@@ -213,6 +221,14 @@ def _key(item: Item) -> Any:
 
 def _revision(item: Item | None) -> int | None:
     return None if item is None else item.revision
+
+
+def _newest(there: Snapshot, updated: float, *, is_event: bool) -> float | None:
+    """The latest time of all events; None if there may be some that ADK has not written."""
+    if not is_event:
+        return _BEFORE_ALL
+    newest = there.told.get("newest")
+    return None if newest is None else max(newest, updated)
 
 
 def _size_of(message: Message | None) -> int:

@@ -198,11 +198,17 @@ class LanceSessionService(HandleOwner, BaseSessionService):
         # Another event may have the id already: then this one has its content in its name, too.
         other = replace(message, id=f"{event.id} {fingerprint(message)}")
 
+        tried: list[bool] = []  # whether it may have found something else by now
+
         async def attempt() -> str | None:
             there = await place.read()
             if not there.exists and not await place.has_messages():
                 raise SessionNotFoundError(f"Session {session.id} not found.")
-            twins = await place.messages(there, filter={"id": {"$in": [message.id, other.id]}})
+            twins: list[Message] = []
+            if tried or there.may_have(event.timestamp):
+                ids = [message.id, other.id]
+                twins = await place.messages(there, filter={"id": {"$in": ids}})
+            tried.append(True)
             if any(event_json(one) == event_json(message) for one in twins):
                 return _marker_of_repeat(session, event, there)
             if self._stale == "raise" and there.is_newer_than(session):

@@ -1,6 +1,7 @@
 """Appending where others append, again, or where other frameworks write."""
 
 import asyncio
+import contextlib
 
 import pytest
 from adapters.google_adk.samples import APP, OF_ADA, create, get, recent, said, texts
@@ -8,7 +9,7 @@ from google.adk.errors import StaleSessionError
 from google.adk.errors.already_exists_error import AlreadyExistsError
 from google.adk.events.event import Event
 from google.adk.sessions.session import Session
-from google_adk_lance_context import LanceSessionService
+from google_adk_lance_context import LanceSessionService, _stored
 
 from lance_context_core import Message
 
@@ -47,24 +48,27 @@ async def test_of_two_appends_at_once_one_is_stored(sessions):
     assert len((await get(sessions)).events) == 8
 
 
-async def test_states_that_others_change_at_the_same_moment_are_merged(tmp_path):
-    # By another name of the place, services of one process do not wait for each other.
-    (tmp_path / "memory").mkdir()
-    (tmp_path / "alias").symlink_to(tmp_path / "memory", target_is_directory=True)
-    async with (
-        LanceSessionService(tmp_path / "memory") as first,
-        LanceSessionService(tmp_path / "alias") as second,
-    ):
+async def test_states_that_others_change_at_the_same_moment_are_merged(sessions, monkeypatch):
+    # Two processes do not wait for each other, as writers of one process do.
+    monkeypatch.setattr(_stored, "one_at_a_time", lambda *_: contextlib.nullcontext())
+    read = _stored.StoredSession.read
 
-        async def grow(service, id):
-            session = await create(service, id)
-            for n in range(5):
-                shared = {f"user:{id}": n, f"app:{id}": n}
-                await service.append_event(session, said("hi", state=shared))
+    async def read_and_wait(self):
+        found = await read(self)
+        await asyncio.sleep(0.01)
+        return found
 
-        await asyncio.gather(grow(first, "a"), grow(second, "b"))
-        expected = {f"{kind}:{id}": 4 for kind in ("user", "app") for id in "ab"}
-        assert (await get(first, "b")).state == (await get(second, "a")).state == expected
+    monkeypatch.setattr(_stored.StoredSession, "read", read_and_wait)
+
+    async def grow(id):
+        session = await create(sessions, id)
+        for n in range(5):
+            shared = {f"user:{id}": n, f"app:{id}": n}
+            await sessions.append_event(session, said("hi", state=shared))
+
+    await asyncio.gather(grow("a"), grow("b"))
+    expected = {f"{kind}:{id}": 4 for kind in ("user", "app") for id in "ab"}
+    assert (await get(sessions, "b")).state == expected
 
 
 async def test_stale_sessions_may_append_if_the_service_says_so(store):
