@@ -31,6 +31,7 @@ SOURCES = {
 DISTRIBUTIONS = {
     "PIL": "pillow",
     "agents": "openai-agents",
+    "google": "google-adk",
     "langgraph": "langgraph-checkpoint",
     "opentelemetry": "opentelemetry-api",
     "llama_index": "llama-index-core",

@@ -38,5 +38,5 @@ def test_the_code_of_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch)
     model = Tutor()
     monkeypatch.setattr(LLMRegistry, "new_llm", lambda *_: model)
     found = blocks(page)
-    assert {block.info for block in found} <= {"python", "bash", "yaml"}
+    assert {block.info for block in found} <= {"python", "bash", "text"}
     run(page, (block for block in found if block.info == "python"))
