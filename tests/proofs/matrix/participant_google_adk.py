@@ -51,9 +51,7 @@ class Participant:
         await self._memories().add_memory(app_name=APP, user_id=user, memories=memories)
 
     async def recall(self, user, question, mode):
-        found = await self._memories(mode).search_memory(
-            app_name=APP, user_id=user, query=question
-        )
+        found = await self._memories(mode).search_memory(app_name=APP, user_id=user, query=question)
         return [one.content.parts[0].text for one in found.memories]
 
     def _memories(self, mode=None):
