@@ -198,6 +198,17 @@ ENVIRONMENTS = {
             "examples/agent_framework_agent.py",
         ),
     ),
+    # With the services over SQL that ours are measured and compared with.
+    "google-adk": Environment(
+        adapter="google_adk",
+        requirements=(*("google-adk==2.13.0", "langchain-core==1.7.2", "aiosqlite", "mypy>=1.18"),),
+        beside=("langchain",),
+        plugins_off=("anyio",),
+        typed=("adapters/google_adk/google_adk_lance_context", "examples/google_adk_agent.py"),
+        unconstrained=(
+            *("opentelemetry-api", "opentelemetry-sdk", "opentelemetry-semantic-conventions"),
+        ),
+    ),
     # Playwright drives the system's own browser, which `tests/browser.py` finds or brings.
     "inspector": Environment(
         requirements=("playwright==1.65.2", "axe-playwright-python==0.1.8", "duckdb>=2"),

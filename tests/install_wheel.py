@@ -24,6 +24,7 @@ SOURCES = (
     ".",
     "adapters/agent_framework",
     "adapters/agentscope",
+    "adapters/google_adk",
     "adapters/langchain",
     "adapters/llama_index",
     "adapters/openai_agents",
@@ -96,6 +97,10 @@ ENVIRONMENTS = (
     Environment(
         constraints="tests/pins/openai-agents.txt",
         steps=((("lance-context-core", "openai-agents-lance-context"), "openai_agents.py"),),
+    ),
+    Environment(
+        constraints="tests/pins/google-adk.txt",
+        steps=((("lance-context-core", "google-adk-lance-context"), "google_adk.py"),),
     ),
     Environment(
         constraints="tests/pins/pydantic-ai-newest.txt",

@@ -26,6 +26,7 @@ SEARCHES = {
     "llamaindex memory": "docs/llama_index",
     "openai agents session": "docs/openai_agents",
     "agentscope session": "docs/agentscope",
+    "google adk session service": "docs/google_adk",
     "pydantic ai conversation store": "docs/pydantic_ai",
     "microsoft agent framework history provider": "docs/agent_framework",
     "erasure": "docs/erasure",

@@ -9,6 +9,7 @@ from lance_context_core._loop import begin
 from lance_context_core._util.frozen import frozen
 from lance_context_core.scope import Scope
 from lance_context_core.storage import sql
+from lance_context_core.storage.bulk import load
 from lance_context_core.storage.database import RECORDS_TABLE
 from lance_context_core.storage.lance.schema import (
     ACKNOWLEDGED,
@@ -21,7 +22,6 @@ from lance_context_core.storage.lance.schema import (
 from lance_context_core.storage.table import Table
 from lance_context_core.storage.write_batch import Mode, WriteBatch
 from lance_context_core.store.store import AsyncContextStore
-from lance_context_core.transfer.importing import load
 from lance_context_core.versioning.locations import Whole
 
 _UNREVISED = ("expires_at", "properties", LINK)
@@ -126,7 +126,7 @@ async def _append(source: Table, target: Table, keys: Sequence[str]) -> None:
             found = begin(_read(source, some)).result()
             yield from found.combine_chunks().to_batches()
 
-    await load(target, batches(), is_empty=True)
+    await load(target, batches, kept=None)
 
 
 async def _rows(source: Table, keys: Sequence[str]) -> list[dict[str, Any]]:

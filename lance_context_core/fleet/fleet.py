@@ -35,7 +35,12 @@ from lance_context_core.storage.lance.branches import MAIN
 from lance_context_core.store.store import AsyncContextStore
 from lance_context_core.store.transactions import AsyncTransaction
 from lance_context_core.stores.records.mappings import one_agent
-from lance_context_core.transfer.conversations import Exported, ExportFormat, Imported
+from lance_context_core.transfer.conversations import (
+    Exported,
+    ExportFormat,
+    Imported,
+    ImportFormat,
+)
 from lance_context_core.types import ContextRecord, Erasure, Progress, SearchHit
 from lance_context_core.verify import Verification
 from lance_context_core.versioning.locations import turn
@@ -97,14 +102,15 @@ class TenantStore(AsyncContextStore):
 
     async def import_(
         self,
-        source: str | PathLike[str],
+        source: str | PathLike[str] | None = None,
         *,
-        format: ExportFormat | None = None,
+        format: ImportFormat | None = None,
+        project: str | PathLike[str] | None = None,
         progress: Callable[[Progress], object] | None = None,
     ) -> Imported:
         """As `AsyncContextStore.import_`; raises ConflictError while the tenant is moved."""
         async with self._staying():
-            return await super().import_(source, format=format, progress=progress)
+            return await super().import_(source, format=format, project=project, progress=progress)
 
     @asynccontextmanager
     async def _staying(self) -> AsyncIterator[TenantPlacement]:

@@ -14,7 +14,7 @@ SOURCES = {
     **{
         f"{name}_lance_context": ROOT / "adapters" / name
         for name in (
-            *("agent_framework", "agentscope", "langchain"),
+            *("agent_framework", "agentscope", "google_adk", "langchain"),
             *("llama_index", "openai_agents", "pydantic_ai"),
         )
     },
@@ -32,6 +32,7 @@ DISTRIBUTIONS = {
     "PIL": "pillow",
     "agent_framework": "agent-framework-core",
     "agents": "openai-agents",
+    "google": "google-adk",
     "langgraph": "langgraph-checkpoint",
     "opentelemetry": "opentelemetry-api",
     "llama_index": "llama-index-core",

@@ -33,6 +33,7 @@ ENVIRONMENTS = {
     "agentscope1": "agentscope1",
     "agentscope2": "agentscope2",
     "pydantic_ai": "pydantic-ai-newest",
+    "google_adk": "google-adk",
     "agent_framework": "agent-framework",
 }
 """Where each framework is; the core is wherever this runs."""

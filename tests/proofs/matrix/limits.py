@@ -8,7 +8,7 @@ from dataclasses import dataclass
 ALL = (
     *("core", "langchain", "llama_index", "openai_agents"),
     *("runtime0", "runtime1", "agentscope1", "agentscope2"),
-    *("pydantic_ai", "agent_framework"),
+    *("pydantic_ai", "google_adk", "agent_framework"),
 )
 """The frameworks, in the order of the table."""
 
@@ -22,6 +22,7 @@ TITLES = {
     "agentscope1": "AgentScope 1.x",
     "agentscope2": "AgentScope 2.x",
     "pydantic_ai": "Pydantic AI",
+    "google_adk": "Google ADK",
     "agent_framework": "MS Agent Framework",
 }
 
@@ -68,12 +69,15 @@ class Limit:
 
 _SERVICES = ("runtime0", "runtime1")
 _AGENTSCOPE = (*_SERVICES, "agentscope1", "agentscope2")
-_NO_CAPTION = ("llama_index", "openai_agents", *_AGENTSCOPE, "pydantic_ai", "agent_framework")
+_NO_CAPTION = (
+    *("llama_index", "openai_agents", *_AGENTSCOPE),
+    *("pydantic_ai", "google_adk", "agent_framework"),
+)
 _NO_FAILURE = ("llama_index", "openai_agents", *_SERVICES, "agentscope1")
-_NO_DOCUMENTS = ("openai_agents", "runtime1", "pydantic_ai", "agent_framework")
+_NO_DOCUMENTS = ("openai_agents", "runtime1", "pydantic_ai", "google_adk", "agent_framework")
 _NO_FORGETTING = (
     *("langchain", "llama_index", "openai_agents", "pydantic_ai"),
-    *("agentscope1", "agentscope2", "agent_framework"),
+    *("agentscope1", "agentscope2", "google_adk", "agent_framework"),
 )
 
 LIMITS = {
@@ -90,23 +94,24 @@ LIMITS = {
         without=False,
         writers=_NO_FAILURE,
         readers=_NO_FAILURE,
-        reason="The failure flag of a tool: only the core, LangChain, AgentScope 2.x, Pydantic AI "
-        "and Microsoft Agent Framework have it. The tool's result is kept.",
+        reason="The failure flag of a tool: only the core, LangChain, AgentScope 2.x, Pydantic AI, "
+        "Google ADK and Microsoft Agent Framework have it. The tool's result is kept.",
     ),
     "c": Limit(
         field="name of a result",
         without=None,
         writers=("runtime0",),
         readers=("openai_agents", "agent_framework"),
-        but_readers=("pydantic_ai",),
+        but_readers=("pydantic_ai", "google_adk"),
         reason="The name of the tool in a result: AgentScope runtime 0.x, the OpenAI Agents SDK and "
-        "Microsoft Agent Framework have it in the call alone, with the same id. Pydantic AI looks it "
-        "up there.",
+        "Microsoft Agent Framework have it in the call alone, with the same id. Pydantic AI and "
+        "Google ADK look it up there.",
     ),
     "D": Limit(
         aspects=("said, words", "said, meaning"),
-        readers=_AGENTSCOPE,
-        reason="AgentScope searches long-term memories, and only reads whole conversations.",
+        readers=(*_AGENTSCOPE, "google_adk"),
+        reason="AgentScope and Google ADK search long-term memories, and only read whole "
+        "conversations.",
     ),
     "E": Limit(
         aspects=("memory, words", "memory, meaning", "forget memories"),
@@ -124,8 +129,8 @@ LIMITS = {
         aspects=("documents", "delete"),
         writers=_NO_DOCUMENTS,
         readers=_NO_DOCUMENTS,
-        reason="The OpenAI Agents SDK, Pydantic AI, Microsoft Agent Framework and AgentScope runtime "
-        "1.0 have no retrieval of documents.",
+        reason="The OpenAI Agents SDK, Pydantic AI, Google ADK, Microsoft Agent Framework and "
+        "AgentScope runtime 1.0 have no retrieval of documents.",
     ),
     "H": Limit(
         aspects=("delete",),

@@ -25,6 +25,7 @@ PARTICIPANTS = {
     "agentscope1": ("participant_agentscope1", "Participant"),
     "agentscope2": ("participant_agentscope2", "Participant"),
     "pydantic_ai": ("participant_pydantic_ai", "Participant"),
+    "google_adk": ("participant_google_adk", "Participant"),
     "agent_framework": ("participant_agent_framework", "Participant"),
 }
 """The module of each framework, and the class in it."""
