@@ -4,6 +4,7 @@ from importlib.util import find_spec
 
 FRAMEWORKS = {
     "agentscope": ("agentscope", "agentscope_runtime"),
+    "crewai": ("crewai",),
     "langchain": ("langchain_core",),
     "llama_index": ("llama_index_instrumentation",),
     "openai_agents": ("agents",),

@@ -2,7 +2,8 @@
 
 A record is a document of the collection `crewai`: the vector, and all that CrewAI filters by. Its
 text is a memory of the same id in `store.memory`, which other frameworks read, change and delete. A
-private or blank text is in the document, and nowhere else.
+private or blank text is in the document, and nowhere else. The id of a document begins with its
+owner: a store without a scope would else replace the document of a user that has the same id.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,8 +30,8 @@ _PLAIN = (str, int, float, bool)
 # Writing
 
 
-def document(record: MemoryRecord, *, root: str, owner: str) -> Document:
-    """The document of a record. Raises InvalidRequestError for what JSON cannot hold."""
+def document(record: MemoryRecord, *, id: str, root: str, owner: str) -> Document:
+    """The document of a record, under an id of its owner. Raises InvalidRequestError for no JSON."""
     path = paths.below(root, paths.normal(record.scope))
     metadata: dict[str, Any] = {
         "owner": owner,
@@ -48,7 +49,7 @@ def document(record: MemoryRecord, *, root: str, owner: str) -> Document:
     if not is_shared(record):
         metadata[_CONTENT] = record.content
     embedding = record.embedding or None
-    return Document(id=record.id, text="", embedding=embedding, metadata=metadata)
+    return Document(id=id, text="", embedding=embedding, metadata=metadata)
 
 
 def memory(record: MemoryRecord, made: Document) -> Message | None:
@@ -88,7 +89,7 @@ def is_in_memory(found: Document) -> bool:
 
 
 def record(
-    found: Document, content: str, *, root: str, touched: datetime | None = None
+    found: Document, content: str, *, id: str, root: str, touched: datetime | None = None
 ) -> MemoryRecord:
     """The record of a document and its text."""
     about = found.metadata
@@ -97,7 +98,7 @@ def record(
         accessed = touched
     vector = found.embedding
     return MemoryRecord(
-        id=found.id,
+        id=id,
         content=content,
         scope=paths.without(root, about["scope"]),
         categories=about["categories"],

@@ -14,7 +14,7 @@ from lance_context_core import (
     Document,
     Item,
 )
-from lance_context_core.adapting import Handle, retried, transaction_or_store
+from lance_context_core.adapting import Handle, check_names, retried, transaction_or_store
 from lance_context_core.errors import DimensionMismatchError
 from lance_context_core.filters import Field, Filter
 
@@ -41,6 +41,7 @@ class StoredRecords:
         self._root = root
         parts = Handle(store).scope.parts()
         self.owner = "&".join(f"{name}={value}" for name, value in parts.items())
+        self._prefix = f"{self.owner}/" if parts else ""
         self._is_whole = not parts
 
     # Writing
@@ -48,11 +49,14 @@ class StoredRecords:
     async def write(self, records: Sequence[MemoryRecord]) -> None:
         """Store records, replacing those of the same ids, in one commit."""
         translated.check_all(records)
-        made = [translated.document(one, root=self._root, owner=self.owner) for one in records]
+        ids = check_names([one.id for one in records], "record ids")
+        made = [
+            translated.document(one, id=self._named(id), root=self._root, owner=self.owner)
+            for one, id in zip(records, ids, strict=True)
+        ]
         told = [translated.memory(*pair) for pair in zip(records, made, strict=True)]
         n_bytes = sum(2 * len(one.content) + 8 * len(one.embedding or ()) for one in records)
         n_bytes += _ROW_BYTES * len(records)
-        ids = [one.id for one in records]
         try:
             await self._write(ids, made, told, n_bytes=n_bytes)
         except DimensionMismatchError:
@@ -92,7 +96,8 @@ class StoredRecords:
 
     async def get(self, ids: Sequence[str]) -> list[MemoryRecord]:
         """The records with these ids, with their vectors."""
-        found = await self._store.vectors(NAME).get(ids, include_embedding=True)
+        named = [self._named(one) for one in check_names(ids, "record_ids")]
+        found = await self._store.vectors(NAME).get(named, include_embedding=True)
         own = [
             one
             for one in found
@@ -111,8 +116,7 @@ class StoredRecords:
         """The `limit` nearest of those that meet the condition, with their scores, best first."""
         vectors = self._store.vectors(NAME)
         if rest:
-            ids = [document.id for document, _ in await self.all(rest, where)]
-            where &= Field("id").is_in(ids)
+            where &= Field("id").is_in([one.id for one, _ in await self.all(rest, where)])
         gone: list[str] = []
         while True:
             hits = await vectors.search(
@@ -132,12 +136,13 @@ class StoredRecords:
 
     async def records(self, found: Sequence[_FOUND]) -> list[MemoryRecord]:
         """The records of documents and their texts."""
-        keys = [(_ACCESSED, str(document.id)) for document, _ in found]
+        keys = [(_ACCESSED, self._id(document)) for document, _ in found]
         touched = await self._store.kv(NAME).get(keys) if keys else []
         return [
             translated.record(
                 document,
                 content,
+                id=self._id(document),
                 root=self._root,
                 touched=None if item is None else datetime.fromisoformat((item.value or {})["at"]),
             )
@@ -146,17 +151,16 @@ class StoredRecords:
 
     async def _present(self, found: Sequence[Document]) -> list[_FOUND]:
         """Those that exist, with their texts."""
-        shared = [str(one.id) for one in found if translated.is_in_memory(one)]
+        shared = [self._id(one) for one in found if translated.is_in_memory(one)]
         there = await self._store.memory.get_many(shared) if shared else []
         texts = {one.id: one.text or "" for one in there}
-        return [
-            (
-                one,
-                texts[str(one.id)] if translated.is_in_memory(one) else translated.content_of(one),
-            )
+        pairs = [
+            (one, texts.get(self._id(one)))
+            if translated.is_in_memory(one)
+            else (one, translated.content_of(one))
             for one in found
-            if not translated.is_in_memory(one) or one.id in texts
         ]
+        return [(one, text) for one, text in pairs if text is not None]
 
     # Removing
 
@@ -167,7 +171,9 @@ class StoredRecords:
         it does not meet the condition any more, it stays.
         """
         if ids is not None:
-            where &= Field("id").is_in(list(ids))
+            where &= Field("id").is_in(
+                [self._named(one) for one in check_names(ids, "record_ids")]
+            )
         n = 0
         while True:
             removed = await retried(lambda: self._remove_some(rest, where), on=ConflictError)
@@ -182,12 +188,23 @@ class StoredRecords:
         if not found:
             return None
         n_there = len(await self._present(found))
-        ids = [str(one.id) for one in found]
+        ids = [self._id(one) for one in found]
         n_rows = 3 * len(ids)
         async with transaction_or_store(self._store, n_rows=n_rows, n_bytes=0) as at:
             # Where each write is a commit: the memory first, since what lacks it is not shown.
             await at.memory.delete(ids=ids, session_id="")
             await at.kv(NAME).delete([(_ACCESSED, one) for one in ids])
-            if await at.vectors(NAME).delete(ids, filter=where) != len(ids):
+            named = [str(one.id) for one in found]
+            if await at.vectors(NAME).delete(named, filter=where) != len(ids):
                 raise ConflictError("another writer has changed or deleted some of the records")
         return n_there
+
+    # Ids
+
+    def _named(self, id: str) -> str:
+        """The id of the document of a record."""
+        return self._prefix + id
+
+    def _id(self, document: Document) -> str:
+        """The id of the record of a document."""
+        return str(document.id).removeprefix(self._prefix)

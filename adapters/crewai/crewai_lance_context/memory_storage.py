@@ -114,6 +114,10 @@ class LanceMemoryStorage(HandleOwner):
             where, rest = self._condition(
                 scope_prefix, categories=categories, metadata=metadata_filter
             )
+            if isinstance(query_embedding, str) or len(query_embedding) == 0:
+                raise InvalidRequestError(
+                    f"query_embedding={query_embedding!r:.80}: give the vector of a text"
+                )
             if _whole(limit, "limit") <= 0:
                 return []
             found = await self._stored.search(query_embedding, rest, where, limit=limit)

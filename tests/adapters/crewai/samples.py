@@ -1,0 +1,68 @@
+"""Records, an embedder of words, and a model that follows a script."""
+
+import json
+import math
+from datetime import datetime
+from zlib import crc32
+
+from crewai import BaseLLM
+from crewai.memory.types import MemoryRecord
+
+LENGTH = 32
+
+
+def vector(text):
+    """The directions of its words, of length 1."""
+    sums = [0.0] * LENGTH
+    for word in text.lower().split():
+        sums[crc32(word.encode()) % LENGTH] += 1.0
+    length = math.sqrt(sum(one * one for one in sums)) or 1.0
+    return [one / length for one in sums]
+
+
+def embedded(texts):
+    """An embedder as CrewAI calls one."""
+    return [vector(one) for one in texts]
+
+
+def record(content="Ada prefers trains.", **fields):
+    return MemoryRecord(content=content, **{"embedding": vector(content), **fields})
+
+
+def on(day, hour=0):
+    return datetime(2026, 1, day, hour)
+
+
+def fields(one):
+    """All but the embedding, which is stored as 32-bit floats."""
+    return one.model_dump()
+
+
+def contents(found):
+    return [one.content for one in found]
+
+
+def found_in(storage, text, **asked):
+    return [one.content for one, _ in storage.search(vector(text), **asked)]
+
+
+class ScriptedLLM(BaseLLM):
+    """Answers by what it is asked: `answers` by a part of the prompt, and memories as they are."""
+
+    model: str = "scripted"
+    answers: dict[str, str] = {}
+    memories: list[str] = []
+    heard: list[str] = []
+
+    def call(self, messages, *args, **kwargs):
+        prompt = messages if isinstance(messages, str) else json.dumps(messages)
+        self.heard.append(prompt)
+        if "extract" in prompt.lower() and "memor" in prompt.lower():
+            return json.dumps({"memories": self.memories})
+        for part, answer in self.answers.items():
+            if part in prompt:
+                return answer
+        return "Thought: I know.\nFinal Answer: It is done."
+
+    def supports_function_calling(self):
+        return False
