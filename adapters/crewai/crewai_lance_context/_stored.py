@@ -171,9 +171,7 @@ class StoredRecords:
         it does not meet the condition any more, it stays.
         """
         if ids is not None:
-            where &= Field("id").is_in(
-                [self._named(one) for one in check_names(ids, "record_ids")]
-            )
+            where &= Field("id").is_in([self._named(one) for one in check_names(ids, "record_ids")])
         n = 0
         while True:
             removed = await retried(lambda: self._remove_some(rest, where), on=ConflictError)

@@ -3,19 +3,22 @@
 import json
 import math
 from datetime import datetime
-from zlib import crc32
+from hashlib import blake2b
 
 from crewai import BaseLLM
 from crewai.memory.types import MemoryRecord
+from crewai.rag.embeddings.providers.custom.custom_provider import CustomProvider
+from crewai.rag.embeddings.providers.custom.embedding_callable import CustomEmbeddingFunction
 
-LENGTH = 32
+LENGTH = 256
 
 
 def vector(text):
-    """The directions of its words, of length 1."""
+    """The directions of its words, of length 1; texts without a common word are all but orthogonal."""
     sums = [0.0] * LENGTH
     for word in text.lower().split():
-        sums[crc32(word.encode()) % LENGTH] += 1.0
+        for n in blake2b(word.encode(), digest_size=4).digest():
+            sums[n % LENGTH] += 1.0
     length = math.sqrt(sum(one * one for one in sums)) or 1.0
     return [one / length for one in sums]
 
@@ -23,6 +26,16 @@ def vector(text):
 def embedded(texts):
     """An embedder as CrewAI calls one."""
     return [vector(one) for one in texts]
+
+
+class Embedding(CustomEmbeddingFunction):
+    """The same, as a crew is told of one."""
+
+    def __call__(self, input):
+        return embedded(input)
+
+
+EMBEDDER = CustomProvider(embedding_callable=Embedding)
 
 
 def record(content="Ada prefers trains.", **fields):
@@ -49,10 +62,12 @@ def found_in(storage, text, **asked):
 class ScriptedLLM(BaseLLM):
     """Answers by what it is asked: `answers` by a part of the prompt, and memories as they are."""
 
-    model: str = "scripted"
     answers: dict[str, str] = {}
     memories: list[str] = []
     heard: list[str] = []
+
+    def __init__(self, **fields):
+        super().__init__(**{"model": "scripted", **fields})
 
     def call(self, messages, *args, **kwargs):
         prompt = messages if isinstance(messages, str) else json.dumps(messages)

@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from adapters.crewai.samples import fields, found_in, record, vector
+from adapters.crewai.samples import LENGTH, fields, found_in, record, vector
 from crewai_lance_context import LanceKnowledgeStorage, LanceMemoryStorage, LanceRecallTool, install
 
 from lance_context_core import InvalidRequestError
@@ -49,7 +49,7 @@ def test_an_id_that_cannot_be_is_refused(storage, flows, text):
 @pytest.mark.parametrize(
     "wrong",
     [
-        pytest.param(lambda: record(embedding=[math.nan] * 32), id="NaN in a vector"),
+        pytest.param(lambda: record(embedding=[math.nan] * LENGTH), id="NaN in a vector"),
         pytest.param(lambda: record(metadata={"a": object()}), id="no JSON"),
         pytest.param(lambda: record("a").model_copy(update=HALF), id="surrogate in a text"),
         pytest.param(lambda: record(metadata={"a": "half \ud83d"}), id="surrogate in metadata"),
