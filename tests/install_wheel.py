@@ -23,6 +23,7 @@ LLAMA_INDEX_NAMES = tuple(
 SOURCES = (
     ".",
     "adapters/agentscope",
+    "adapters/crewai",
     "adapters/langchain",
     "adapters/llama_index",
     "adapters/openai_agents",
@@ -95,6 +96,10 @@ ENVIRONMENTS = (
     Environment(
         constraints="tests/pins/openai-agents.txt",
         steps=((("lance-context-core", "openai-agents-lance-context"), "openai_agents.py"),),
+    ),
+    Environment(
+        constraints="tests/pins/crewai.txt",
+        steps=((("lance-context-core", "crewai-lance-context"), "crewai.py"),),
     ),
     Environment(
         constraints="tests/pins/pydantic-ai-newest.txt",

@@ -20,7 +20,7 @@ from install_wheel import ROOT, UV, built, empty, run
 SOURCES = (
     ".",
     *(f"adapters/{one}" for one in ("agentscope", "langchain", "llama_index", "openai_agents")),
-    "adapters/pydantic_ai",
+    *("adapters/crewai", "adapters/pydantic_ai"),
 )
 CORE = "lance-context-core"
 
@@ -42,6 +42,7 @@ LINES = {
     "langchain": Line(adapter="langchain", pins="langchain-newest"),
     "llama-index": Line(adapter="llama_index", pins="llama-index-newest"),
     "openai-agents": Line(adapter="openai_agents", pins="openai-agents"),
+    "crewai": Line(adapter="crewai", pins="crewai"),
     "pydantic-ai": Line(adapter="pydantic_ai", pins="pydantic-ai-newest"),
     "context": Line(
         adapter="agentscope",

@@ -27,6 +27,7 @@ SEARCHES = {
     "openai agents session": "docs/openai_agents",
     "agentscope session": "docs/agentscope",
     "pydantic ai conversation store": "docs/pydantic_ai",
+    "crewai memory storage": "docs/crewai",
     "erasure": "docs/erasure",
     "time travel": "docs/versions",
     "hybrid search": "docs/search",

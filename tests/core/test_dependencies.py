@@ -13,7 +13,10 @@ SOURCES = {
     "lance_context_core": ROOT,
     **{
         f"{name}_lance_context": ROOT / "adapters" / name
-        for name in ("agentscope", "langchain", "llama_index", "openai_agents", "pydantic_ai")
+        for name in (
+            *("agentscope", "crewai", "langchain", "llama_index", "openai_agents"),
+            "pydantic_ai",
+        )
     },
     "lance_context_cli": ROOT / "apps" / "cli",
     "lance_context_inspector": ROOT / "apps" / "inspector",

@@ -48,7 +48,8 @@ NOT_RUN = {"store.md": 1}
 """How many blocks of a page are not run, because they need a service."""
 
 ELSEWHERE = {
-    *("agentscope.md", "langchain.md", "llama_index.md", "openai_agents.md", "pydantic_ai.md")
+    *("agentscope.md", "crewai.md", "langchain.md", "llama_index.md"),
+    *("openai_agents.md", "pydantic_ai.md"),
 }
 """Pages whose code is run by other tests, where the frameworks are."""
 

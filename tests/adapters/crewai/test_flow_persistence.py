@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import date, datetime
 
 import pytest
+from adapters.crewai.flows import Booking
 from crewai.flow.async_feedback.types import HumanFeedbackPending, PendingFeedbackContext
-from crewai.flow.flow import Flow, listen, start
-from crewai.flow.human_feedback import human_feedback
+from crewai.flow.flow import Flow, start
 from crewai.flow.persistence import SQLiteFlowPersistence, persist
 from crewai_lance_context import LanceFlowPersistence
 from pydantic import BaseModel
@@ -90,29 +90,6 @@ def test_pending_feedback_is_saved_with_its_state_and_can_be_cleared(flows, stor
     assert flows.load_pending_feedback("1") is None
     assert flows.load_state("1") == {"n": 2}
     assert store.version() >= before
-
-
-class Waiting:
-    """A provider that lets a flow wait."""
-
-    def request_feedback(self, context, flow):
-        raise HumanFeedbackPending(context=context)
-
-
-class Booking(Flow[dict]):
-    @start()
-    def choose(self):
-        self.state["train"] = "night train"
-
-    @listen(choose)
-    @human_feedback(message="Book it?", provider=Waiting())
-    def ask(self):
-        return f"{self.state['train']} for 90"
-
-    @listen(ask)
-    def book(self, result):
-        self.state["said"] = result.feedback
-        return f"{result.output}: {result.feedback}"
 
 
 def test_a_flow_waits_and_goes_on_over_another_persistence_of_the_place(place):
