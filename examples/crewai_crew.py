@@ -96,7 +96,7 @@ def ask(question: str) -> None:
     agent = Agent(role="tutor", goal="Be of help.", backstory="A tutor.", llm=llm)
     task = Task(description=question, expected_output="An answer.", agent=agent)
     result = Crew(agents=[agent], tasks=[task], memory=memory).kickoff()
-    _say("crew", result.raw)
+    _say("crew", str(result))
 
 
 def remember(fact: str) -> None:

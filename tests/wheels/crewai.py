@@ -8,8 +8,6 @@ from importlib import import_module
 from importlib.metadata import distributions, requires, version
 from pathlib import Path
 
-# The program has the name of the framework: its own folder is not to be searched for it.
-sys.path = [one for one in sys.path if one and Path(one) != Path(__file__).parent]
 os.environ |= {
     "CREWAI_DISABLE_TELEMETRY": "true",
     "CREWAI_STORAGE_DIR": str(Path("own").absolute()),

@@ -38,7 +38,8 @@ def memory_errors() -> Iterator[None]:
 def embedder_of(given: Any) -> Any:
     """An embedder of the store, made of CrewAI's configuration, a function of texts, or one of ours."""
     if isinstance(given, Mapping | BaseEmbeddingsProvider):
-        given = build_embedder(given)
+        made: Any = given
+        given = build_embedder(made)
     if given is None or isinstance(given, str) or not callable(given):
         return given
     embed = given

@@ -43,7 +43,7 @@ class LanceFlowPersistence(FlowPersistence):
         if given is None:
             raise InvalidRequestError("store=None: give an open store, or where one is")
         text = str(given) if isinstance(given, str | Path) else None
-        super().__init__(place=text, user_id=user_id, **fields)
+        super().__init__(**fields, place=text, user_id=user_id)
         self._handle = Handle(given)
         sync = self._handle.sync
         self._items = (sync if user_id is None else sync.scope(user_id=user_id)).kv(NAME)

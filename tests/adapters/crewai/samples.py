@@ -43,7 +43,8 @@ def record(content="Ada prefers trains.", **fields):
 
 
 def on(day, hour=0):
-    return datetime(2026, 1, day, hour)
+    """A time without a zone, as CrewAI makes them."""
+    return datetime(2026, 1, day, hour)  # noqa: DTZ001
 
 
 def fields(one):
@@ -62,12 +63,13 @@ def found_in(storage, text, **asked):
 class ScriptedLLM(BaseLLM):
     """Answers by what it is asked: `answers` by a part of the prompt, and memories as they are."""
 
-    answers: dict[str, str] = {}
-    memories: list[str] = []
-    heard: list[str] = []
+    answers: dict[str, str]
+    memories: list[str]
+    heard: list[str]
 
-    def __init__(self, **fields):
-        super().__init__(**{"model": "scripted", **fields})
+    def __init__(self, *, answers=(), memories=(), **fields):
+        mine = {"answers": dict(answers), "memories": list(memories), "heard": []}
+        super().__init__(**{"model": "scripted", **mine, **fields})
 
     def call(self, messages, *args, **kwargs):
         prompt = messages if isinstance(messages, str) else json.dumps(messages)

@@ -74,12 +74,7 @@ def test_it_deletes_what_a_loop_in_python_would(shared_store, scope, categories,
 
     def goes(one):
         return (
-            (
-                scope is None
-                or scope == "/"
-                or one.scope == scope
-                or one.scope.startswith(scope + "/")
-            )
+            (scope is None or scope in ("/", one.scope) or one.scope.startswith(scope + "/"))
             and (not categories or bool(set(categories) & set(one.categories)))
             and (ids is None or one.id in {f"r{number}" for number in ids})
             and (day is None or one.created_at < on(day))

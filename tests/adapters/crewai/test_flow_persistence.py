@@ -2,10 +2,11 @@
 
 import math
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date
 
 import pytest
 from adapters.crewai.flows import Booking
+from adapters.crewai.samples import on
 from crewai.flow.async_feedback.types import HumanFeedbackPending, PendingFeedbackContext
 from crewai.flow.flow import Flow, start
 from crewai.flow.persistence import SQLiteFlowPersistence, persist
@@ -28,7 +29,7 @@ STATES = {
     "a dictionary": {"id": "1", "n": 1, "deep": {"a": [None, True, 1.5, "ä"]}},
     "a model": Trip(stops=["Oslo"]),
     "what JSON lacks": {
-        "times": [datetime(2026, 1, 2, 3), date(2026, 1, 2)],
+        "times": [on(2, 3), date(2026, 1, 2)],
         "tuple": (1, 2),
         "set": {"one"},
         "model": Trip(),

@@ -87,14 +87,14 @@ def test_an_agent_remembers_in_one_crew_what_it_recalls_in_another(store, storag
         memory = Memory(storage=storage, embedder=embedded, llm=llm)
         return Crew(agents=[agent], tasks=[task], memory=memory, verbose=False)
 
-    llm = ScriptedLLM(memories=["Ada prefers trains on every trip"], heard=[])
+    llm = ScriptedLLM(memories=["Ada prefers trains on every trip"])
     made = crew(llm)
     assert made.kickoff().raw == "It is done."
     made._memory.drain_writes()
     assert contents(storage.list_records()) == ["Ada prefers trains on every trip"]
     assert [hit.record.text for hit in store.search("trains")] == contents(storage.list_records())
 
-    later = ScriptedLLM(heard=[])
+    later = ScriptedLLM()
     crew(later).kickoff()
     assert any("Ada prefers trains on every trip" in prompt for prompt in later.heard)
 

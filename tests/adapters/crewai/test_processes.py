@@ -24,7 +24,7 @@ class Process:
 
     def __init__(self, place, who):
         self.process = subprocess.Popen(
-            [sys.executable, "-c", RUN, str(place), who],
+            [sys.executable, "-W", "ignore", "-c", RUN, str(place), who],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

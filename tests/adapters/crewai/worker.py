@@ -2,12 +2,9 @@
 
 import os
 import sys
-import warnings
 from itertools import count
 
 os.environ |= {"CREWAI_DISABLE_TELEMETRY": "true", "OTEL_SDK_DISABLED": "true"}
-warnings.simplefilter("ignore")
-
 from adapters.crewai.flows import Booking
 from adapters.crewai.samples import record
 from crewai.flow.async_feedback.types import HumanFeedbackPending

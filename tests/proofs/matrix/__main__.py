@@ -33,6 +33,7 @@ ENVIRONMENTS = {
     "agentscope1": "agentscope1",
     "agentscope2": "agentscope2",
     "pydantic_ai": "pydantic-ai-newest",
+    "crewai": "crewai",
 }
 """Where each framework is; the core is wherever this runs."""
 

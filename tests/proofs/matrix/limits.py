@@ -8,7 +8,7 @@ from dataclasses import dataclass
 ALL = (
     *("core", "langchain", "llama_index", "openai_agents"),
     *("runtime0", "runtime1", "agentscope1", "agentscope2"),
-    "pydantic_ai",
+    *("pydantic_ai", "crewai"),
 )
 """The frameworks, in the order of the table."""
 
@@ -22,6 +22,7 @@ TITLES = {
     "agentscope1": "AgentScope 1.x",
     "agentscope2": "AgentScope 2.x",
     "pydantic_ai": "Pydantic AI",
+    "crewai": "CrewAI",
 }
 
 ASPECTS = {
@@ -71,7 +72,7 @@ _NO_CAPTION = ("llama_index", "openai_agents", *_AGENTSCOPE, "pydantic_ai")
 _NO_FAILURE = ("llama_index", "openai_agents", *_SERVICES, "agentscope1")
 _NO_FORGETTING = (
     *("langchain", "llama_index", "openai_agents", "pydantic_ai"),
-    *("agentscope1", "agentscope2"),
+    *("agentscope1", "agentscope2", "crewai"),
 )
 
 LIMITS = {
@@ -126,8 +127,25 @@ LIMITS = {
     ),
     "H": Limit(
         aspects=("delete",),
-        readers=("runtime0",),
-        reason="AgentScope runtime 0.x retrieves documents, and deletes none.",
+        readers=("runtime0", "crewai"),
+        reason="AgentScope runtime 0.x and CrewAI retrieve documents, and delete no single ones.",
+    ),
+    "I": Limit(
+        aspects=("history", "goes on", "session", "forget"),
+        writers=("crewai",),
+        readers=("crewai",),
+        reason="CrewAI has no conversations: the messages of a flow are part of its state.",
+    ),
+    "J": Limit(
+        aspects=("said, words", "said, meaning"),
+        writers=("crewai",),
+        reason="The same. Its agents find the conversations of others with a tool.",
+    ),
+    "K": Limit(
+        aspects=("documents", "delete"),
+        writers=("crewai",),
+        reason="CrewAI's knowledge has texts without metadata. It finds documents by the metadata of "
+        "others.",
     ),
 }
 """By the mark that stands in the table: a small letter for what is missing in a conversation, a capital one

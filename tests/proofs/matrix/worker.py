@@ -25,6 +25,7 @@ PARTICIPANTS = {
     "agentscope1": ("participant_agentscope1", "Participant"),
     "agentscope2": ("participant_agentscope2", "Participant"),
     "pydantic_ai": ("participant_pydantic_ai", "Participant"),
+    "crewai": ("participant_crewai", "Participant"),
 }
 """The module of each framework, and the class in it."""
 
