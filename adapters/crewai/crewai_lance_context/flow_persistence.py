@@ -43,7 +43,8 @@ class LanceFlowPersistence(FlowPersistence):
         if given is None:
             raise InvalidRequestError("store=None: give an open store, or where one is")
         text = str(given) if isinstance(given, str | Path) else None
-        super().__init__(**fields, place=text, user_id=user_id)
+        fields |= {"place": text, "user_id": user_id}
+        super().__init__(**fields)
         self._handle = Handle(given)
         sync = self._handle.sync
         self._items = (sync if user_id is None else sync.scope(user_id=user_id)).kv(NAME)

@@ -43,7 +43,8 @@ class LanceKnowledgeStorage(BaseKnowledgeStorage):
         `embedder` is CrewAI's configuration of one, a function of texts, or one of the store's; by
         default that of the open store.
         """
-        super().__init__(collection=collection, user_id=user_id)
+        fields: dict[str, Any] = {"collection": collection, "user_id": user_id}
+        super().__init__(**fields)
         made = embedder_of(embedder)
         is_opened = isinstance(store, str | Path)
         self._handle = Handle(store, embedder=made if is_opened else None)

@@ -59,7 +59,8 @@ class LanceRecallTool(BaseTool):
         """
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
             raise InvalidRequestError(f"limit={limit!r:.80}: give a number of records, 1 or more")
-        super().__init__(**fields, limit=limit, mode=mode, filter=filter)
+        fields |= {"limit": limit, "mode": mode, "filter": filter}
+        super().__init__(**fields)
         self._handle = Handle(store, embedder=embedder)
         self._store = of_user(self._handle, user_id)
 
