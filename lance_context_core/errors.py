@@ -82,6 +82,17 @@ class InvalidRequestError(ContextStoreError, ValueError):
 class DimensionMismatchError(InvalidRequestError):
     """A vector has another length than the vectors that the table holds."""
 
+    stored: int | None
+    """The length of the table's vectors; None if the vectors of one call differ."""
+    given: int | None
+    """The length of the refused vector; None as above."""
+
+    def __init__(
+        self, message: str, *, stored: int | None = None, given: int | None = None
+    ) -> None:
+        super().__init__(message)
+        self.stored, self.given = stored, given
+
 
 class EmbeddingModelMismatchError(InvalidRequestError):
     """The embedder is another model than the one that the table was built with."""

@@ -209,6 +209,13 @@ ENVIRONMENTS = {
             *("opentelemetry-api", "opentelemetry-sdk", "opentelemetry-semantic-conventions"),
         ),
     ),
+    # CrewAI asks for older releases of the protocol's SDK, of pydantic and of others than all else.
+    "crewai": Environment(
+        adapter="crewai",
+        requirements=("crewai==1.15.30", "mypy>=1.18"),
+        typed=("adapters/crewai/crewai_lance_context", "examples/crewai_crew.py"),
+        unconstrained=("jiter", "mcp", "pydantic", "pydantic-core", "regex", "rich"),
+    ),
     # Playwright drives the system's own browser, which `tests/browser.py` finds or brings.
     "inspector": Environment(
         requirements=("playwright==1.65.2", "axe-playwright-python==0.1.8", "duckdb>=2"),

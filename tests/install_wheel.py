@@ -25,6 +25,7 @@ SOURCES = (
     "adapters/agent_framework",
     "adapters/agentscope",
     "adapters/google_adk",
+    "adapters/crewai",
     "adapters/langchain",
     "adapters/llama_index",
     "adapters/openai_agents",
@@ -101,6 +102,10 @@ ENVIRONMENTS = (
     Environment(
         constraints="tests/pins/google-adk.txt",
         steps=((("lance-context-core", "google-adk-lance-context"), "google_adk.py"),),
+    ),
+    Environment(
+        constraints="tests/pins/crewai.txt",
+        steps=((("lance-context-core", "crewai-lance-context"), "crewai.py"),),
     ),
     Environment(
         constraints="tests/pins/pydantic-ai-newest.txt",

@@ -19,9 +19,8 @@ from install_wheel import ROOT, UV, built, empty, run
 
 SOURCES = (
     ".",
-    *(f"adapters/{one}" for one in ("agentscope", "google_adk", "langchain")),
-    *(f"adapters/{one}" for one in ("llama_index", "openai_agents")),
-    "adapters/pydantic_ai",
+    *(f"adapters/{one}" for one in ("agentscope", "crewai", "google_adk", "langchain")),
+    *(f"adapters/{one}" for one in ("llama_index", "openai_agents", "pydantic_ai")),
     "adapters/agent_framework",
 )
 CORE = "lance-context-core"
@@ -45,6 +44,7 @@ LINES = {
     "llama-index": Line(adapter="llama_index", pins="llama-index-newest"),
     "openai-agents": Line(adapter="openai_agents", pins="openai-agents"),
     "google-adk": Line(adapter="google_adk", pins="google-adk"),
+    "crewai": Line(adapter="crewai", pins="crewai"),
     "pydantic-ai": Line(adapter="pydantic_ai", pins="pydantic-ai-newest"),
     "agent-framework": Line(adapter="agent_framework", pins="agent-framework"),
     "context": Line(

@@ -29,6 +29,7 @@ SEARCHES = {
     "google adk session service": "docs/google_adk",
     "pydantic ai conversation store": "docs/pydantic_ai",
     "microsoft agent framework history provider": "docs/agent_framework",
+    "crewai memory storage": "docs/crewai",
     "erasure": "docs/erasure",
     "time travel": "docs/versions",
     "hybrid search": "docs/search",

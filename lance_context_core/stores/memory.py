@@ -23,7 +23,7 @@ from lance_context_core._util.checks import (
     shown,
 )
 from lance_context_core._util.retry import Attempts
-from lance_context_core.codecs.records import COLUMNS, from_row
+from lance_context_core.codecs.records import COLUMNS, apart, from_row, is_visible
 from lance_context_core.errors import AlreadyExistsError, InvalidRequestError, NotFoundError
 from lance_context_core.filters import FilterLike
 from lance_context_core.messages import Message, TextPart
@@ -203,6 +203,21 @@ class AsyncMemory:
             sql.all_of([self._where(user_id, session_id), named]), limit=1
         )
         return found[0] if found else None
+
+    async def get_many(
+        self, ids: Sequence[str], *, user_id: str = "", session_id: str = ""
+    ) -> builtins.list[ContextRecord]:
+        """Return a user's memories in the order of `ids`; absent and hidden ones are skipped.
+
+        One read by key, of one session; without a `session_id`, of the memories without a session.
+        A memory that was written in a wider or narrower scope is found by `get` alone.
+        """
+        ids = check_names(ids, "ids")
+        within = {"kind": "memory", **self._within(user_id, session_id)}
+        keys = {one: writes.key_of_said(self._records, within, one) for one in ids}
+        found, now = await self._records.seen(list(keys.values())), self._records.now()
+        known = (found.get(keys[one]) for one in ids)
+        return [apart(one) for one in known if one is not None and is_visible(one, now)]
 
     async def update(
         self,

@@ -417,6 +417,7 @@ class Memory(Blocking[AsyncMemory]):
     add = blocking(AsyncMemory.add)
     search = blocking(AsyncMemory.search)
     get = blocking(AsyncMemory.get)
+    get_many = blocking(AsyncMemory.get_many)
     update = blocking(AsyncMemory.update)
     upsert = blocking(AsyncMemory.upsert)
     list = blocking(AsyncMemory.list)

@@ -6,6 +6,7 @@ FRAMEWORKS = {
     "agent_framework": ("agent_framework",),
     "agentscope": ("agentscope", "agentscope_runtime"),
     "google_adk": ("google.adk",),
+    "crewai": ("crewai",),
     "langchain": ("langchain_core",),
     "llama_index": ("llama_index_instrumentation",),
     "openai_agents": ("agents",),

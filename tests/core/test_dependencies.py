@@ -14,7 +14,7 @@ SOURCES = {
     **{
         f"{name}_lance_context": ROOT / "adapters" / name
         for name in (
-            *("agent_framework", "agentscope", "google_adk", "langchain"),
+            *("agent_framework", "agentscope", "crewai", "google_adk", "langchain"),
             *("llama_index", "openai_agents", "pydantic_ai"),
         )
     },

@@ -48,8 +48,8 @@ NOT_RUN = {"store.md": 1}
 """How many blocks of a page are not run, because they need a service."""
 
 ELSEWHERE = {
-    *("agent_framework.md", "agentscope.md", "google_adk.md", "langchain.md"),
-    *("llama_index.md", "openai_agents.md", "pydantic_ai.md"),
+    *("agent_framework.md", "agentscope.md", "crewai.md", "google_adk.md"),
+    *("langchain.md", "llama_index.md", "openai_agents.md", "pydantic_ai.md"),
 }
 """Pages whose code is run by other tests, where the frameworks are."""
 

@@ -109,7 +109,9 @@ class Vectors:
         if dimension != vector_length(field):
             raise DimensionMismatchError(
                 f"embedding of length {dimension}, but the vectors in {self._access.label} have "
-                f"{vector_length(field)} numbers: use the same embedder for all of them"
+                f"{vector_length(field)} numbers: use the same embedder for all of them",
+                stored=vector_length(field),
+                given=dimension,
             )
 
     # Helpers

@@ -390,6 +390,11 @@ def keys_of_message(owner: Scope, context: str, session_id: str, id: str) -> lis
     return [key_of(scope, context, *inside, "id", id) for scope in scopes]
 
 
+def key_of_said(records: Records, within: Within, id: str) -> str:
+    """Return the key of what `insert_said` writes under that id, within that range."""
+    return key_of(records.scope, records.context, *_inside(within), "id", id)
+
+
 def _inside(within: Within) -> list[str]:
     return [name if part is None else f"{name}={part}" for name, part in within.items()]
 

@@ -186,3 +186,21 @@ def test_bad_input_is_refused_by_its_name_before_anything_is_written(memory, wor
     with pytest.raises(error, match=says):
         work(memory)
     assert memory.list(**ADA) == before
+
+
+def test_many_memories_are_read_by_their_ids_in_that_order(memory):
+    memory.add([Message.user(text, id=text) for text in ("tea", "milk", "rum")], **ADA)
+    memory.add([Message.user("of ben", id="tea")], user_id="ben")
+    memory.add([Message.user("in a session", id="milk")], session_id="s", **ADA)
+    memory.update("milk", "oat milk", session_id="", **ADA)
+    memory.update("rum", expires_at=datetime(1999, 1, 1, tzinfo=UTC), **ADA)
+    found = memory.get_many(["milk", "unknown", "tea", "rum", "milk"], **ADA)
+    assert found == [memory.get(one, session_id="", **ADA) for one in ("milk", "tea", "milk")]
+    assert [one.text for one in found] == ["oat milk", "tea", "oat milk"]
+    (alone,) = memory.get_many(["milk", "tea"], session_id="s", **ADA)
+    assert alone.text == "in a session"
+    assert memory.get_many([], **ADA) == []
+    with pytest.raises(InvalidRequestError, match="ids"):
+        memory.get_many("tea", **ADA)
+    memory.delete(ids=["tea"], **ADA)
+    assert memory.get_many(["tea"], **ADA) == []

@@ -35,6 +35,7 @@ ENVIRONMENTS = {
     "pydantic_ai": "pydantic-ai-newest",
     "google_adk": "google-adk",
     "agent_framework": "agent-framework",
+    "crewai": "crewai",
 }
 """Where each framework is; the core is wherever this runs."""
 

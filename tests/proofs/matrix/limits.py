@@ -8,7 +8,7 @@ from dataclasses import dataclass
 ALL = (
     *("core", "langchain", "llama_index", "openai_agents"),
     *("runtime0", "runtime1", "agentscope1", "agentscope2"),
-    *("pydantic_ai", "google_adk", "agent_framework"),
+    *("pydantic_ai", "google_adk", "agent_framework", "crewai"),
 )
 """The frameworks, in the order of the table."""
 
@@ -24,6 +24,7 @@ TITLES = {
     "pydantic_ai": "Pydantic AI",
     "google_adk": "Google ADK",
     "agent_framework": "MS Agent Framework",
+    "crewai": "CrewAI",
 }
 
 ASPECTS = {
@@ -77,7 +78,7 @@ _NO_FAILURE = ("llama_index", "openai_agents", *_SERVICES, "agentscope1")
 _NO_DOCUMENTS = ("openai_agents", "runtime1", "pydantic_ai", "google_adk", "agent_framework")
 _NO_FORGETTING = (
     *("langchain", "llama_index", "openai_agents", "pydantic_ai"),
-    *("agentscope1", "agentscope2", "google_adk", "agent_framework"),
+    *("agentscope1", "agentscope2", "google_adk", "agent_framework", "crewai"),
 )
 
 LIMITS = {
@@ -134,8 +135,25 @@ LIMITS = {
     ),
     "H": Limit(
         aspects=("delete",),
-        readers=("runtime0",),
-        reason="AgentScope runtime 0.x retrieves documents, and deletes none.",
+        readers=("runtime0", "crewai"),
+        reason="AgentScope runtime 0.x and CrewAI retrieve documents, and delete no single ones.",
+    ),
+    "I": Limit(
+        aspects=("history", "goes on", "session", "forget"),
+        writers=("crewai",),
+        readers=("crewai",),
+        reason="CrewAI has no conversations: the messages of a flow are part of its state.",
+    ),
+    "J": Limit(
+        aspects=("said, words", "said, meaning"),
+        writers=("crewai",),
+        reason="The same. Its agents find the conversations of others with a tool.",
+    ),
+    "K": Limit(
+        aspects=("documents", "delete"),
+        writers=("crewai",),
+        reason="CrewAI's knowledge has texts without metadata. It finds documents by the metadata of "
+        "others.",
     ),
 }
 """By the mark that stands in the table: a small letter for what is missing in a conversation, a capital one

@@ -27,6 +27,7 @@ PARTICIPANTS = {
     "pydantic_ai": ("participant_pydantic_ai", "Participant"),
     "google_adk": ("participant_google_adk", "Participant"),
     "agent_framework": ("participant_agent_framework", "Participant"),
+    "crewai": ("participant_crewai", "Participant"),
 }
 """The module of each framework, and the class in it."""
 
