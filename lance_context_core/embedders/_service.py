@@ -86,6 +86,11 @@ class EmbeddingService:
         return self._model
 
     @property
+    def batch_size(self) -> int:
+        """The most texts that the embedder gets at once."""
+        return self._batch_size
+
+    @property
     def dimension(self) -> int | None:
         """The length of the vectors; None if unknown before the first call."""
         return self._dimension

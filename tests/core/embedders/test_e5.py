@@ -5,6 +5,7 @@ import pickle
 import sys
 import threading
 from types import ModuleType
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from lance_context_core.errors import (
 class Counted:
     """Counts letters, one token a word; records what it was called with."""
 
-    made = []
+    made: ClassVar = []
 
     def __init__(self, *, num_threads):
         os.environ["OMP_NUM_THREADS"] = str(num_threads)
@@ -34,7 +35,7 @@ class Counted:
     def query(self, text):
         return self._rows("query", [text])[0]
 
-    def token_count(self, text, is_query=False):
+    def token_count(self, text, *, is_query=False):
         assert "\0" not in text
         return len(text.encode().split()) + 2
 
@@ -42,12 +43,11 @@ class Counted:
         self.given.append((kind, list(texts)))
         self.threads.append(threading.current_thread())
         rows = np.zeros((len(texts), 384), np.float32)
+        rows[:, 0] = 1
         for row, text in zip(rows, texts, strict=True):
-            row[0] = 1
             for letter in text.lower().encode():
                 row[letter] += 1
-            row /= np.linalg.norm(row)
-        return rows
+        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
 @pytest.fixture
