@@ -58,9 +58,17 @@ PARTS: dict[str, tuple[SearchOptions, SearchMode | None]] = {
     "without `preceding`": (SearchOptions(preceding=0), None),
     "without `coverage`": (SearchOptions(coverage=0), None),
     "without `speaker`": (SearchOptions(speaker=0), None),
+    "without `questions`": (SearchOptions(questions=0), None),
     "with names embedded": (SearchOptions(without_names=False), None),
     "the channels alone": (
-        SearchOptions(neighbours=0, coverage=0, speaker=0, surroundings=False, without_names=False),
+        SearchOptions(
+            neighbours=0,
+            coverage=0,
+            speaker=0,
+            questions=0,
+            surroundings=False,
+            without_names=False,
+        ),
         None,
     ),
     "words alone, all parts": (SearchOptions(surroundings=True), "text"),
