@@ -99,7 +99,7 @@ async def _embed_batch(resources: Resources, table: Table) -> None:
     if table.name == resources.records.name:
         parts = [_of_records(resources, sql.differs("context", NO_CONTEXT), None)]
     else:
-        parts = await _of_documents(resources, "", None)
+        parts = await _of_documents(resources, sql.all_of([]), None)
     mine = [one for one in parts if one.table.name == table.name]
     await _embed_parts(mine, resources, limit, None)
 
