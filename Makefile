@@ -52,7 +52,7 @@ proofs: $(VENV)/ready
 	PYTHONPATH=tests $(RUN) -m proofs.crash.transactions
 	PYTHONPATH=tests $(RUN) -m proofs.together
 	$(RUN) tests/environments.py --older
-	$(RUN) tests/environments.py sentence-transformers ray mcp-clients
+	$(RUN) tests/environments.py sentence-transformers e5 ray mcp-clients
 	$(RUN) tests/interpreters.py --all
 	$(RUN) tests/readme_blocks.py
 	$(MAKE) soak ARGS="--seconds 600 --store all"

@@ -12,10 +12,14 @@ conversations, of which it may name the `agent_id`. The store is read, and not c
 
 On conversations in JSON, a store each or one store for all:
 
-    python -m benchmarks.recall --conversations DIR [--together] [--over-time]
+    python -m benchmarks.recall --conversations DIR [--together] [--over-time] [--categories]
 
 The figure is the mean over questions of the share of their evidence that the first hits hold, with
 an interval that holds 95 of 100 samples of as many questions drawn from these.
+
+`--sessions` adds LongMemEval's recall of sessions: those of the hits, in the order of their first
+one; of the first of these, the share of questions of which they have any session with evidence
+(`any`), and all of them (`all`).
 """
 
 import argparse
@@ -25,18 +29,26 @@ import random
 import re
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from lance_context_core import AsyncContextStore, ImagePart, Message, TextPart
+from lance_context_core import (
+    AsyncContextStore,
+    ImagePart,
+    Message,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+)
 from lance_context_core.errors import ContextStoreError
 from lance_context_core.protocols import SearchMode
 from lance_context_core.settings import Convex, Period, SearchOptions, query_words
 from lance_context_core.text.analysis import is_form
+from lance_context_core.types import ContextRecord, SearchHit
 
 PARTS: dict[str, tuple[SearchOptions, SearchMode | None]] = {
     "all parts": (SearchOptions(), None),
@@ -46,9 +58,17 @@ PARTS: dict[str, tuple[SearchOptions, SearchMode | None]] = {
     "without `preceding`": (SearchOptions(preceding=0), None),
     "without `coverage`": (SearchOptions(coverage=0), None),
     "without `speaker`": (SearchOptions(speaker=0), None),
+    "without `questions`": (SearchOptions(questions=0), None),
     "with names embedded": (SearchOptions(without_names=False), None),
     "the channels alone": (
-        SearchOptions(neighbours=0, coverage=0, speaker=0, surroundings=False, without_names=False),
+        SearchOptions(
+            neighbours=0,
+            coverage=0,
+            speaker=0,
+            questions=0,
+            surroundings=False,
+            without_names=False,
+        ),
         None,
     ),
     "words alone, all parts": (SearchOptions(surroundings=True), "text"),
@@ -59,7 +79,10 @@ PARTS: dict[str, tuple[SearchOptions, SearchMode | None]] = {
 """What is measured: all that a conversation has, and each part switched off."""
 
 LIMITS = (5, 10)
-"""Of so many hits the recall is told."""
+"""Of so many hits, or sessions, the recall is told."""
+
+HITS_OF_SESSIONS = 50
+"""Of so many hits the sessions are ranked: as many as each channel finds."""
 
 _DRAWS = 1_000
 _FEWEST_WORDS = 4
@@ -75,28 +98,62 @@ class Asked:
     """The agent whose turns are searched, or the user whose memories; all without one."""
     asked_at: datetime | None = None
     """When it is asked, where that is not now."""
+    category: str = ""
+    """What kind of question it is, where the file says so."""
 
 
 async def shares(
     store: AsyncContextStore, asked: Sequence[Asked], part: str, kind: str = "message"
 ) -> list[tuple[float, ...]]:
     """The share of its evidence that the first hits hold, for each question and number of hits."""
-    usual, mode = PARTS[part]
     found = []
     for one in asked:
-        given: dict[str, Any] = {"limit": max(LIMITS), "mode": mode}
-        options = usual
-        if usual.boosts and one.asked_at is not None:
-            options = replace(usual, boosts=[Period(asked_at=one.asked_at)])
-        given["options"] = options
-        if kind == "memory":
-            hits = await store.memory.search(one.question, user_id=one.whose or "", **given)
-        else:
-            hits = await store.history.search(one.question, agent_id=one.whose, **given)
-        ids = [hit.record.id for hit in hits]
+        ids = [hit.record.id for hit in await _hits(store, one, part, kind, max(LIMITS))]
         n_of = len(one.evidence)
         found.append(tuple(len(one.evidence & set(ids[:limit])) / n_of for limit in LIMITS))
     return found
+
+
+async def session_shares(
+    store: AsyncContextStore, asked: Sequence[Asked], part: str
+) -> list[tuple[float, ...]]:
+    """Whether the first sessions hold any of its evidence, then all, for each number of sessions.
+
+    1 or 0, for each question. The sessions are those of the first `HITS_OF_SESSIONS` hits, each at
+    the rank of its first hit, as LongMemEval ranks sessions by their turns.
+    """
+    named = sorted(frozenset[str]().union(*(one.evidence for one in asked)))
+    told = await _records(store, {"kind": "message", "id": {"$in": named}})
+    session_of = {(one["agent_id"], one["id"]): one["session_id"] for one in told}
+    found = []
+    for one in asked:
+        hits = await _hits(store, one, part, "message", HITS_OF_SESSIONS)
+        ranked = [*dict.fromkeys(hit.record.session_id for hit in hits)]
+        wanted = {
+            session
+            for (whose, id), session in session_of.items()
+            if id in one.evidence and one.whose in {None, whose}
+        }
+        first = [set(ranked[:limit]) for limit in LIMITS]
+        found.append(
+            (
+                *(float(bool(wanted & some)) for some in first),
+                *(float(wanted <= some) for some in first),
+            )
+        )
+    return found
+
+
+async def _hits(
+    store: AsyncContextStore, one: Asked, part: str, kind: str, limit: int
+) -> list[SearchHit[ContextRecord]]:
+    options, mode = PARTS[part]
+    if options.boosts and one.asked_at is not None:
+        options = replace(options, boosts=[Period(asked_at=one.asked_at)])
+    given: dict[str, Any] = {"limit": limit, "mode": mode, "options": options}
+    if kind == "memory":
+        return await store.memory.search(one.question, user_id=one.whose or "", **given)
+    return await store.history.search(one.question, agent_id=one.whose, **given)
 
 
 def interval(found: Sequence[float]) -> tuple[float, float]:
@@ -110,6 +167,8 @@ async def main(arguments: Sequence[str]) -> None:
     """Print the table that `arguments` ask for."""
     options = _parser().parse_args(arguments)
     ways = [options.questions is not None, options.draw is not None, options.list]
+    if options.sessions and options.memories:
+        sys.exit("--sessions: memories have no sessions; ask for turns")
     if options.store and sum(ways) != 1:
         sys.exit("--store needs one of --questions FILE, --draw N and --list")
     options.embedder = None if options.embedder == "none" else options.embedder
@@ -125,18 +184,41 @@ async def _measured(options: argparse.Namespace) -> None:
         part for part in PARTS if options.embedder or PARTS[part][1] != "vector"
     ]
     found: dict[str, list[tuple[float, ...]]] = {part: [] for part in parts}
+    of_sessions: dict[str, list[tuple[float, ...]]] = {part: [] for part in parts}
     kind = "memory" if options.memories else "message"
     async with places as stores:
         for part, shares_of in found.items():
             for store, asked in stores:
                 shares_of.extend(await shares(store, asked, part, kind))
+                if options.sessions:
+                    of_sessions[part].extend(await session_shares(store, asked, part))
             print(f"asked: {part}", file=sys.stderr)
-    n = sum(len(asked) for _, asked in stores)
-    print(f"| {n:,} questions | R@5 | R@10 | 95 of 100 |\n|---|---:|---:|---:|")
+    every = [one for _, asked in stores for one in asked]
+    head = ["R@5", "R@10", "95 of 100"]
+    if options.sessions:
+        head += [f"sessions, {what}@{limit}" for what in ("any", "all") for limit in LIMITS]
+    print(f"| {len(every):,} questions | {' | '.join(head)} |\n|---{'|---:' * len(head)}|")
     for part, shares_of in found.items():
-        means = [f"{100 * sum(some) / n:.1f}" for some in zip(*shares_of, strict=True)]
-        low, high = interval([last for *_, last in shares_of])
-        print(f"| {part} | {' | '.join(means)} | {100 * low:.1f} to {100 * high:.1f} |")
+        print(_row(part, shares_of, of_sessions[part]))
+        if not options.categories:
+            continue
+        for category in sorted({one.category for one in every}):
+            numbers = [n for n, one in enumerate(every) if one.category == category]
+            some = [shares_of[n] for n in numbers]
+            beside = [of_sessions[part][n] for n in numbers if options.sessions]
+            print(_row(f"- {category or 'without a category'} ({len(some)})", some, beside))
+
+
+def _row(
+    name: str, found: Sequence[tuple[float, ...]], of_sessions: Sequence[tuple[float, ...]]
+) -> str:
+    low, high = interval([last for *_, last in found])
+    cells = [*_means(found), f"{100 * low:.1f} to {100 * high:.1f}", *_means(of_sessions)]
+    return f"| {name} | {' | '.join(cells)} |"
+
+
+def _means(found: Sequence[tuple[float, ...]]) -> list[str]:
+    return [f"{100 * sum(some) / len(some):.1f}" for some in zip(*found, strict=True)]
 
 
 Places = list[tuple[AsyncContextStore, list[Asked]]]
@@ -269,6 +351,7 @@ async def _told(
             question=one["question"],
             evidence=evidence,
             whose=agent,
+            category=one.get("category") or "",
             asked_at=datetime.fromisoformat(one["asked_at"]) if over_time else None,
         )
         for one in data["questions_over_time" if over_time else "questions"]
@@ -277,15 +360,26 @@ async def _told(
 
 
 def _message(turn: dict[str, Any]) -> Message:
-    caption = turn["image_caption"]
-    shown = [ImagePart(url="image:unseen", caption=caption)] if caption else []
     return Message(
         role=turn.get("role", "user"),
-        parts=(TextPart(text=turn["text"]), *shown),
+        parts=tuple(_parts(turn)),
         id=turn["id"],
         name=turn["speaker"],
         created_at=datetime.fromisoformat(turn["session_time"]),
     )
+
+
+def _parts(turn: dict[str, Any]) -> Iterator[ImagePart | TextPart | ToolCallPart | ToolResultPart]:
+    """Yield the text of a turn, and the image or the call of a tool that comes with it."""
+    text = TextPart(text=turn["text"])
+    if result_of := turn.get("result_of"):
+        yield ToolResultPart(call_id=result_of, content=(text,))
+        return
+    yield text
+    if caption := turn["image_caption"]:
+        yield ImagePart(url="image:unseen", caption=caption)
+    if call := turn.get("call"):
+        yield ToolCallPart(call_id=call["id"], name=call["name"], arguments=call["arguments"])
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -305,6 +399,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--together", action="store_true", help="one store for all conversations")
     parser.add_argument(
         "--over-time", action="store_true", help="their `questions_over_time`, each at `asked_at`"
+    )
+    parser.add_argument("--sessions", action="store_true", help="the recall of sessions, too")
+    parser.add_argument(
+        "--categories", action="store_true", help="of each category of questions, too"
     )
     parser.add_argument("--embedder", default="local", help="as in `ContextStore.open`, or none")
     parser.add_argument(

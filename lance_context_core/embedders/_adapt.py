@@ -11,6 +11,7 @@ from lance_context_core.embedders._callable import (
     checked_dimension,
     checked_model,
 )
+from lance_context_core.embedders._e5 import E5Embedder
 from lance_context_core.embedders._fastembed import FastEmbedEmbedder
 from lance_context_core.embedders._local import LocalEmbedder, Model2VecEmbedder
 from lance_context_core.embedders._openai import OpenAIEmbedder
@@ -21,6 +22,8 @@ from lance_context_core.errors import EmbeddingError, InvalidRequestError
 
 # Embedders by name: the only list of the names.
 
+_PACKAGED: dict[str, Callable[[], Embedder]] = {"local": LocalEmbedder, "e5": E5Embedder}
+"""Those whose package has the weights."""
 _KINDS: dict[str, Callable[..., Embedder]] = {
     "fastembed": FastEmbedEmbedder,
     "model2vec": Model2VecEmbedder,
@@ -32,18 +35,18 @@ _SHORTENS = ("model2vec", "sentence-transformers", "openai")
 
 
 def embedder_of(name: str, *, dimension: int | None = None) -> Embedder:
-    """Returns the embedder of a `name`: "local", or KIND:MODEL.
+    """Returns the embedder of a `name`: "local", "e5", or KIND:MODEL.
 
     Raises InvalidRequestError for an unknown name, and the errors of the kind.
     """
-    if name == "local":
-        return LocalEmbedder()
+    if name in _PACKAGED:
+        return _PACKAGED[name]()
     kind, _, model = name.partition(":")
     make: Callable[..., Any] | None = _KINDS.get(kind)
     if make is None:
         raise InvalidRequestError(
-            f'embedder={shortened(name)} is unknown: use one of "local", '
-            + ", ".join(f'"{one}:MODEL"' for one in _KINDS)
+            f"embedder={shortened(name)} is unknown: use one of "
+            + ", ".join([f'"{one}"' for one in _PACKAGED] + [f'"{one}:MODEL"' for one in _KINDS])
             + "; or pass an object"
         )
     if not model.strip():

@@ -29,7 +29,8 @@ class Embedder(_Described, Protocol):
 
     Any object with these members qualifies, without inheritance. A row of zeros means that the
     model found no direction in a text. Optional: `batch_size`, the most texts a call (64 by
-    default), and `max_concurrency`, the number of threads that call it (4 by default).
+    default), and `max_concurrency`, the number of threads that call it (4 by default); and, for
+    hybrid searches that name no others, `vector_weight`, that of `Convex`, and `n_candidates`.
     """
 
     def embed_documents(self, texts: Sequence[str]) -> VectorArray:

@@ -71,6 +71,10 @@ class EmbeddingService:
         else:
             self._called = embedder
         self._model = checked_model(embedder.model)
+        self.vector_weight: float | None = getattr(embedder, "vector_weight", None)
+        """The weight of its vectors in hybrid search; None for the default."""
+        self.n_candidates: int | None = getattr(embedder, "n_candidates", None)
+        """The candidates of each channel with these vectors; None for the default."""
         self._dimension = checked_dimension(embedder.dimension)
         self._batch_size = batch_size
         self._documents = VectorCache(cache_bytes)
@@ -84,6 +88,11 @@ class EmbeddingService:
     def model(self) -> str:
         """The embedder's name when the service was created."""
         return self._model
+
+    @property
+    def batch_size(self) -> int:
+        """The most texts that the embedder gets at once."""
+        return self._batch_size
 
     @property
     def dimension(self) -> int | None:

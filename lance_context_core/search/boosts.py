@@ -4,7 +4,7 @@ Each part is a `Boost`: a name, the most that it adds, and a function of the que
 candidates. A search adds the boosts, and lists them in `SearchHit.why`.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple, Protocol, runtime_checkable
@@ -164,6 +164,43 @@ class Speaker(_Weighted):
         known = {name for name in names if name}
         meant = named(question, known) if question and known else set()
         return meant.pop() if len(meant) == 1 else None
+
+
+_MARKS = ("?", "\uff1f", "\u061f")
+"""Question marks, of Chinese and Arabic too."""
+
+
+@frozen
+class Questions:
+    """Turns that end with a question lose a share of their score: they seldom have the answer.
+
+    What a user without a name asks an assistant keeps its score: it says what it is about.
+    """
+
+    share: float = 0.25
+    name: str = field(default="questions", init=False)
+
+    @property
+    def largest(self) -> float:
+        """0: it adds nothing."""
+        return 0.0
+
+    def __call__(
+        self, _question: str | None, _candidates: Mapping[str, Candidate], /
+    ) -> dict[str, float]:
+        """Return nothing: see `kept`."""
+        return {}
+
+    def kept(self, turns: Iterable[tuple[str | None, str | None, str | None]]) -> np.ndarray:
+        """Return the kept share of each turn's score, by its text, role and name."""
+        asks = [
+            text is not None
+            and role is not None
+            and (role != "user" or bool(name))
+            and text.rstrip().endswith(_MARKS)
+            for text, role, name in turns
+        ]
+        return 1.0 - self.share * np.array(asks, float)
 
 
 @frozen

@@ -10,7 +10,7 @@ from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.filters import FilterLike
 from lance_context_core.protocols import Reranker, SearchMode
-from lance_context_core.search.boosts import Boost, Neighbours, Preceding, Speaker
+from lance_context_core.search.boosts import Boost, Neighbours, Preceding, Questions, Speaker
 from lance_context_core.search.fusion import DEFAULT_FUSION, Fusion
 
 
@@ -19,7 +19,7 @@ class SearchOptions:
     """The ranking options of a search. Raises InvalidRequestError for invalid values."""
 
     fusion: Fusion = DEFAULT_FUSION
-    """Combines the scores of two channels in hybrid search."""
+    """Combines the scores of two channels in hybrid search; by default with the embedder's weight."""
     neighbours: float | Sequence[float] | None = None
     """In [0, 1]: the share of neighbouring turns' scores that is added to a hit.
 
@@ -45,6 +45,11 @@ class SearchOptions:
 
     By default 0.2 in conversations, and 0 elsewhere.
     """
+    questions: float | None = None
+    """In [0, 1]: the share of its score that a turn loses if it ends with a question mark.
+
+    Except turns of a user without a name. By default 0.25 in conversations, and 0 elsewhere.
+    """
     surroundings: bool | None = None
     """Whether neighbours of found turns may be hits, too, though no channel found them.
 
@@ -59,7 +64,7 @@ class SearchOptions:
     boosts: Sequence[Boost] = ()
     """More additions to scores: `Role`, `Recency`, `Period`, or your own."""
     n_candidates: int = 50
-    """Minimum number of candidates of each channel, 1 or more."""
+    """Minimum number of candidates of each channel, 1 or more; 50 is the embedder's own, if any."""
     reranker: Reranker | None = None
     """Ranks the candidates instead of the fusion; scores outside [0, 1] are min-max normalised."""
     on_reranker_error: Literal["raise", "ignore"] = "raise"
@@ -79,7 +84,7 @@ class SearchOptions:
                 f"fusion={self.fusion!r:.80}: give Convex(), ReciprocalRank(), or a function of both "
                 "channels' scores"
             )
-        for name in ("preceding", "coverage", "speaker", "mmr_lambda"):
+        for name in ("preceding", "coverage", "speaker", "questions", "mmr_lambda"):
             value = getattr(self, name)
             if value is not None and not _is_share(value):
                 raise InvalidRequestError(f"{name}={value!r:.80}: give a number from 0 to 1")
@@ -125,6 +130,7 @@ class Room:
     preceding: float = 0.0
     coverage: float = 0.0
     speaker: float = 0.0
+    questions: float = 0.0
     surroundings: bool = False
     without_names: bool = False
 
@@ -156,6 +162,7 @@ class Room:
         if self.preceding and not words_are_handed:
             all_of += [Preceding(_LENT * self.preceding)]
         all_of += [Speaker(self.speaker)] if self.speaker else []
+        all_of += [Questions(self.questions)] if self.questions else []
         return tuple(all_of)
 
 
@@ -164,6 +171,7 @@ CONVERSATION = Room(
     preceding=1.0,
     coverage=0.25,
     speaker=0.2,
+    questions=0.25,
     surroundings=True,
     without_names=True,
 )
@@ -173,7 +181,10 @@ ALONE = Room()
 """Memories and documents do not."""
 
 _LENT = 0.3
-_ABSENT_IS_USUAL = ("preceding", "coverage", "speaker", "surroundings", "without_names")
+_ABSENT_IS_USUAL = (
+    *("preceding", "coverage", "speaker", "questions"),
+    *("surroundings", "without_names"),
+)
 
 
 class SearchArguments(TypedDict, total=False):

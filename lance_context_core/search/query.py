@@ -23,6 +23,7 @@ from lance_context_core.protocols import SearchMode
 from lance_context_core.search import ranking
 from lance_context_core.search.boosts import Boost, asked
 from lance_context_core.search.candidates import asked_by, placed
+from lance_context_core.search.fusion import DEFAULT_FUSION, Convex, Fusion
 from lance_context_core.search.mmr import varied
 from lance_context_core.search.options import ALONE, AS_USUAL, Room, SearchArguments, SearchOptions
 from lance_context_core.search.previous_turns import Order, order
@@ -337,7 +338,7 @@ async def _found(
     boosts = [*room.boosts(words_are_handed=is_hot), *(asked(one, now) for one in options.boosts)]
     is_picked = options.reranker is not None or options.mmr_lambda is not None
     looks_around = room.surroundings and room.is_lending and not is_picked
-    n_candidates = max(limit, options.n_candidates)
+    n_candidates = max(limit, _n_candidates(searched, options))
     # Ranking columns of candidates first, then the rows of the best; or all at once.
     in_two_steps = (
         question.mode == "hybrid"
@@ -385,7 +386,7 @@ async def _found(
     if isinstance(found.text, Picked) and found.text.coverage < room.coverage:
         weight = found.text.coverage / room.coverage
     hits = _ranked(
-        *(question, found, options, boosts),
+        *(question, found, _fusion(searched, options), boosts),
         limit=None if is_picked else limit,
         words_weigh=weight,
         is_explained=searched.is_explained,
@@ -417,6 +418,23 @@ async def _found(
         for hit in best
         if hit.id in records  # Deleted meanwhile.
     ]
+
+
+def _n_candidates(searched: Searched[Any], options: SearchOptions) -> int:
+    """Return the given number; for the default one the embedder's, if any."""
+    embeddings = searched.resources.embeddings
+    own = None if embeddings is None else embeddings.n_candidates
+    is_usual = options.n_candidates == AS_USUAL.n_candidates
+    return own if own and is_usual else options.n_candidates
+
+
+def _fusion(searched: Searched[Any], options: SearchOptions) -> Fusion:
+    """Return the given fusion, else the default one with the embedder's weight."""
+    embeddings = searched.resources.embeddings
+    own = None if embeddings is None else embeddings.vector_weight
+    if options.fusion is not DEFAULT_FUSION or own is None:
+        return options.fusion
+    return Convex(vector_weight=own)
 
 
 async def _read(
@@ -519,7 +537,7 @@ def _names(matching: Found | None) -> set[str]:
 def _ranked(
     question: Question,
     found: Findings,
-    options: SearchOptions,
+    fusion: Fusion,
     boosts: Sequence[Boost],
     *,
     limit: int | None,
@@ -539,7 +557,7 @@ def _ranked(
         own[rows.numbers[1]] = found.text.own
     if question.mode == "text":
         return by_text(rows.candidates, matching, **given)
-    given |= {"fusion": options.fusion, "words_weigh": words_weigh}
+    given |= {"fusion": fusion, "words_weigh": words_weigh}
     return fuse(rows.candidates, near, matching, **given)
 
 

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from lance_context_core.errors import InvalidRequestError, NotRerankedWarning
 from lance_context_core.protocols import Reranker, SearchMode
-from lance_context_core.search.boosts import Boost, Candidate, Neighbours, Speaker, lent
+from lance_context_core.search.boosts import Boost, Candidate, Neighbours, Questions, Speaker, lent
 from lance_context_core.search.candidates import OURS, Candidates, Channel
 from lance_context_core.search.fusion import DEFAULT_FUSION, Fusion, fused, min_max
 from lance_context_core.storage.lance.schema import SEARCH_TEXT
@@ -102,7 +102,7 @@ def fuse(
     ranking = _Ranking(candidates, own, may_be, vector, text, boosts, question)
 
     def scaled(scores: np.ndarray, gain: np.ndarray) -> np.ndarray:
-        whole: np.ndarray = (scores + gain) / (1 + ranking.most)
+        whole: np.ndarray = ranking.kept * (scores + gain) / (1 + ranking.most)
         return whole
 
     def unaided(words: np.ndarray) -> np.ndarray:
@@ -136,8 +136,14 @@ def by_vector(
     ranking = _Ranking(
         candidates, own, _all_of(candidates), vector, _none_of(candidates), boosts, question
     )
+
+    def scaled(gain: np.ndarray) -> np.ndarray:
+        if not ranking.has_demoted:
+            return vector_score(raw + span * gain)
+        return vector_score(low + ranking.kept * (raw - low + span * gain))
+
     scored = ranking.hits if is_explained else ranking.scored
-    return scored(lambda gain: vector_score(raw + span * gain), limit)
+    return scored(scaled, limit)
 
 
 def by_text(
@@ -162,9 +168,16 @@ def by_text(
     ranking = _Ranking(
         candidates, own, _all_of(candidates), _none_of(candidates), text, boosts, question
     )
+
+    def scaled(gain: np.ndarray) -> np.ndarray:
+        return text_score(ranking.kept * (raw + high * gain))
+
+    def unaided(words: np.ndarray) -> np.ndarray:
+        return text_score(ranking.kept * words)
+
     if not is_explained:
-        return ranking.scored(lambda gain: text_score(raw + high * gain), limit)
-    return ranking.hits(lambda gain: text_score(raw + high * gain), limit, own_words, text_score)
+        return ranking.scored(scaled, limit)
+    return ranking.hits(scaled, limit, own_words, unaided)
 
 
 def vector_score(cosines: np.ndarray) -> np.ndarray:
@@ -204,11 +217,18 @@ class _Ranking:
         """`own` has the channels' scores; candidates that a fusion dropped may not be hits."""
         self._may_be, self._vector, self._text = may_be, vector, text
         self._ids = candidates.ids
+        self.kept, boosts = _kept(boosts, candidates)
+        """The share of its score that each candidate keeps."""
         if not may_be.all():
             candidates = candidates.without(~may_be)
         self._given, self.most = _gains(
             boosts, question, candidates, own, lambda: candidates.by_key(own, vector, text, may_be)
         )
+
+    @property
+    def has_demoted(self) -> bool:
+        """Whether a candidate loses a part of its score."""
+        return bool((self.kept < 1).any())
 
     def hits(
         self,
@@ -300,6 +320,17 @@ def _gains(
             most += boost.largest
             given[boost.name] = given[boost.name] + found if boost.name in given else found
     return given, most
+
+
+def _kept(boosts: Sequence[Boost], candidates: Candidates) -> tuple[np.ndarray, Sequence[Boost]]:
+    """Return the share of its score that each candidate keeps, and the boosts that add to it."""
+    kept, adding = np.ones(len(candidates)), []
+    for boost in boosts:
+        if type(boost) is Questions:
+            kept *= boost.kept(zip(*map(candidates.told, ("text", "role", "name")), strict=True))
+        else:
+            adding.append(boost)
+    return kept, adding
 
 
 def _of_speaker(boost: Speaker, question: str | None, candidates: Candidates) -> np.ndarray | None:

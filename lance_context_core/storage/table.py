@@ -71,8 +71,7 @@ class Table(TableReads):
         done = None if self._journaled is None else await self._journaled.write(batch)
         if done is None:
             done = await self._commits.write(batch)
-        if self.changes.waiting:
-            self.changes.tell()
+        self._told()
         return done
 
     async def declare(self) -> None:
@@ -82,8 +81,7 @@ class Table(TableReads):
     def write_now(self, batch: WriteBatch) -> BatchResult | None:
         """As `write`, in any thread; returns None, with nothing written, instead of waiting."""
         done = None if self._journaled is None else self._journaled.write_now(batch)
-        if self.changes.waiting:
-            self.changes.tell()
+        self._told()
         return done
 
     async def spool(self, steps: AsyncIterable[Sequence[Row]]) -> SpooledBatch:
@@ -121,8 +119,16 @@ class Table(TableReads):
 
     def relieve(self, view: View, policy: JournalPolicy) -> None:
         """As `WalWrites.relieve`, after a transaction has written the entries of the `view`."""
+        if (on_write := self.access.connection.on_write) is not None:
+            on_write(self)
         if self._journaled is not None:
             self._journaled.relieve(view, policy)
+
+    def _told(self) -> None:
+        if self.changes.waiting:
+            self.changes.tell()
+        if (on_write := self.access.connection.on_write) is not None:
+            on_write(self)
 
     def _committed(self) -> None:
         if (on_commit := self.access.connection.on_commit) is not None:

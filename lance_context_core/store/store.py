@@ -49,7 +49,8 @@ class AsyncContextStore(AsyncAnswers, Opened):
         `store = await AsyncContextStore.open(uri)`. Raises InvalidRequestError for an unknown
         option or an invalid value.
         """
-        return cls(replace(opened(uri, options), on_cleared=cascade.cleared))
+        resources = replace(opened(uri, options), on_cleared=cascade.cleared)
+        return cls(embedding_backlog.with_background(resources))
 
     def __await__(self) -> Generator[Any, None, Self]:
         yield from ()

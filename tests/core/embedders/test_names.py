@@ -31,7 +31,7 @@ def test_a_name_makes_an_embedder(monkeypatch):
     "name", ["", " ", "Local", "local:x", "openai", "bge", ":x", "huggingface:BAAI/bge-m3"]
 )
 def test_a_name_that_means_nothing_is_refused_with_those_that_do(name, tmp_path):
-    listed = '"local", "fastembed:MODEL", "model2vec:MODEL", "sentence-transformers:MODEL", "openai'
+    listed = '"local", "e5", "fastembed:MODEL", "model2vec:MODEL", "sentence-transformers:MODEL", "openai'
     if name == "openai":
         listed = "names no model"
     with pytest.raises(InvalidRequestError, match=listed):
