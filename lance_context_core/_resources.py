@@ -16,6 +16,7 @@ from lance_context_core.maintenance.compaction import RecordCompaction
 from lance_context_core.maintenance.maintenance import Upkeep
 from lance_context_core.memory_index.scopes import HotScopes
 from lance_context_core.protocols import Clock
+from lance_context_core.routing.router import Router
 from lance_context_core.storage.database import BranchDatabase, Database, PinnedDatabase
 from lance_context_core.storage.lance import versions
 from lance_context_core.storage.lance.retention import VersionRetention
@@ -99,6 +100,8 @@ class Resources:
     defer_embedding: bool
     hot: HotScopes | None = None
     """The scopes searched in the process; None if disabled."""
+    engines: Router | None = None
+    """The engines that search instead of LanceDB; None without any."""
     retention: VersionRetention
     upkeep: Upkeep
     compaction: RecordCompaction
@@ -168,6 +171,8 @@ class Resources:
         """End background work, whose last commit is waited for, and let go of the connection."""
         await self.upkeep.stop()
         await self.compaction.stop()
+        if self.engines is not None:
+            await self.engines.close()
         self.forget_hot()
         await self.database.close()
 
