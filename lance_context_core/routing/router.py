@@ -221,9 +221,10 @@ class Router:
             }
             newer = await self._shown(asked, puts)
             extra = [] if asked.channel == "vector" or not newer else [SEARCH_TEXT]
-            columns = dict.fromkeys([*asked.columns, KEY, *extra])
+            wanted = dict.fromkeys([*asked.columns, KEY, *extra])
+            columns = [one for one in wanted if one in table.spec.columns]
             where = sql.all_of([sql.in_list(KEY, [*scores, *newer]), asked.where])
-            rows = await table.select(where, columns=[*columns])
+            rows = await table.select(where, columns=columns)
             keys = rows[KEY].to_pylist()
             if newer:
                 texts = _texts(rows)
@@ -248,7 +249,9 @@ class Router:
         place = {key: number for number, key in enumerate(keys)}
         found = rows.take(pa.array([place[key] for key in best], pa.int64()))
         values = [scores[key] if score == "_score" else 1.0 - scores[key] for key in best]
-        found = found.select([*asked.columns, "_rowid"] if asked.columns else ["_rowid"])
+        found = found.select(
+            [one for one in (*asked.columns, "_rowid") if one in found.column_names]
+        )
         found = found.append_column(score, pa.array(values, pa.float32()))
         said = {ids[key]: LOG if key in newer else asked.engine.name for key in best}
         return RoutedRows(found, score, said)
