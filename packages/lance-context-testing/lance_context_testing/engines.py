@@ -1,7 +1,7 @@
 """Conformance tests of `SearchEngine`."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from random import Random
 from typing import ClassVar

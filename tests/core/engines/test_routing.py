@@ -1,5 +1,6 @@
 """A store with search engines finds what LanceDB finds, and says in each hit what answered."""
 
+import json
 import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -11,10 +12,23 @@ from core.conformance.doubles import WordVectors
 from lance_context_core import ContextStore, Document, Message
 from lance_context_core.engines import EngineHits, EngineRow, MemoryEngine, SearchEngines
 from lance_context_core.errors import DimensionMismatchError, InvalidRequestError
-from lance_context_core.settings import JournalPolicy, SearchOptions
+from lance_context_core.settings import JournalPolicy, Maintenance, SearchCache
 
 MODES = ("hybrid", "vector", "text")
-WORDS = "cat dog bird tree house vase museum train running kite 日本 東京".split()
+WORDS = [
+    "cat",
+    "dog",
+    "bird",
+    "tree",
+    "house",
+    "vase",
+    "museum",
+    "train",
+    "running",
+    "kite",
+    "日本",
+    "東京",
+]
 
 each_mode = pytest.mark.parametrize("mode", MODES)
 
@@ -203,8 +217,6 @@ def test_memory_answers_before_an_engine(opened, engine):
     store = opened(search_cache=None)
     say(store, 20)
     store.maintain()
-    from lance_context_core.settings import SearchCache
-
     cached = opened(search_cache=SearchCache())
     hits = cached.search("cat dog")
     assert hits
@@ -269,6 +281,25 @@ def late():
     time.sleep(0.4)
 
 
+def placed(engine, position):
+    engine._indexes["records"].position = position
+
+
+def moved(engine, **told):
+    before = json.loads(engine._indexes["records"].position)
+    placed(engine, json.dumps(before | told))
+
+
+def ahead(engine):
+    """What was written since the copy was made: one row is another one, one is gone, one is new."""
+    rows = engine._indexes["records"].rows
+    first, second, *_ = rows
+    rows[first] = replace(rows[first], revision=5, words=["other"], vector=None)
+    rows["new"] = replace(rows.pop(second), key="new")
+    table, token, last = json.loads(engine._indexes["records"].position)["state"]
+    moved(engine, state=[table, token + 50, last + 50])
+
+
 FAULTS = {
     "no route to host": lambda engine: setattr(engine, "fault", unreachable),
     "did not answer in 0.2 seconds": lambda engine: setattr(engine, "fault", late),
@@ -280,27 +311,9 @@ FAULTS = {
     "not complete": lambda engine: engine.clear("records", dimension=32),
     "another release": lambda engine: placed(engine, "garbage"),
     "belongs to the store at 'elsewhere'": lambda engine: moved(engine, store=["elsewhere", None]),
-    "ahead of the store": lambda engine: ahead(engine),
+    "ahead of the store": ahead,
     "an unknown number of changes": lambda engine: moved(engine, state=[10**6, 1, 1], version=1),
 }
-
-
-def placed(engine, position):
-    engine._indexes["records"].position = position
-
-
-def moved(engine, **told):
-    import json
-
-    before = json.loads(engine._indexes["records"].position)
-    placed(engine, json.dumps(before | told))
-
-
-def ahead(engine):
-    import json
-
-    table, token, last = json.loads(engine._indexes["records"].position)["state"]
-    moved(engine, state=[table, token + 50, last + 50])
 
 
 @pytest.mark.parametrize("reason", FAULTS)
@@ -325,7 +338,9 @@ def test_an_engine_that_is_not_right_is_said_and_lancedb_answers_instead(
         assert "drop('records')" in told.last_error
         engine.drop("records")
         store.maintain()
-    assert answered(store.search("cat dog")) == {"mine"}
+    hits = store.search("cat dog", limit=30)
+    assert answered(hits) == {"mine"}
+    assert scores(hits) == {hit.record.id: hit.score for hit in plain.search("cat dog", limit=30)}
     assert engine_stats(store).last_error is None
     assert engine_stats(store).indexes[0].n_rows == 30
     assert engine_stats(store).indexes[0].problem is None
@@ -427,8 +442,6 @@ def test_only_what_changed_is_written_again(opened, engine):
 
 
 def test_an_index_follows_commits_in_the_background(opened, engine):
-    from lance_context_core.settings import Maintenance
-
     store = opened(maintenance=Maintenance(), journal=JournalPolicy(rows=8))
     say(store, 30)
     until = time.monotonic() + 30
