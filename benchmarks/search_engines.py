@@ -41,7 +41,8 @@ def main(arguments: Sequence[str]) -> None:
     random = Random(0)
     words = [f"word{number}" for number in range(20_000)]
     weights = [1 / (rank + 10) for rank in range(len(words))]
-    vectors = np.random.default_rng(0).normal(size=(options.rows, _DIMENSION)).astype(np.float32)
+    generator = np.random.default_rng(0)
+    vectors = _vectors(generator, options.rows)
     with ExitStack() as stack:
         place = stack.enter_context(tempfile.TemporaryDirectory())
         plain = stack.enter_context(ContextStore.open(place, search_cache=None))
@@ -81,7 +82,7 @@ def main(arguments: Sequence[str]) -> None:
         names = list(stores)
         print(f"\n| search | {' | '.join(names)} |\n|---|{'---:|' * len(names)}")
         queries = [" ".join(random.choices(words[20:], k=3)) for _ in range(options.calls)]
-        asked = np.random.default_rng(1).normal(size=(options.calls, _DIMENSION))
+        asked = _vectors(generator, options.calls)
         for scope in ("one user", "all"):
             for mode in ("text", "vector"):
                 taken: dict[str, list[float]] = {name: [] for name in names}
@@ -100,12 +101,22 @@ def main(arguments: Sequence[str]) -> None:
                 print(f"| {scope}, {mode} | {' | '.join(_told(names, taken, found))} |", flush=True)
 
 
+def _vectors(generator: np.random.Generator, n: int) -> np.ndarray:
+    """Vectors near to some hundreds of topics, as those of texts are."""
+    topics = np.random.default_rng(7).normal(size=(300, _DIMENSION))
+    near = topics[generator.integers(0, len(topics), n)]
+    made: np.ndarray = near + 0.7 * generator.normal(size=(n, _DIMENSION))
+    return made.astype(np.float32)
+
+
 def _told(
     names: Sequence[str], taken: dict[str, list[float]], found: dict[str, list[set[str]]]
 ) -> list[str]:
     """The median of each engine, and the share of LanceDB's hits that it has."""
     said = []
-    share: Callable[[set[str], set[str]], float] = lambda a, b: len(a & b) / max(len(b), 1)  # noqa: E731
+    share: Callable[[set[str], set[str]], float] = lambda a, b: (
+        len(a & b) / len(b) if b else float(not a)
+    )
     for name in names:
         both = zip(found[name], found[names[0]], strict=True)
         same = statistics.mean(share(mine, theirs) for mine, theirs in both)

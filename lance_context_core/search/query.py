@@ -389,7 +389,7 @@ async def _found(
     if limit == 0:
         return []
 
-    found = asked = await asking.channels(question, matching if question.words else None)
+    found = channels = await asking.channels(question, matching if question.words else None)
     turns = None
     if by_order and isinstance(table, Table) and (boosts or with_turns):
         turns = await _order_of(table, searched.scope, found)
@@ -425,7 +425,7 @@ async def _found(
         wanted |= dict.fromkeys(ids)
     asked_of = found.vector if question.mode == "vector" else found.text
     records = await _read(searched, table, [*wanted], None if in_two_steps else asked_of)
-    answered = {} if asking.router is None else _answered_by(asked, [hit.id for hit in best])
+    answered = {} if asking.router is None else _answered_by(channels, [hit.id for hit in best])
     return [
         Around(
             SearchHit(

@@ -157,6 +157,8 @@ def test_what_is_no_address_is_refused_without_showing_it():
         with pytest.raises(InvalidRequestError) as refused:
             PostgresEngine(address)
         assert "s3cret" not in str(refused.value)
+    with pytest.raises(InvalidRequestError, match="ef_search=1001"):
+        PostgresEngine("postgresql://host/db", ef_search=1_001)
     with pytest.raises(InvalidRequestError, match="channels"):
         PostgresEngine("postgresql://host/db", channels=["sound"])
     with pytest.raises(StorageError, match="cannot be reached") as refused:
