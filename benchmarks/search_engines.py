@@ -13,7 +13,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from datetime import timedelta
 from random import Random
@@ -79,26 +79,33 @@ def main(arguments: Sequence[str]) -> None:
             store.maintain(only_due=True)
             took = time.perf_counter() - began
             print(f"| {engine.name} | {options.rows} | {took:.1f} | {options.rows / took:.0f} |")
-        names = list(stores)
-        print(f"\n| search | {' | '.join(names)} |\n|---|{'---:|' * len(names)}")
-        queries = [" ".join(random.choices(words[20:], k=3)) for _ in range(options.calls)]
-        asked = _vectors(generator, options.calls)
-        for scope in ("one user", "all"):
-            for mode in ("text", "vector"):
-                taken: dict[str, list[float]] = {name: [] for name in names}
-                found: dict[str, list[set[str]]] = {name: [] for name in names}
-                for number in range(-2, options.calls):
-                    for name, store in stores.items():
-                        part = store.scope(user_id="user 7") if scope == "one user" else store
-                        query = queries[number] if mode == "text" else asked[number].tolist()
-                        began = time.perf_counter()
-                        hits = part.vectors("all").search(query, mode=mode)  # type: ignore[arg-type]
-                        took = 1_000 * (time.perf_counter() - began)
-                        assert all(name in hit.engines.values() for hit in hits if hit.engines)
-                        if number >= 0:
-                            taken[name].append(took)
-                            found[name].append({hit.record.id for hit in hits})
-                print(f"| {scope}, {mode} | {' | '.join(_told(names, taken, found))} |", flush=True)
+        _compare(stores, random, words[20:], _vectors(generator, options.calls))
+
+
+def _compare(
+    stores: Mapping[str, ContextStore], random: Random, words: Sequence[str], asked: np.ndarray
+) -> None:
+    """Measure the searches of each store in turn, and print a line for each kind."""
+    n_calls = len(asked)
+    names = list(stores)
+    print(f"\n| search | {' | '.join(names)} |\n|---|{'---:|' * len(names)}")
+    queries = [" ".join(random.choices(words, k=3)) for _ in range(n_calls)]
+    for scope in ("one user", "all"):
+        for mode in ("text", "vector"):
+            taken: dict[str, list[float]] = {name: [] for name in names}
+            found: dict[str, list[set[str]]] = {name: [] for name in names}
+            for number in range(-2, n_calls):
+                for name, store in stores.items():
+                    part = store.scope(user_id="user 7") if scope == "one user" else store
+                    query = queries[number] if mode == "text" else asked[number].tolist()
+                    began = time.perf_counter()
+                    hits = part.vectors("all").search(query, mode=mode)  # type: ignore[arg-type]
+                    took = 1_000 * (time.perf_counter() - began)
+                    assert all(name in hit.engines.values() for hit in hits if hit.engines)
+                    if number >= 0:
+                        taken[name].append(took)
+                        found[name].append({hit.record.id for hit in hits})
+            print(f"| {scope}, {mode} | {' | '.join(_told(names, taken, found))} |", flush=True)
 
 
 def _vectors(generator: np.random.Generator, n: int) -> np.ndarray:
@@ -114,14 +121,15 @@ def _told(
 ) -> list[str]:
     """The median of each engine, and the share of LanceDB's hits that it has."""
     said = []
-    share: Callable[[set[str], set[str]], float] = lambda a, b: (
-        len(a & b) / len(b) if b else float(not a)
-    )
     for name in names:
         both = zip(found[name], found[names[0]], strict=True)
-        same = statistics.mean(share(mine, theirs) for mine, theirs in both)
+        same = statistics.mean(_share(mine, theirs) for mine, theirs in both)
         said.append(f"{statistics.median(taken[name]):.1f} ms, {100 * same:.0f} %")
     return said
+
+
+def _share(mine: set[str], theirs: set[str]) -> float:
+    return len(mine & theirs) / len(theirs) if theirs else float(not mine)
 
 
 if __name__ == "__main__":
