@@ -23,10 +23,12 @@ from postgres import PostgresServer  # type: ignore[import-not-found]  # of test
 
 from lance_context_core import ContextStore, Document
 from lance_context_core.engines import MilvusEngine, PostgresEngine, SearchEngine, SearchEngines
+from lance_context_core.protocols import SearchMode
 
 _DIMENSION = 256
 _USERS = 100
 _BATCH = 2_000
+_MODES: tuple[SearchMode, ...] = ("text", "vector")
 _PATIENCE = timedelta(minutes=1)
 
 
@@ -91,7 +93,7 @@ def _compare(
     print(f"\n| search | {' | '.join(names)} |\n|---|{'---:|' * len(names)}")
     queries = [" ".join(random.choices(words, k=3)) for _ in range(n_calls)]
     for scope in ("one user", "all"):
-        for mode in ("text", "vector"):
+        for mode in _MODES:
             taken: dict[str, list[float]] = {name: [] for name in names}
             found: dict[str, list[set[str]]] = {name: [] for name in names}
             for number in range(-2, n_calls):
@@ -99,12 +101,12 @@ def _compare(
                     part = store.scope(user_id="user 7") if scope == "one user" else store
                     query = queries[number] if mode == "text" else asked[number].tolist()
                     began = time.perf_counter()
-                    hits = part.vectors("all").search(query, mode=mode)  # type: ignore[arg-type]
+                    hits = part.vectors("all").search(query, mode=mode)
                     took = 1_000 * (time.perf_counter() - began)
                     assert all(name in hit.engines.values() for hit in hits if hit.engines)
                     if number >= 0:
                         taken[name].append(took)
-                        found[name].append({hit.record.id for hit in hits})
+                        found[name].append({str(hit.record.id) for hit in hits})
             print(f"| {scope}, {mode} | {' | '.join(_told(names, taken, found))} |", flush=True)
 
 

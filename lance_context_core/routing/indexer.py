@@ -58,7 +58,7 @@ class Indexer:
         mine = await asyncio.to_thread(Identity.of, self._connection)
         for name in await asyncio.to_thread(engine.tables):
             state = None if name in known else await asyncio.to_thread(engine.state, name)
-            position = state and EnginePosition.read(state.position)
+            position = None if state is None else EnginePosition.read(state.position)
             if position is not None and position.store.is_of(mine):
                 await asyncio.to_thread(engine.drop, name)
 

@@ -56,9 +56,11 @@ class Schema:
         settings = await indexes.text_settings(handle)
         vectors = schema.field(VECTOR) if VECTOR in schema.names else None
         return cls(
-            text_index=settings and (settings.tokenizer, settings.language, settings.stem),
-            dimension=vectors and vector_length(vectors),
-            model=vectors and vector_model(vectors),
+            text_index=None
+            if settings is None
+            else (settings.tokenizer, settings.language, settings.stem),
+            dimension=None if vectors is None else vector_length(vectors),
+            model=None if vectors is None else vector_model(vectors),
         )
 
     @property

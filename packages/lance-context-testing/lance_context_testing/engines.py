@@ -259,7 +259,7 @@ class SearchEngineTests(Contract):
             TABLE, puts=[row(f"k{n}", "cat", near, user_id=one) for n, one in enumerate(names)]
         )
         for n, name in enumerate(names):
-            where = {"user_id": name}
+            where: dict[str, str | None] = {"user_id": name}
             assert keys(index.match(TABLE, ["cat"], where=where, limit=9)) == [f"k{n}"]
             assert keys(index.nearest(TABLE, near, where=where, limit=9)) == [f"k{n}"]
 
@@ -273,7 +273,7 @@ class SearchEngineTests(Contract):
             for n in range(400)
         ]  # fmt: skip
         index.write(TABLE, puts=rows)
-        where = {"tenant": "t1", "session_id": "s7"}
+        where: dict[str, str | None] = {"tenant": "t1", "session_id": "s7"}
         wanted = {one.key for one in rows if where.items() <= one.fields.items()}
         assert 0 < len(wanted) < 9
         assert {*keys(index.match(TABLE, ["cat"], where=where, limit=9))} == wanted
@@ -295,7 +295,8 @@ class SearchEngineTests(Contract):
             state = index.state(TABLE)
             assert state is not None
             assert (state.position, state.n_rows, state.n_lost) == (str(number), len(model), 0)
-            where = random.choice([{}, {"tenant": "t1"}, {"tenant": None}])
+            any_where: list[dict[str, str | None]] = [{}, {"tenant": "t1"}, {"tenant": None}]
+            where = random.choice(any_where)
             there = [one for one in model.values() if where.items() <= one.fields.items()]
             asked = random.sample(WORDS, 2)
             found = index.match(TABLE, asked, where=where, limit=99)
