@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, TypeVar, Unpack, cast
 
 import numpy as np
@@ -210,7 +209,6 @@ def beside_each(ids: Sequence[int], found: Sequence[Found]) -> dict[int, list[in
 
 R = TypeVar("R")
 
-_NONE: Mapping[str, str] = MappingProxyType({})
 _ASKING = 2
 """The number of `_steps.STEP` that parsing a query takes."""
 
@@ -433,7 +431,7 @@ async def _found(
                 score=hit.score,
                 channels=hit.channels,
                 why=hit.why,
-                engines=answered.get(hit.id, _NONE),
+                engines=answered.get(hit.id, {}),
             )
             if searched.is_explained
             else SearchHit(record=records[hit.id], score=hit.score),

@@ -1,8 +1,9 @@
 """A store with search engines finds what LanceDB finds, and says in each hit what answered."""
 
 import json
+import pickle
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from random import Random
 
@@ -467,6 +468,57 @@ def test_an_index_is_made_anew_for_another_model(opened, engine):
     assert engine._indexes["records"].dimension == 7
 
 
+@pytest.mark.parametrize("place", ["directory", "memory"])
+def test_an_index_follows_a_store_without_a_log(tmp_path, engine, place):
+    uri = str(tmp_path / "store") if place == "directory" else "memory://"
+    options = {"search_cache": None, "maintenance": None, "journal": None}
+    with ContextStore.open(uri, search_engines=engines(engine), **options) as store:
+        say(store, 20)
+        store.maintain()
+        assert answered(store.search("cat dog")) == {"mine"}
+        say(store, 1)
+        assert answered(store.search("cat dog")) == {"lancedb"}
+        store.maintain()
+        assert answered(store.search("cat dog")) == {"mine"}
+        assert engine.state("records").n_rows == 21
+
+
+def test_an_index_follows_a_restored_version_and_a_merged_branch(store, plain, engine):
+    say(store, 20)
+    store.tag("then")
+    say(store, 5)
+    store.create_branch("draft")
+    say(store.branch("draft"), 4, session="draft")
+    store.maintain()
+    for change, n_rows in (lambda: store.merge("draft"), 29), (lambda: store.restore("then"), 20):
+        change()
+        everything = {"mode": "vector", "limit": 99}
+        wanted = {hit.record.id: hit.score for hit in plain.search("cat dog", **everything)}
+        assert scores(store.search("cat dog", **everything)) == wanted
+        store.maintain()
+        found = store.search("cat dog", **everything)
+        assert scores(found) == wanted
+        assert answered(found) == {"mine"}
+        assert engine.state("records").n_rows == n_rows
+
+
+def test_a_transaction_searches_the_state_before_it(store):
+    say(store, 20)
+    store.maintain()
+    with store.transaction() as tx:
+        tx.memory.add(["a new cat"], user_id="ann")
+        assert answered(tx.history.search("cat dog")) == {"lancedb"}
+    assert answered(store.search("cat dog", limit=50)) == {"mine", "log"}
+
+
+def test_hits_can_be_copied_and_pickled(store):
+    say(store, 20)
+    store.maintain()
+    hits = store.search("cat dog")
+    assert pickle.loads(pickle.dumps(hits)) == hits  # noqa: S301 - its own
+    assert [asdict(hit)["engines"] for hit in hits] == [hit.engines for hit in hits]
+
+
 def test_a_write_that_was_cut_off_is_completed(store, plain, engine):
     say(store, 30)
     store.maintain()
@@ -519,6 +571,15 @@ def test_an_erasure_says_which_engine_is_away_and_a_repetition_completes_it(stor
     assert store.erase(ids=[secret]).engines_pending == ()
     assert "needl" not in engine.texts()
     assert answered(store.search("cat")) == {"mine"}
+
+
+def test_an_erasure_of_a_scope_is_confirmed_too(store, engine):
+    for user in ("ann", "ben"):
+        store.memory.add([f"the needle of {user}"], user_id=user)
+    store.maintain()
+    assert store.scope(user_id="ann").erase().engines_pending == ()
+    assert "ann" not in engine.texts()
+    assert "ben" in engine.texts()
 
 
 def test_a_dry_run_of_an_erasure_leaves_the_engines_alone(store, engine):
