@@ -9,7 +9,14 @@ from core.conformance.doubles import WordVectors
 from postgres import PASSWORD, PostgresServer
 
 from lance_context_core import ContextStore, Message
-from lance_context_core.engines import PostgresEngine, SearchEngines
+from lance_context_core.engines import (
+    FIELDS,
+    EngineRow,
+    EngineState,
+    MemoryEngine,
+    PostgresEngine,
+    SearchEngines,
+)
 from lance_context_core.errors import InvalidRequestError, StorageError
 
 WORDS = [
@@ -164,3 +171,39 @@ def test_what_is_no_address_is_refused_without_showing_it():
     with pytest.raises(StorageError, match="cannot be reached") as refused:
         PostgresEngine("postgresql://user:s3cret@127.0.0.1:1/db").tables()
     assert "s3cret" not in str(refused.value)
+
+
+def row(key, random, **fields):
+    words = random.choices(WORDS, k=random.randrange(1, 9)) + ["cat"] * random.randrange(3)
+    known = dict.fromkeys(FIELDS) | fields
+    return EngineRow(key=key, revision=1, words=words, vector=[1.0, random.random()], fields=known)
+
+
+def test_words_are_ranked_by_the_statistics_of_the_rows_that_meet_the_conditions(postgres_server):
+    random, model = Random(2), MemoryEngine()
+    engine = PostgresEngine(postgres_server.address(), schema=f"s{uuid4().hex}")
+    rows = [row(f"k{n}", random, tenant=random.choice(["a", "b", None])) for n in range(60)]
+    for one in (engine, model):
+        one.clear("records", dimension=2)
+        one.write("records", puts=rows, position="1")
+    for where in ({}, {"tenant": "a"}, {"tenant": None}):
+        asked = {"where": where, "limit": 99}
+        found, wanted = (
+            one.match("records", ["cat", "museum", "cat"], **asked) for one in (engine, model)
+        )
+        scores = dict(zip(wanted.keys, wanted.scores, strict=True))
+        assert dict(zip(found.keys, found.scores, strict=True)) == pytest.approx(scores, rel=1e-6)
+    engine.close()
+
+
+def test_a_write_that_fails_changes_nothing(postgres_server):
+    random = Random(2)
+    engine = PostgresEngine(postgres_server.address(), schema=f"s{uuid4().hex}")
+    engine.clear("records", dimension=2)
+    engine.write("records", puts=[row("a", random), row("b", random)], position="1")
+    wrong = EngineRow(key="c", revision=1, vector=[1.0, 2.0, 3.0], fields={})
+    with pytest.raises(StorageError, match="expected 2 dimensions"):
+        engine.write("records", puts=[wrong], removes=["a"], position="2")
+    assert engine.revisions("records") == {"a": 1, "b": 1}
+    assert engine.state("records") == EngineState(position="1", n_rows=2, n_lost=0)
+    engine.close()
