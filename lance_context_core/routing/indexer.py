@@ -1,14 +1,14 @@
 """Brings the engines' indexes up to date with the tables, from the position that each has stored."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
 from lance_context_core._util.crowd import FairLock
 from lance_context_core._util.logs import log
-from lance_context_core.engines import SearchEngine
+from lance_context_core.engines import EngineChannel, SearchEngine
 from lance_context_core.errors import ConflictError, StorageError
 from lance_context_core.routing.positions import EnginePosition, Identity, Schema
 from lance_context_core.routing.rows import COLUMNS, made
@@ -42,15 +42,19 @@ class Indexer:
         self._connection = connection
         self._lock = FairLock()
 
-    async def follow(self, engine: SearchEngine, table: Table) -> bool:
+    async def follow(
+        self, engine: SearchEngine, table: Table, channels: Collection[EngineChannel]
+    ) -> bool:
         """Bring an engine's index of the table up to date; returns whether anything was written.
+
+        The index is for searches of the `channels`; for others it is emptied and filled again.
 
         May be repeated at any time. Waits up to a minute for another process that does the same,
         and raises ConflictError then. Raises StorageError if the index is another store's, and the
         errors of the engine.
         """
         async with self._alone(table):
-            return await self._follow(engine, table)
+            return await self._follow(engine, table, channels)
 
     async def drop_others(self, engine: SearchEngine, tables: Iterable[Table]) -> None:
         """Drop the engine's indexes of tables that no longer exist."""
@@ -62,9 +66,11 @@ class Indexer:
             if position is not None and position.store.is_of(mine):
                 await asyncio.to_thread(engine.drop, name)
 
-    async def _follow(self, engine: SearchEngine, table: Table) -> bool:
+    async def _follow(
+        self, engine: SearchEngine, table: Table, channels: Collection[EngineChannel]
+    ) -> bool:
         mine = await asyncio.to_thread(Identity.of, self._connection)
-        schema = await Schema.of(table)
+        schema = await Schema.of(table, channels)
         state = await asyncio.to_thread(engine.state, table.name)
         before = EnginePosition.read(state.position) if state else None
         if before is not None and not before.store.is_of(mine):

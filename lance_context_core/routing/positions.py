@@ -1,6 +1,7 @@
 """The position of an engine in the changes of a table, and what its index was made for."""
 
 import json
+from collections.abc import Collection
 from dataclasses import asdict
 from typing import Any, NamedTuple, Self
 
@@ -41,20 +42,21 @@ class Schema:
 
     text_index: tuple[str, str, bool] | None
     """The tokenizer, the language, and whether words are stemmed; None if only LanceDB can split
-    the texts."""
+    the texts, or if the engine does not search by words."""
     dimension: int | None
-    """None without a vector column."""
+    """None without a vector column, or if the engine does not search by vector."""
     model: str | None
     format: int = _FORMAT
 
     @classmethod
-    async def of(cls, table: Table) -> Self | None:
-        """The schema of an index of a table; None if the table does not exist."""
+    async def of(cls, table: Table, channels: Collection[str]) -> Self | None:
+        """The schema of an index for these channels; None if the table does not exist."""
         if (handle := await table.access.peek()) is None:
             return None
         schema = await handle.schema()
-        settings = await indexes.text_settings(handle)
-        vectors = schema.field(VECTOR) if VECTOR in schema.names else None
+        settings = await indexes.text_settings(handle) if "text" in channels else None
+        has_vectors = "vector" in channels and VECTOR in schema.names
+        vectors = schema.field(VECTOR) if has_vectors else None
         return cls(
             text_index=None
             if settings is None

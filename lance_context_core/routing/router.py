@@ -303,6 +303,8 @@ class Router:
             )
         if asked.channel == "text" and position.schema.text_index is None:
             raise _NotAnsweredError("only LanceDB can split the texts of the table into words")
+        if asked.channel == "vector" and position.schema.dimension is None:
+            raise _NotAnsweredError("its index has no vectors")
         return position
 
     async def _problem(self, state: Any) -> tuple[str | None, EnginePosition | None]:
@@ -377,7 +379,7 @@ class Router:
         for engine in self.settings.distinct:
             try:
                 for table in filter(is_followed, tables):
-                    await self._indexer.follow(engine, table)
+                    await self._indexer.follow(engine, table, self._channels(engine))
                 if are_all:
                     await self._indexer.drop_others(engine, tables)
                 self._errors.pop(engine.name, None)
@@ -392,6 +394,12 @@ class Router:
         """The engines, with their indexes of these tables."""
         return tuple([await self._stats(one, tables) for one in self.settings.distinct])
 
+    def _channels(self, engine: SearchEngine) -> tuple[EngineChannel, ...]:
+        """The channels that an engine is to search."""
+        given: tuple[tuple[EngineChannel, SearchEngine | None], ...]
+        given = ("text", self.settings.text), ("vector", self.settings.vector)
+        return tuple(channel for channel, one in given if one is engine)
+
     async def _stats(self, engine: SearchEngine, tables: Sequence[Table]) -> EngineStats:
         found, error = list[EngineIndexStats](), self._errors.get(engine.name)
         try:
@@ -400,10 +408,9 @@ class Router:
                 found.append(await self._index_stats(table, state))
         except Exception as failure:  # noqa: BLE001 - whatever an engine's client raises
             error = f"{type(failure).__name__}: {str(failure).strip():.300}"
-        given = (("text", self.settings.text), ("vector", self.settings.vector))
         return EngineStats(
             name=engine.name,
-            channels=tuple(channel for channel, one in given if one is engine),
+            channels=self._channels(engine),
             indexes=tuple(found),
             n_answered=self._n_answered[engine.name],
             n_fallbacks=self._n_fallbacks[engine.name],

@@ -34,7 +34,8 @@ def made(rows: Sequence[Mapping[str, Any]], schema: Schema, *, max_words_bytes: 
         if len(" ".join(words).encode()) > max_words_bytes:
             words = []
             lacks.add("text")
-        vector = None if row.get(VECTOR) is None else np.asarray(row[VECTOR], np.float32)
+        has_vector = schema.dimension is not None and row.get(VECTOR) is not None
+        vector = np.asarray(row[VECTOR], np.float32) if has_vector else None
         if vector is not None and not vector.any():
             # It has no direction: LanceDB finds it after all others, an engine does not.
             vector = None

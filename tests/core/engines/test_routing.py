@@ -180,6 +180,13 @@ def test_each_channel_has_its_engine(opened):
     both.maintain()
     best = both.search("cat dog", mode="hybrid")[0]
     assert best.engines == {"text": "words", "vector": "vectors"}
+    assert all(row.vector is None for row in words._indexes["records"].rows.values())
+    assert not any(row.words for row in vectors._indexes["records"].rows.values())
+    # The engine for words has no vectors until it is to search by them, too.
+    all_by_one = opened(search_engines=engines(words))
+    assert answered(all_by_one.search("cat dog", mode="vector")) == {"lancedb"}
+    all_by_one.maintain()
+    assert answered(all_by_one.search("cat dog")) == {"words"}
     one = opened(search_engines=SearchEngines(text=words))
     assert one.search("cat dog", mode="hybrid")[0].engines == {"text": "words", "vector": "lancedb"}
     assert [stats.channels for stats in both.stats().search_engines] == [("text",), ("vector",)]
