@@ -14,6 +14,7 @@ from lance_context_core.audit.log import Log
 from lance_context_core.codecs.sources import DOCUMENT
 from lance_context_core.embedders import as_embedder
 from lance_context_core.embedders._service import EmbeddingService
+from lance_context_core.engines import SearchEngines
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.maintenance.background_embedding import BackgroundEmbedding
 from lance_context_core.maintenance.compaction import RecordCompaction
@@ -22,6 +23,7 @@ from lance_context_core.maintenance.types import DEFAULT_MAINTENANCE, Maintenanc
 from lance_context_core.memory_index.cache import DEFAULT_SEARCH_CACHE, SearchCache
 from lance_context_core.memory_index.scopes import HotScopes
 from lance_context_core.protocols import Clock
+from lance_context_core.routing.router import Router
 from lance_context_core.storage import sql
 from lance_context_core.storage.database import DOCUMENTS_TABLE, Database
 from lance_context_core.storage.lance import purge
@@ -65,6 +67,8 @@ class OpenOptions(TypedDict, total=False):
       No text of ours shows it.
     - `search_cache`: holds scopes in memory, so that a search of one does not use the engine; by
       default all stores of a process share one. None: the engine searches.
+    - `search_engines`: engines that search instead of LanceDB, such as PostgreSQL or Milvus; see
+      `SearchEngines`. None: LanceDB searches.
     - `maintenance`: when the store maintains itself in the background; None leaves that to
       `maintain`.
     - `read_only`: only read an existing store, also without write permission, and while others
@@ -84,6 +88,7 @@ class OpenOptions(TypedDict, total=False):
     retention: VersionRetention | None
     journal: JournalPolicy | str | None
     search_cache: SearchCache | None
+    search_engines: SearchEngines | None
     maintenance: Maintenance | None
     read_only: bool
 
@@ -101,6 +106,7 @@ DEFAULTS: OpenOptions = {
     "retention": None,
     "journal": DEFAULT_JOURNAL,
     "search_cache": DEFAULT_SEARCH_CACHE,
+    "search_engines": None,
     "maintenance": DEFAULT_MAINTENANCE,
     "read_only": False,
 }
@@ -113,6 +119,7 @@ _TYPES: dict[str, tuple[type, str]] = {
     "retention": (VersionRetention, "a VersionRetention"),
     "journal": (JournalPolicy, "a JournalPolicy, the address of a database, or None"),
     "search_cache": (SearchCache, "a SearchCache, or None"),
+    "search_engines": (SearchEngines, "SearchEngines(text=..., vector=...), or None"),
     "maintenance": (Maintenance, "a Maintenance, or None"),
 }
 """The types of options that may also be None. `as_embedder` checks embedders, and the database
@@ -141,6 +148,11 @@ def opened(uri: str | Path, given: OpenOptions) -> Resources:
     settings = None if options["read_only"] else options["maintenance"]
     upkeep = Upkeep(database, clock, settings=settings)
     connection.on_commit = upkeep.committed
+    engines: Router | None = None
+    if options["search_engines"] is not None:
+        engines = Router(options["search_engines"], connection)
+        engines.follows_commits = settings is not None
+        connection.on_commit = partial(_committed, upkeep=upkeep, engines=engines)
     embedder, cache = options["embedder"], options["search_cache"]
     hot = None if cache is None else HotScopes(cache)
     if hot is not None:
@@ -161,12 +173,18 @@ def opened(uri: str | Path, given: OpenOptions) -> Resources:
         author=options["author"],
         compaction=RecordCompaction(database.records, clock),
         hot=hot,
+        engines=engines,
     )
     if behind is not None:
         connection.on_write = behind.written
     upkeep.thin = partial(_thin, resources=resources)
     upkeep.mend = _mend
     return resources
+
+
+def _committed(table: Table, *, upkeep: Upkeep, engines: Router) -> None:
+    upkeep.committed(table)
+    engines.committed(table)
 
 
 async def _mend(table: Table) -> None:

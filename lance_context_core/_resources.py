@@ -17,6 +17,7 @@ from lance_context_core.maintenance.compaction import RecordCompaction
 from lance_context_core.maintenance.maintenance import Upkeep
 from lance_context_core.memory_index.scopes import HotScopes
 from lance_context_core.protocols import Clock
+from lance_context_core.routing.router import Router
 from lance_context_core.storage.database import BranchDatabase, Database, PinnedDatabase
 from lance_context_core.storage.lance import versions
 from lance_context_core.storage.lance.retention import VersionRetention
@@ -102,6 +103,8 @@ class Resources:
     """Embeds what was deferred; None leaves that to `embed_pending`."""
     hot: HotScopes | None = None
     """The scopes searched in the process; None if disabled."""
+    engines: Router | None = None
+    """The engines that search instead of LanceDB; None without any."""
     retention: VersionRetention
     upkeep: Upkeep
     compaction: RecordCompaction
@@ -173,6 +176,8 @@ class Resources:
             await self.behind.stop()
         await self.upkeep.stop()
         await self.compaction.stop()
+        if self.engines is not None:
+            await self.engines.close()
         self.forget_hot()
         await self.database.close()
 

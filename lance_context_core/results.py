@@ -43,6 +43,7 @@ from lance_context_core.maintenance.types import StoreStats, TableStats, TableUp
 from lance_context_core.media.images import AsyncImages
 from lance_context_core.memory_index.scopes import SearchCacheStats
 from lance_context_core.replay import Replay, ReplayedQuestion
+from lance_context_core.routing.router import EngineIndexStats, EngineStats
 from lance_context_core.storage.lance.fragments import CompactionMetrics
 from lance_context_core.storage.lance.retention import Reason
 from lance_context_core.store.transactions import AsyncTransaction
@@ -208,6 +209,8 @@ __all__ = [  # noqa: RUF022 - in the order in which the reference shows them
     # Maintaining
     "StoreStats",
     "SearchCacheStats",
+    "EngineStats",
+    "EngineIndexStats",
     "TableStats",
     "TableUpkeep",
     "Thinned",

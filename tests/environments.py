@@ -250,6 +250,9 @@ ENVIRONMENTS = {
     "frames": Environment(
         requirements=("pandas==3.1.1", "polars==2.1.0", "duckdb>=2"), tests=("tests/frames",)
     ),
+    "milvus": Environment(
+        requirements=("pymilvus==3.0.2", "milvus-lite==3.2.2"), tests=("tests/milvus",)
+    ),
     "models": Environment(
         requirements=("fastembed==0.9.1", "model2vec==0.10.0", "onnx==1.23.2"),
         tests=("tests/models",),

@@ -23,7 +23,17 @@ OURS = (PACKAGE, *BESIDE)
 COMMAND = "python tests/reference.py"
 TOP = ""
 MODULES = (
-    *("settings", "results", "errors", "messages", "filters", "embedders", "rerankers", "models"),
+    *(
+        "settings",
+        "results",
+        "errors",
+        "messages",
+        "filters",
+        "embedders",
+        "rerankers",
+        "engines",
+        "models",
+    ),
     *("documents", "media", "graph", "knowledge", "tiers", "window", "coordination", "protocols"),
     "fleet",
     *(*BESIDE[:2], "adapting", BESIDE[2], "arguments", TOP),

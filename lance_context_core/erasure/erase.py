@@ -106,11 +106,22 @@ async def _erase(
             ids={*target.ids, *(state.id for plan in plans for state in plan.states)},
             is_whole_scope=target.is_whole_scope,
         )
+    pending = await _confirmed(main)
     return replace(
         report,
+        engines_pending=tuple(pending),
         bytes_removed=sum(one.n_bytes for one in removed),
         may_linger=report.may_linger or not is_wiped or not all(one.is_all for one in removed),
     )
+
+
+async def _confirmed(main: Whole) -> list[str]:
+    """Removes the erased rows from the engines; returns those that did not confirm it.
+
+    Compares all rows, so that a repetition completes what an earlier erasure could not.
+    """
+    engines = main.resources.engines
+    return [] if engines is None else await engines.follow(await main.tables(), are_all=True)
 
 
 def _report(plans: Sequence[Plan], *, may_linger: bool) -> Erasure:

@@ -9,6 +9,7 @@ from lance_context_core._util.frozen import frozen_by_name
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.maintenance.compaction import check_hours
 from lance_context_core.memory_index.scopes import SearchCacheStats
+from lance_context_core.routing.router import EngineStats
 from lance_context_core.storage.lance.fragments import FragmentPolicy, Survey
 from lance_context_core.storage.lance.indexes import IndexPolicy
 
@@ -90,5 +91,7 @@ class StoreStats:
     """Whether this handle's store runs maintenance now."""
     last_error: str | None
     """The last error of background maintenance in this process, also of the log itself."""
+    search_engines: tuple[EngineStats, ...] = ()
+    """The engines that search instead of LanceDB."""
     search_cache: SearchCacheStats | None = None
     """How searches were answered in the process; None if the store is open without a `search_cache`."""

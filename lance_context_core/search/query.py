@@ -20,6 +20,7 @@ from lance_context_core.memory_index.columns import Condition
 from lance_context_core.memory_index.segment import UnsureError
 from lance_context_core.memory_index.segment_search import HotTable, Picked
 from lance_context_core.protocols import SearchMode
+from lance_context_core.routing.router import LANCEDB, RoutedRows, Router
 from lance_context_core.search import ranking
 from lance_context_core.search.boosts import Boost, asked
 from lance_context_core.search.candidates import asked_by, placed
@@ -80,6 +81,8 @@ class Asking(NamedTuple):
     """In memory: the weight of a short turn's words in the next one."""
     must_match: bool = True
     """Whether a turn must have a word of the query itself."""
+    router: Router | None = None
+    """The engines that are asked before the table."""
 
     async def nearest(self, vector: np.ndarray | None, model: str | None) -> Found:
         """Return the nearest rows; none without a vector."""
@@ -88,6 +91,12 @@ class Asking(NamedTuple):
         limit, columns = min(self.limit, _MOST), self.columns
         if isinstance(self.table, HotTable):
             return await self.table.nearest(vector, model=model, limit=limit, columns=columns)
+        if self.router is not None:
+            routed = await self.router.nearest(
+                self.table, vector, model=model, where=self.where, limit=limit, columns=columns
+            )
+            if routed is not None:
+                return routed
         rows = await self.table.nearest(
             vector,
             model=model,
@@ -111,6 +120,12 @@ class Asking(NamedTuple):
                 preceding=self.preceding,
                 must_match=self.must_match,
             )
+        if self.router is not None:
+            routed = await self.router.match(
+                self.table, words, where=self.where, limit=limit, columns=columns
+            )
+            if routed is not None:
+                return routed
         rows = await self.table.match(
             words, where=self.where, limit=limit, columns=columns, narrowed=self.narrowed
         )
@@ -360,6 +375,7 @@ async def _found(
         # A reranker scores each turn's own text.
         preceding=room.preceding if options.reranker is None else 0.0,
         must_match=not looks_around,
+        router=None if is_hot else searched.resources.engines,
     )
     matching = None
     if room.without_names and question.is_embedded and limit:
@@ -372,7 +388,7 @@ async def _found(
     if limit == 0:
         return []
 
-    found = await asking.channels(question, matching if question.words else None)
+    found = channels = await asking.channels(question, matching if question.words else None)
     turns = None
     if by_order and isinstance(table, Table) and (boosts or with_turns):
         turns = await _order_of(table, searched.scope, found)
@@ -408,9 +424,16 @@ async def _found(
         wanted |= dict.fromkeys(ids)
     asked_of = found.vector if question.mode == "vector" else found.text
     records = await _read(searched, table, [*wanted], None if in_two_steps else asked_of)
+    answered = {} if asking.router is None else _answered_by(channels, [hit.id for hit in best])
     return [
         Around(
-            SearchHit(record=records[hit.id], score=hit.score, channels=hit.channels, why=hit.why)
+            SearchHit(
+                record=records[hit.id],
+                score=hit.score,
+                channels=hit.channels,
+                why=hit.why,
+                engines=answered.get(hit.id, {}),
+            )
             if searched.is_explained
             else SearchHit(record=records[hit.id], score=hit.score),
             [records[one] for one in beside.get(hit.id, ()) if one in records],
@@ -435,6 +458,16 @@ def _fusion(searched: Searched[Any], options: SearchOptions) -> Fusion:
     if options.fusion is not DEFAULT_FUSION or own is None:
         return options.fusion
     return Convex(vector_weight=own)
+
+
+def _answered_by(found: Findings, ids: Sequence[int]) -> dict[int, dict[str, str]]:
+    """Return by channel what found each of these rows."""
+    answered: dict[int, dict[str, str]] = {id: {} for id in ids}
+    for channel, rows in (("vector", found.vector), ("text", found.text)):
+        told = rows.answered if isinstance(rows, RoutedRows) else dict.fromkeys(rows.ids, LANCEDB)
+        for id in answered.keys() & told.keys():
+            answered[id][channel] = told[id]
+    return answered
 
 
 async def _read(

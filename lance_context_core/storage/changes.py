@@ -45,6 +45,8 @@ class Changes:
     """The current position."""
     entries: Sequence[Entry] | None
     """The entries since then; None if unknown."""
+    version: int = 0
+    """The table's version that the log's entries go with."""
 
 
 @frozen
@@ -67,24 +69,28 @@ NEVER = Position(0, 0, 0)
 """Before all positions."""
 
 
-async def since(table: Table, state: Position) -> Changes | None:
-    """The changes since that position; None if only the engine knows the table's content."""
+async def since(table: Table, state: Position, *, version: int = 0) -> Changes | None:
+    """The changes since that position; None if only the engine knows the table's content.
+
+    With the `version` at that position, also those before this process first read the log, unless
+    the log was flushed before.
+    """
     access = table.access
     if access.is_pinned:
         # A pinned version: the engine does not see the log's entries of that time.
         return None if access.tail is None else Changes(_state(access.tail), ())
     if access.ledger is not None:
-        news = await access.ledger.news(state.token, state.last)
+        news = await access.ledger.news(state.token, state.last, version=version)
         if news is not None:
             if not news.view.version or await _is_passed(access, news.view):
                 return None
             is_same = news.view.table == state.table
-            return Changes(_state(news.view), news.entries if is_same else None)
+            return Changes(_state(news.view), news.entries if is_same else None, news.view.version)
     if not state.is_journaled and state.table == _stamped(access, state.token):
         return Changes(state, ())
     if (view := await _unjournaled(access)) is None:
         return None
-    return Changes(_state(view), () if _state(view) == state else None)
+    return Changes(_state(view), () if _state(view) == state else None, view.version)
 
 
 async def read(

@@ -51,7 +51,7 @@ class TransactionLog(TableLog):
         view = await super().view()
         return None if view is None else self._transaction.over(self.part, view)
 
-    async def news(self, _token: int, _last: int) -> News | None:
+    async def news(self, _token: int, _last: int, *, version: int = 0) -> News | None:  # noqa: ARG002
         """As `TableLog.news`."""
         return None
 

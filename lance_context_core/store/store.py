@@ -287,7 +287,8 @@ class AsyncContextStore(AsyncAnswers, Opened):
     ) -> list[TableUpkeep]:
         """Merges fragments, indexes new rows, builds indexes that pay off, and prunes versions.
 
-        Returns the work done on each table of this branch. With `only_due` does the work of the
+        Returns the work done on each table of this branch, and brings the indexes of search engines
+        up to date; `stats` names those that failed. With `only_due` does the work of the
         automatic maintenance; else all of it, and shrinks the write-ahead log. `progress` is
         called after each table.
         """
@@ -301,6 +302,8 @@ class AsyncContextStore(AsyncAnswers, Opened):
         done = await self._resources.upkeep.maintain(
             tables, policy=policy, only_due=only_due, progress=progress
         )
+        if self._resources.engines is not None:
+            await self._resources.engines.follow(await self._whole().main().tables(), are_all=True)
         journal = self._resources.database.root.connection.journal
         if journal is not None and not only_due:
             await journal.shrink()
@@ -311,7 +314,10 @@ class AsyncContextStore(AsyncAnswers, Opened):
 
         Reports the rows in the write-ahead log separately: they are not flushed for that.
         """
-        stats = await self._resources.upkeep.stats(await self._whole().tables_to("inspect"))
+        tables = await self._whole().tables_to("inspect")
+        stats, engines = await self._resources.upkeep.stats(tables), self._resources.engines
+        if engines is not None:
+            stats = replace(stats, search_engines=await engines.stats(tables))
         hot = self._resources.hot
         return stats if hot is None else replace(stats, search_cache=hot.stats)
 

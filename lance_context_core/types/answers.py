@@ -37,6 +37,9 @@ class SearchHit(Generic[R]):
     why: Mapping[str, float] = field(default_factory=dict)
     """The parts that add up to `score`: `channels`, and the boosts by their names, such
     as `neighbours`, `preceding` and `speaker`. A reranker's score counts as `channels`."""
+    engines: Mapping[str, str] = field(default_factory=dict)
+    """By channel that matched, what found it: an engine's name, `log` for a row that is newer than
+    the engine's index, or `lancedb`. Empty without `search_engines`, and if memory answered."""
 
     @property
     def neighbour_bonus(self) -> float:
@@ -143,6 +146,9 @@ class Erasure:
     """The tags that were cleaned, in alphabetical order."""
     bytes_removed: int = 0
     """The size of the removed files, whose remaining rows were rewritten. 0 in a dry run."""
+    engines_pending: tuple[str, ...] = ()
+    """The search engines that may still have erased data, because they did not confirm the erasure:
+    repeat it. Empty once all have."""
     may_linger: bool = False
     """Whether erased data may remain: in files of unfinished writes, for up to seven days, or in a
     write-ahead log that others kept reading, until the next erasure."""

@@ -62,6 +62,7 @@ BAD = {
     "embedder": 5,
     "journal": True,
     "maintenance": 5,
+    "search_engines": "postgres",
     "read_consistency": 5,
     "read_only": "yes",
     "retention": timedelta(days=1),

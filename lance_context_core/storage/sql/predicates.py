@@ -46,7 +46,7 @@ class UnsureError(Exception):
 class Clause(str):
     """A condition on rows in SQL, which can also be evaluated in memory."""
 
-    __slots__ = ("among", "holds", "later", "listed", "parts", "rest")
+    __slots__ = ("among", "equal", "holds", "later", "listed", "parts", "rest")
 
     holds: Test | None
     """Whether a row matches, as for the engine; None if only the engine can tell.
@@ -56,6 +56,8 @@ class Clause(str):
     among: Among
     """By column, values that include those of all matching rows; for columns that identify a
     row."""
+    equal: "tuple[str, str | None] | None"
+    """The column and the text of an `equals`; None for an absent text."""
     later: tuple[str, datetime] | None
     """The column and the moment of an `absent_or_after`, which changes with each read."""
     listed: "Listed | None"
@@ -70,7 +72,7 @@ class Clause(str):
         clause = str.__new__(cls, text)
         clause.holds = holds
         clause.among = among
-        clause.later = clause.listed = clause.rest = None
+        clause.equal = clause.later = clause.listed = clause.rest = None
         clause.parts = ()
         return clause
 
@@ -137,7 +139,9 @@ def literal(value: Value) -> str:
 
 def is_absent(column: str) -> Clause:
     """That `column` is null."""
-    return Clause(f"{quote_identifier(column)} IS NULL", lambda row: row.get(column) is None)
+    clause = Clause(f"{quote_identifier(column)} IS NULL", lambda row: row.get(column) is None)
+    clause.equal = column, None
+    return clause
 
 
 def is_present(column: str) -> Clause:
@@ -155,11 +159,14 @@ def equals(column: str, value: Value | None) -> Clause:
     if value is None:
         return is_absent(column)
     bound, text = _bound(value)
-    return Clause(
+    clause = Clause(
         f"{quote_identifier(column)} = {text}",
         lambda row: row.get(column) == bound,
         {column: frozenset((str(value),))} if column in IDENTIFYING else _ANY,
     )
+    if isinstance(value, str):
+        clause.equal = column, value
+    return clause
 
 
 def differs(column: str, value: Value) -> Clause:

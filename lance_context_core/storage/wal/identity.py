@@ -26,6 +26,11 @@ _ELSEWHERE = "postgres-"
 _WAY_OUT = "restore it from a copy, or call accept_loss() to continue without the rows that were not flushed"
 
 
+def id_of(store: Path) -> str | None:
+    """The id of the log of the store in that directory; None if it has none yet."""
+    return _noted(store / NAME)
+
+
 def forget(journal: Path) -> None:
     """Accept any log at that path, or none, as the store's own."""
     _file(journal).unlink(missing_ok=True)

@@ -98,6 +98,8 @@ class LogReader:
         """The last position that is no longer among them."""
         self._grows_since = 0
         """The token since which all changes were entries read here."""
+        self._began = (0, 0)
+        """The version and the token at the first read."""
         self._view: View | None = None
         self.on_break: Callable[[Part], None] = lambda _: None
         """Called after a change that was not read as an entry, such as an erasure."""
@@ -133,6 +135,8 @@ class LogReader:
         entries: Sequence[Entry],
     ) -> None:
         """Follow the log: flushed entries go, and these are new."""
+        if not self.state:
+            self._began = version, token
         _, former_version, former_folded, _, former_token, _ = self.state or (0, 0, 0, 0, 0, 0)
         if version != former_version and token != former_token:
             # Others wrote and committed: entries that they flushed or wrote directly were not seen.
@@ -162,9 +166,14 @@ class LogReader:
         # Snapshots of the former log stay as they are.
         self._log = Log(kept[len(gone) :])
 
-    def since(self, token: int, last: int) -> list[Entry] | None:
-        """The entries after `last`, if they are all changes since `token`."""
-        if token < self._grows_since or last < self._gone:
+    def since(self, token: int, last: int, version: int = 0) -> list[Entry] | None:
+        """The entries after `last`, if they are all changes since `token`.
+
+        `version` is that of the table at `token`, if known: if it was the same at the first read,
+        the log had all changes in between.
+        """
+        has_all = version > 0 and self._began == (version, self._grows_since)
+        if (token < self._grows_since and not has_all) or last < self._gone:
             return None
         if last >= self.last:
             return []

@@ -75,15 +75,15 @@ class TableLog:
             return None
         return await self._looked(lambda: self._waiting.insist(self._transactions.view, self.part))
 
-    async def news(self, token: int, last: int) -> News | None:
+    async def news(self, token: int, last: int, *, version: int = 0) -> News | None:
         """The entries, and those after `last` if they are all changes since `token`.
 
-        None if the table is unknown.
+        `version` is that of the table at `token`, if known. None if the table is unknown.
         """
         if await self._log.opened() is None:
             return None
         return await self._looked(
-            lambda: self._waiting.insist(self._transactions.news, self.part, token, last)
+            lambda: self._waiting.insist(self._transactions.news, self.part, token, last, version)
         )
 
     def news_now(self, token: int, last: int) -> News | None:

@@ -205,11 +205,11 @@ class Transactions:
             mirror = self._mirrors.now(self._log.session, part)
             return None if mirror is None else mirror.view
 
-    def news(self, part: Part, token: int, last: int) -> News | None:
+    def news(self, part: Part, token: int, last: int, version: int = 0) -> News | None:
         """As `TableLog.news`."""
         with self._log.lock:
             mirror = self._mirrors.now(self._log.session, part)
-            return None if mirror is None else News(mirror.view, mirror.since(token, last))
+            return None if mirror is None else News(mirror.view, mirror.since(token, last, version))
 
     def prepare(self, many: ManyError) -> bool:
         """As `LogReaders.prepare`."""

@@ -14,6 +14,7 @@ Needs pytest, and no plugin of it.
 
 from lance_context_testing import _pytest as _pytest  # first: it makes pytest ready
 from lance_context_testing.blobs import BlobStoreTests
+from lance_context_testing.engines import SearchEngineTests
 from lance_context_testing.graph import GraphStoreTests
 from lance_context_testing.history import HistoryProviderTests
 from lance_context_testing.key_values import KeyValueStoreTests
@@ -42,6 +43,7 @@ __all__ = [
     "MemoryServiceTests",
     "Scripted",
     "ScriptedModel",
+    "SearchEngineTests",
     "SessionStoreTests",
     "VectorStoreTests",
 ]
