@@ -43,7 +43,7 @@ SPOKEN = {
     "branch -d try --yes": "deleted",
     "merge try": "added deleted kept table updated",
     "restore before-lunch --yes": "version",
-    "erase nuts --yes": "blobs branches bytes_removed derived documents graph items may_linger mentions records sessions tags versions_removed",
+    "erase nuts --yes": "blobs branches bytes_removed derived documents engines_pending graph items may_linger mentions records sessions tags versions_removed",
     "forget nuts --yes": "forgotten",
     "thin": "branch bytes_freed dropped kept table",
     "maintain": "fragments_added fragments_removed indexes_built skipped table versions_removed",
@@ -69,6 +69,7 @@ SPOKEN = {
     "import NEW": "added tables there",
     "copy NEW": "bytes files to",
     "sync NEW": "done file why",
+    "worker --once": "errors jobs stores tables",
 }
 
 NO_DATA = {"completion", "hooks", "mcp", "serve", "ui"}

@@ -310,7 +310,7 @@ LONG = {
     "documents": "add add_many erase sync update",
     "graph": "add extract",
     "context": "add_many upsert_many embed_pending",
-    "vectors": "add erase upsert",
+    "vectors": "add add_arrow erase upsert",
     "items": "add append put write",
 }
 """The calls that take long by what they are given or by what is there, of each part of a store."""

@@ -86,7 +86,7 @@ def worker(call: Call, place: str | None, once: bool, every: float, journal: str
     call.output.fields(
         {
             "stores": done.n_stores,
-            "tables maintained": done.n_tables,
+            "tables": done.n_tables,
             "jobs": done.n_jobs,
             "errors": len(done.errors),
         }
