@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from agentscope_lance_context._places import APP
+from agentscope_lance_context.agentscope2._app_contexts import Contexts
 from agentscope_lance_context.agentscope2._app_framework import (
     ChannelOrigin,
     ScheduleOrigin,
@@ -13,7 +14,6 @@ from agentscope_lance_context.agentscope2._app_framework import (
     UserOrigin,
 )
 from agentscope_lance_context.agentscope2._app_records import Records
-from agentscope_lance_context.agentscope2._framework import AgentState
 from lance_context_core import InvalidRequestError, Item
 from lance_context_core.arguments import ItemKey
 
@@ -44,33 +44,44 @@ class Sessions(Records[SessionRecord]):
             data_type="application/json",
         )
 
-    def item_of_state(self, id: str, state: AgentState, moment: datetime) -> Item:
-        """A state as an item."""
+    def item_of_state(self, id: str, data: bytes, moment: datetime) -> Item:
+        """The data of a state as an item."""
         namespace, key = APP.key(id, "states")
         return Item(
             namespace=namespace,
             key=key,
             value={"updated_at": moment.isoformat()},
-            data=state.model_dump_json().encode(),
+            data=data,
             data_type="application/json",
         )
 
-    def joined(self, found: Mapping[ItemKey, Item | None]) -> SessionRecord | None:
-        """The session of two such items, with its state."""
+    def dated(self, found: Mapping[ItemKey, Item | None]) -> SessionRecord | None:
+        """The session of two such items, without its state."""
         session, state = found.values()
         record = self.read(session)
         if record is not None and state is not None and state.data is not None:
-            record.state = AgentState.model_validate_json(state.data)
             saved_at = datetime.fromisoformat((state.value or {})["updated_at"])
             record.updated_at = max(record.updated_at, saved_at)
         return record
 
-    async def newest(self, filter: Mapping[str, Any]) -> list[SessionRecord]:
+    async def joined(
+        self, found: Mapping[ItemKey, Item | None], contexts: Contexts
+    ) -> SessionRecord | None:
+        """The session of two such items, with its state."""
+        record = self.dated(found)
+        _, state = found.values()
+        if record is not None and state is not None and state.data is not None:
+            record.state = await contexts.load(record.id, state.data)
+        return record
+
+    async def newest(self, filter: Mapping[str, Any], contexts: Contexts) -> list[SessionRecord]:
         """The matching sessions, the newest first."""
         records = await self.list(filter)
         states = await self.items.get([APP.key(one.id, "states") for one in records])
         found = [
-            self.joined({self.key(one.id): self.item(one), APP.key(one.id, "states"): state})
+            await self.joined(
+                {self.key(one.id): self.item(one), APP.key(one.id, "states"): state}, contexts
+            )
             for one, state in zip(records, states, strict=True)
         ]
         return newest(one for one in found if one is not None)

@@ -8,6 +8,7 @@ from typing import Any
 from agentscope_lance_context._handles import UserHandle
 from agentscope_lance_context._owning import StoreOwner
 from agentscope_lance_context._places import APP
+from agentscope_lance_context.agentscope2._app_contexts import Contexts, rewritten
 from agentscope_lance_context.agentscope2._app_framework import (
     AgentRecord,
     ChannelRecord,
@@ -217,22 +218,34 @@ class LanceContextStorage(StoreOwner, KnowledgeStorage):
             **origin_of(origin, legacy),
             **({"id": session_id} if session_id else {}),
         )
-        sessions = self._sessions(user_id)
+        sessions, contexts = self._sessions(user_id), self._contexts(user_id)
+        place, place_of_state = sessions.keys(fresh.id)
+        data = None
+        if state is not None:
+            (before,) = await sessions.items.get([place_of_state])
+            data = await contexts.save(fresh.id, state, before and before.data)
 
-        def decide(found: Mapping[ItemKey, Item | None]) -> Change[SessionRecord]:
-            record = sessions.joined(found)
+        def decide(
+            found: Mapping[ItemKey, Item | None],
+        ) -> Change[tuple[SessionRecord, Item | None]]:
+            record = sessions.dated(found)
             if record is not None:
                 record.config, record.updated_at = config, _now()
             else:
                 record = fresh
             puts = [sessions.item(record)]
-            if state is not None:
-                record.state = state
-            if state is not None or record is fresh:
-                puts.append(sessions.item_of_state(record.id, record.state, record.updated_at))
-            return Change(outcome=record, puts=puts)
+            kept = found[place_of_state]
+            if data is not None or record is fresh:
+                new = fresh.state.model_dump_json().encode() if data is None else data
+                puts.append(sessions.item_of_state(record.id, new, record.updated_at))
+            return Change(outcome=(record, kept), puts=puts)
 
-        return await changed(sessions.items, sessions.keys(fresh.id), decide)
+        record, kept = await changed(sessions.items, [place, place_of_state], decide)
+        if state is not None:
+            record.state = state
+        elif record is not fresh and kept is not None and kept.data is not None:
+            record.state = await contexts.load(record.id, kept.data)
+        return record
 
     async def set_session_team_id(self, user_id: str, session_id: str, team_id: str | None) -> None:
         """Sets or clears the team of a session; a missing session is ignored."""
@@ -251,17 +264,18 @@ class LanceContextStorage(StoreOwner, KnowledgeStorage):
     ) -> None:
         """Writes the state of a session. Raises NotFoundError, a KeyError, for a missing one."""
         sessions = self._sessions(user_id)
-        (known,) = await sessions.items.get([sessions.key(session_id)], include_data=False)
+        known, before = await sessions.items.get(sessions.keys(session_id))
         if known is None:
             raise NoSuchRecordError(
                 f"session_id={session_id!r:.80}: user {user_id!r:.80} has no such session, of agent "
                 f"{agent_id!r:.80} or another one. Begin it with upsert_session()"
             )
-        await sessions.items.put([sessions.item_of_state(session_id, state, _now())])
+        data = await self._contexts(user_id).save(session_id, state, before and before.data)
+        await sessions.items.put([sessions.item_of_state(session_id, data, _now())])
 
     async def list_sessions(self, user_id: str, agent_id: str) -> list[SessionRecord]:
         """The sessions of an agent of a user, the newest first."""
-        return await self._sessions(user_id).newest({"agent_id": agent_id})
+        return await self._newest(user_id, {"agent_id": agent_id})
 
     async def get_session(
         self,
@@ -272,7 +286,8 @@ class LanceContextStorage(StoreOwner, KnowledgeStorage):
         """A session of a user, of any agent; None if it does not exist."""
         sessions = self._sessions(user_id)
         keys = sessions.keys(session_id)
-        return sessions.joined(dict(zip(keys, await sessions.items.get(keys), strict=True)))
+        found = dict(zip(keys, await sessions.items.get(keys), strict=True))
+        return await sessions.joined(found, self._contexts(user_id))
 
     async def delete_session(
         self,
@@ -290,6 +305,7 @@ class LanceContextStorage(StoreOwner, KnowledgeStorage):
                 await self.delete_team(user_id, record.team_id)
         # The record goes last, so that an interrupted call can be repeated.
         await self._history(user_id).clear("", session_id=session_id)
+        await self._contexts(user_id).clear(session_id)
         existed, _ = await sessions.items.delete(sessions.keys(session_id))
         return existed
 
@@ -297,11 +313,11 @@ class LanceContextStorage(StoreOwner, KnowledgeStorage):
         self, user_id: str, schedule_id: str
     ) -> list[SessionRecord]:
         """The sessions of a schedule, the newest first."""
-        return await self._sessions(user_id).newest({"schedule_id": schedule_id})
+        return await self._newest(user_id, {"schedule_id": schedule_id})
 
     async def list_sessions_by_channel(self, user_id: str, channel_id: str) -> list[SessionRecord]:
         """The sessions of a channel, the newest first."""
-        return await self._sessions(user_id).newest({"channel_id": channel_id})
+        return await self._newest(user_id, {"channel_id": channel_id})
 
     # Messages
 
@@ -317,7 +333,7 @@ class LanceContextStorage(StoreOwner, KnowledgeStorage):
                 pass  # Another process has written it meanwhile.
             else:
                 return
-        if known is None or known.native != message.native:
+        if known is None or rewritten(known, message):
             await history.rewrite("", message, session_id=session_id)
 
     async def delete_message(self, user_id: str, session_id: str, message_id: str) -> bool:
@@ -526,9 +542,7 @@ class LanceContextStorage(StoreOwner, KnowledgeStorage):
         """The members of a team; earlier releases have only ids, with sessions."""
         if team.data.members:
             return [*team.data.members]
-        sessions = [
-            (id, await self._sessions(user_id).newest({"agent_id": id})) for id in _member_ids(team)
-        ]
+        sessions = [(id, await self._newest(user_id, {"agent_id": id})) for id in _member_ids(team)]
         return [
             TeamMember(owner_id=user_id, agent_id=id, session_id=found[0].id, role="created")
             for id, found in sessions
@@ -540,6 +554,12 @@ class LanceContextStorage(StoreOwner, KnowledgeStorage):
     def _sessions(self, user_id: str) -> Sessions:
         items = self._handle.of(user_id).kv(self._name)
         return Sessions(items, SessionRecord, "sessions")
+
+    async def _newest(self, user_id: str, filter: Mapping[str, str]) -> list[SessionRecord]:
+        return await self._sessions(user_id).newest(filter, self._contexts(user_id))
+
+    def _contexts(self, user_id: str) -> Contexts:
+        return Contexts(self._history(user_id))
 
     def _history(self, user_id: str) -> AsyncHistory:
         return self._handle.of(user_id).history
