@@ -1,7 +1,6 @@
 """Appending where others append, again, or where other frameworks write."""
 
 import asyncio
-import contextlib
 
 import pytest
 from adapters.google_adk.samples import APP, OF_ADA, create, get, recent, said, texts
@@ -9,7 +8,7 @@ from google.adk.errors import StaleSessionError
 from google.adk.errors.already_exists_error import AlreadyExistsError
 from google.adk.events.event import Event
 from google.adk.sessions.session import Session
-from google_adk_lance_context import LanceSessionService, _stored
+from google_adk_lance_context import LanceSessionService
 
 from lance_context_core import Message
 
@@ -46,29 +45,6 @@ async def test_of_two_appends_at_once_one_is_stored(sessions):
         stored = [key for key in (await get(sessions)).state if key.endswith(f" {n}")]
         assert len(stored) == 1
     assert len((await get(sessions)).events) == 8
-
-
-async def test_states_that_others_change_at_the_same_moment_are_merged(sessions, monkeypatch):
-    # Two processes do not wait for each other, as writers of one process do.
-    monkeypatch.setattr(_stored, "one_at_a_time", lambda *_: contextlib.nullcontext())
-    read = _stored.StoredSession.read
-
-    async def read_and_wait(self):
-        found = await read(self)
-        await asyncio.sleep(0.01)
-        return found
-
-    monkeypatch.setattr(_stored.StoredSession, "read", read_and_wait)
-
-    async def grow(id):
-        session = await create(sessions, id)
-        for n in range(5):
-            shared = {f"user:{id}": n, f"app:{id}": n}
-            await sessions.append_event(session, said("hi", state=shared))
-
-    await asyncio.gather(grow("a"), grow("b"))
-    expected = {f"{kind}:{id}": 4 for kind in ("user", "app") for id in "ab"}
-    assert (await get(sessions, "b")).state == expected
 
 
 async def test_stale_sessions_may_append_if_the_service_says_so(store):
