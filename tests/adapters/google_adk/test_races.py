@@ -7,9 +7,15 @@ import pytest
 from adapters.google_adk.samples import OF_ADA, create, get, said, texts
 from google.adk.errors import StaleSessionError
 from google.adk.errors.already_exists_error import AlreadyExistsError
-from google_adk_lance_context import LanceSessionService, _stored
+from google_adk_lance_context import (
+    LanceMemoryService,
+    LanceSessionService,
+    _stored,
+    memories,
+)
 
 from lance_context_core import ContextStore
+from lance_context_core.adapting import transaction_or_store
 
 
 @pytest.fixture(params=["after the read", "before the commit", "without a log"])
@@ -20,7 +26,7 @@ def race(request, tmp_path, monkeypatch):
     """
     # Two processes do not wait for each other, as writers of one process do.
     monkeypatch.setattr(_stored, "one_at_a_time", lambda *_: nullcontext())
-    original, waiting = _stored.transaction_or_store, []
+    original, waiting = transaction_or_store, []
 
     async def let_others_write():
         if waiting:
@@ -34,7 +40,8 @@ def race(request, tmp_path, monkeypatch):
             yield at
             await let_others_write()
 
-    monkeypatch.setattr(_stored, "transaction_or_store", with_others)
+    for module in (_stored, memories):
+        monkeypatch.setattr(module, "transaction_or_store", with_others)
     place = "memory://" if request.param == "without a log" else tmp_path / "memory"
     with ContextStore.open(place) as store:
         if request.param == "without a log":
@@ -107,3 +114,15 @@ async def test_of_two_sessions_of_one_id_at_the_same_moment_the_first_is_created
     assert not waiting
     assert (await get(ours)).state == {"theirs": 2}
     assert len((await ours.list_sessions(**OF_ADA)).sessions) == 1
+
+
+async def test_a_memory_that_others_delete_at_the_same_moment_is_not_brought_back(race):
+    store, other_store, waiting = race
+    ours, others = LanceMemoryService(store), LanceMemoryService(other_store)
+    nuts, tea = said("I am allergic to nuts.", id="e1"), said("I like tea.", id="e2")
+    await others.add_events_to_memory(**OF_ADA, events=[nuts])
+    waiting.append(others.delete_memory(**OF_ADA, memory_id="e1"))
+    await ours.add_events_to_memory(**OF_ADA, events=[nuts, tea])
+    assert not waiting
+    found = (await ours.search_memory(**OF_ADA, query="nuts tea")).memories
+    assert [one.id for one in found] == ["e2"]

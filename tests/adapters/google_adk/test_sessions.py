@@ -10,7 +10,7 @@ from google.adk.events.event import Event
 from google.adk.sessions.session import Session
 from google_adk_lance_context import LanceSessionService
 
-from lance_context_core import Message
+from lance_context_core import AsyncHistory, Message
 
 
 async def test_of_two_readers_of_a_session_one_may_append(sessions):
@@ -91,6 +91,22 @@ async def test_a_listed_session_and_one_without_its_events_are_current(sessions)
     await sessions.append_event(listed, said("b"))
     await sessions.append_event(await get(sessions, config=recent(n=0)), said("c"))
     assert texts(await get(sessions)) == ["a", "b", "c"]
+
+
+async def test_events_before_the_second_of_a_time_are_not_read(sessions, monkeypatch):
+    session = await create(sessions)
+    for n in range(1, 7):
+        await sessions.append_event(session, said(str(n), timestamp=n + 0.5))
+    get_messages, n_read = AsyncHistory.get_messages, []
+
+    async def counted(*args, **options):
+        found = await get_messages(*args, **options)
+        n_read.append(len(found))
+        return found
+
+    monkeypatch.setattr(AsyncHistory, "get_messages", counted)
+    assert texts(await get(sessions, config=recent(after=5.7))) == ["6"]
+    assert n_read == [2]
 
 
 async def test_an_equal_event_again_changes_nothing(sessions):
@@ -193,8 +209,6 @@ async def test_a_refused_commit_leaves_neither_event_nor_state(store, sessions, 
     async def failing(*_, **__):
         raise OSError("the disk is full")
 
-    from lance_context_core import AsyncHistory
-
     with monkeypatch.context() as patch:
         patch.setattr(AsyncHistory, "append", failing)
         with pytest.raises(OSError, match="disk is full"):
@@ -205,8 +219,6 @@ async def test_a_refused_commit_leaves_neither_event_nor_state(store, sessions, 
 
 
 async def test_without_a_log_an_event_that_is_owed_is_appended_by_the_next_reader(monkeypatch):
-    from lance_context_core import AsyncHistory
-
     for goes_on in ("reads", "appends"):
         async with LanceSessionService("memory://") as sessions:
             session = await create(sessions)
