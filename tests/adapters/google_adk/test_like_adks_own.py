@@ -142,7 +142,9 @@ async def test_an_unknown_session_takes_no_event(any_sessions):
 async def test_sessions_are_listed_without_events_and_the_oldest_first(any_sessions):
     now = time.time()
     for at, (user, id) in enumerate([("ada", "b"), ("ben", "a"), ("ada", "a"), ("", "c")]):
-        session = await create(any_sessions, id, user=user, state={"is": [user, id], "user:u": user})
+        session = await create(
+            any_sessions, id, user=user, state={"is": [user, id], "user:u": user}
+        )
         event = said("hi", timestamp=now + 100 - at, state={"app:a": 1})
         await any_sessions.append_event(session, event)
     await create(any_sessions, "x", app="other")
