@@ -128,8 +128,10 @@ class StoredSession:
         """Apply changes, and append an event; one commit where the place allows it.
 
         Raises ConflictError, and writes nothing, if others have changed one of the items since
-        `there`. Without a write-ahead log the session owes its event until it is appended: a
-        process that is killed in between leaves it to the next reader or writer.
+        `there`. Without a write-ahead log the state of the app is a commit of its own, the first
+        one: it stays changed if the session was written to at the same moment. The session owes
+        its event until it is appended: a process that is killed in between leaves it to the next
+        reader or writer.
         """
         marker = uuid4().hex
         now = replace(

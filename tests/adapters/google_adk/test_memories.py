@@ -162,6 +162,13 @@ async def test_metadata_of_events_is_that_of_their_memories(memories):
     assert memory.custom_metadata == {"from": "import"}
 
 
+async def test_a_memory_deleted_in_one_app_may_be_added_in_another(memories):
+    await memories.add_session_to_memory(session(NUTS))
+    await memories.delete_memory(**OF_ADA, memory_id="e1")
+    await memories.add_session_to_memory(session(NUTS, app="other"))
+    assert await found(memories, "nuts", app="other") == ["I am allergic to nuts."]
+
+
 async def test_equal_texts_of_two_events_are_two_memories(memories):
     await memories.add_session_to_memory(session(NUTS, said("I am allergic to nuts.", id="e9")))
     assert len(await found(memories, "nuts")) == 2

@@ -1,7 +1,6 @@
 """Appending where others append, again, or where other frameworks write."""
 
 import asyncio
-import contextlib
 
 import pytest
 from adapters.google_adk.samples import APP, OF_ADA, create, get, recent, said, texts
@@ -9,9 +8,9 @@ from google.adk.errors import StaleSessionError
 from google.adk.errors.already_exists_error import AlreadyExistsError
 from google.adk.events.event import Event
 from google.adk.sessions.session import Session
-from google_adk_lance_context import LanceSessionService, _stored
+from google_adk_lance_context import LanceSessionService
 
-from lance_context_core import Message
+from lance_context_core import AsyncHistory, Message
 
 
 async def test_of_two_readers_of_a_session_one_may_append(sessions):
@@ -46,29 +45,6 @@ async def test_of_two_appends_at_once_one_is_stored(sessions):
         stored = [key for key in (await get(sessions)).state if key.endswith(f" {n}")]
         assert len(stored) == 1
     assert len((await get(sessions)).events) == 8
-
-
-async def test_states_that_others_change_at_the_same_moment_are_merged(sessions, monkeypatch):
-    # Two processes do not wait for each other, as writers of one process do.
-    monkeypatch.setattr(_stored, "one_at_a_time", lambda *_: contextlib.nullcontext())
-    read = _stored.StoredSession.read
-
-    async def read_and_wait(self):
-        found = await read(self)
-        await asyncio.sleep(0.01)
-        return found
-
-    monkeypatch.setattr(_stored.StoredSession, "read", read_and_wait)
-
-    async def grow(id):
-        session = await create(sessions, id)
-        for n in range(5):
-            shared = {f"user:{id}": n, f"app:{id}": n}
-            await sessions.append_event(session, said("hi", state=shared))
-
-    await asyncio.gather(grow("a"), grow("b"))
-    expected = {f"{kind}:{id}": 4 for kind in ("user", "app") for id in "ab"}
-    assert (await get(sessions, "b")).state == expected
 
 
 async def test_stale_sessions_may_append_if_the_service_says_so(store):
@@ -115,6 +91,22 @@ async def test_a_listed_session_and_one_without_its_events_are_current(sessions)
     await sessions.append_event(listed, said("b"))
     await sessions.append_event(await get(sessions, config=recent(n=0)), said("c"))
     assert texts(await get(sessions)) == ["a", "b", "c"]
+
+
+async def test_events_before_the_second_of_a_time_are_not_read(sessions, monkeypatch):
+    session = await create(sessions)
+    for n in range(1, 7):
+        await sessions.append_event(session, said(str(n), timestamp=n + 0.5))
+    get_messages, n_read = AsyncHistory.get_messages, []
+
+    async def counted(*args, **options):
+        found = await get_messages(*args, **options)
+        n_read.append(len(found))
+        return found
+
+    monkeypatch.setattr(AsyncHistory, "get_messages", counted)
+    assert texts(await get(sessions, config=recent(after=5.7))) == ["6"]
+    assert n_read == [2]
 
 
 async def test_an_equal_event_again_changes_nothing(sessions):
@@ -217,8 +209,6 @@ async def test_a_refused_commit_leaves_neither_event_nor_state(store, sessions, 
     async def failing(*_, **__):
         raise OSError("the disk is full")
 
-    from lance_context_core import AsyncHistory
-
     with monkeypatch.context() as patch:
         patch.setattr(AsyncHistory, "append", failing)
         with pytest.raises(OSError, match="disk is full"):
@@ -229,8 +219,6 @@ async def test_a_refused_commit_leaves_neither_event_nor_state(store, sessions, 
 
 
 async def test_without_a_log_an_event_that_is_owed_is_appended_by_the_next_reader(monkeypatch):
-    from lance_context_core import AsyncHistory
-
     for goes_on in ("reads", "appends"):
         async with LanceSessionService("memory://") as sessions:
             session = await create(sessions)
