@@ -7,7 +7,7 @@ from pathlib import Path
 from benchmarks.ways import FILES, N_CALLS
 
 ROOT = Path(__file__).parents[1]
-BESIDE = 25
+BESIDE = 32
 """So many calls more may be of what others of the process do meanwhile, such as the thread that folds."""
 SLACK = 3
 """When a number is less than what is allowed by so many, what is allowed is to be less, too."""

@@ -128,7 +128,11 @@ class LanceContextVectorStore(HandleOwner, BasePydanticVectorStore):
         **kwargs: Any,
     ) -> Self:
         """Creates the object, under the name that LlamaIndex's stores use."""
-        named = {"collection": collection, "table_name": table_name, "fields": fields}
+        named: dict[str, Any] = {
+            "collection": collection,
+            "table_name": table_name,
+            "fields": fields,
+        }
         return cls(uri, reranker=reranker, **named, **kwargs)
 
     @classmethod

@@ -326,7 +326,7 @@ def test_an_answer_is_found_by_the_question_before_it(memory):
     memory.add([said("Which town is the best?", day(2024), name="Ann")], session_id="s")
     memory.add([said("Tromsø!", day(2024, 1, 2), name="Ben")], session_id="s")
     hits = memory.search("which town is the best", search_type="facts")
-    assert [one.record.text for one in hits] == ["Which town is the best?", "Tromsø!"]
+    assert [one.record.text for one in hits] == ["Tromsø!", "Which town is the best?"]
 
 
 def test_what_was_said_is_found_by_who_said_it_and_when(memory):

@@ -10,12 +10,12 @@ from pathlib import Path
 import lance_context_testing as testing
 import pytest
 from lance_context_testing import HistoryProviderTests, SessionStoreTests
-from packages.testing import broken, broken_collections, broken_stores
+from packages.testing import broken, broken_collections, broken_engines, broken_stores
 
 from lance_context_core import InvalidRequestError
 
 ROOT = Path(__file__).parents[3]
-FILES = (broken, broken_collections, broken_stores)
+FILES = (broken, broken_collections, broken_engines, broken_stores)
 BROKEN = [one for file in FILES for one in vars(file).values() if hasattr(one, "caught_by")]
 
 
@@ -60,7 +60,7 @@ def test_a_store_that_is_broken_fails_where_it_is_broken(failed, store):
 
 def test_each_contract_is_tried_with_four_breaks_at_least():
     contracts = [name for name in testing.__all__ if name.endswith("Tests")]
-    assert len(contracts) == 7
+    assert len(contracts) == 8
     for name in contracts:
         contract = getattr(testing, name)
         breaks = [one for one in BROKEN if issubclass(one, contract)]
