@@ -6,7 +6,6 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from agentscope_lance_context._places import APP
-from agentscope_lance_context.agentscope2._app_contexts import Contexts
 from agentscope_lance_context.agentscope2._app_framework import (
     ChannelOrigin,
     ScheduleOrigin,
@@ -14,6 +13,7 @@ from agentscope_lance_context.agentscope2._app_framework import (
     UserOrigin,
 )
 from agentscope_lance_context.agentscope2._app_records import Records
+from agentscope_lance_context.agentscope2._app_states import Contexts
 from lance_context_core import InvalidRequestError, Item
 from lance_context_core.arguments import ItemKey
 

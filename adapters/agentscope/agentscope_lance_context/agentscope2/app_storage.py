@@ -8,7 +8,6 @@ from typing import Any
 from agentscope_lance_context._handles import UserHandle
 from agentscope_lance_context._owning import StoreOwner
 from agentscope_lance_context._places import APP
-from agentscope_lance_context.agentscope2._app_contexts import Contexts, rewritten
 from agentscope_lance_context.agentscope2._app_framework import (
     AgentRecord,
     ChannelRecord,
@@ -30,6 +29,7 @@ from agentscope_lance_context.agentscope2._app_records import (
     with_secrets,
 )
 from agentscope_lance_context.agentscope2._app_sessions import Sessions, newest, origin_of
+from agentscope_lance_context.agentscope2._app_states import Contexts, rewritten
 from agentscope_lance_context.agentscope2._framework import AgentState, Msg
 from agentscope_lance_context.agentscope2._messages import from_canonical, to_canonical
 from lance_context_core import (
