@@ -223,7 +223,7 @@ class LanceContextStorage(StoreOwner, KnowledgeStorage):
         data = None
         if state is not None:
             (before,) = await sessions.items.get([place_of_state])
-            data = await contexts.save(fresh.id, state, before and before.data)
+            data = await contexts.save(fresh.id, state, None if before is None else before.data)
 
         def decide(
             found: Mapping[ItemKey, Item | None],
@@ -270,7 +270,9 @@ class LanceContextStorage(StoreOwner, KnowledgeStorage):
                 f"session_id={session_id!r:.80}: user {user_id!r:.80} has no such session, of agent "
                 f"{agent_id!r:.80} or another one. Begin it with upsert_session()"
             )
-        data = await self._contexts(user_id).save(session_id, state, before and before.data)
+        data = await self._contexts(user_id).save(
+            session_id, state, None if before is None else before.data
+        )
         await sessions.items.put([sessions.item_of_state(session_id, data, _now())])
 
     async def list_sessions(self, user_id: str, agent_id: str) -> list[SessionRecord]:
