@@ -34,7 +34,7 @@ test: $(VENV)/ready
 	$(MAKE) --jobs 2 --output-sync=target lint imported
 	$(MAKE) --jobs 2 --output-sync=target unit environments types
 	$(MAKE) adapters
-	$(MAKE) --jobs 2 --output-sync=target matrix wheel interpreters soak SOAK="--seconds 45 --store all"
+	$(MAKE) --jobs 2 --output-sync=target matrix wheel interpreters soak MATRIX="--newest" SOAK="--seconds 45 --store all"
 	$(RUN) tests/slowest.py $(NOTES)
 
 proofs: $(VENV)/ready
@@ -52,6 +52,7 @@ proofs: $(VENV)/ready
 	PYTHONPATH=tests $(RUN) -m proofs.crash.transactions
 	PYTHONPATH=tests $(RUN) -m proofs.together
 	$(RUN) tests/environments.py --older
+	$(MAKE) matrix
 	$(RUN) tests/environments.py sentence-transformers e5 ray mcp-clients
 	$(RUN) tests/interpreters.py --all
 	$(RUN) tests/readme_blocks.py
@@ -98,7 +99,7 @@ adapters: $(VENV)/ready
 	$(RUN) tests/environments.py
 
 matrix: $(VENV)/ready
-	PYTHONPATH=tests $(RUN) -m proofs.matrix $(ARGS)
+	PYTHONPATH=tests $(RUN) -m proofs.matrix $(MATRIX) $(ARGS)
 
 wheel: $(VENV)/ready
 	$(RUN) tests/install_wheel.py

@@ -23,7 +23,7 @@ from lance_context_core import ContextStore
 
 N_CALLS = 24
 TESTS = Path(__file__).parents[1]
-FIRST, REST = range(3), range(3, 1000)
+FIRST, REST = range(2), range(2, 1000)
 READS = {one.__name__ for one in random_calls.READS}
 
 
@@ -158,7 +158,7 @@ def test_what_two_processes_write_in_turn_reads_as_if_one_had_written_all(tmp_pa
     compare(tmp_path, seed, WithLog, TwoProcesses)
 
 
-@pytest.mark.parametrize("seed", [0, 1, *in_proofs(*range(2, 200))])
+@pytest.mark.parametrize("seed", [0, *in_proofs(*range(1, 200))])
 def test_turns_rank_alike_whoever_wrote_those_around_them(tmp_path, seed):
     compare(tmp_path, seed, WithLog, WithoutLog, Flushed, TwoHandles, calls=turns)
 

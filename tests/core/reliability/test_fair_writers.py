@@ -5,6 +5,7 @@ import select
 
 import pytest
 from core.reliability.crew import PATIENCE_SECONDS, SHARED, join, read
+from efforts import in_proofs
 
 N_WRITERS = 4
 N_BATCHES = {"local": 300, "s3": 40}
@@ -13,7 +14,7 @@ N_AT_LEAST = 4
 """A writer that starves has one or two."""
 
 
-@pytest.mark.parametrize("place", ["local", "s3"])
+@pytest.mark.parametrize("place", ["local", *in_proofs("s3")])
 def test_no_writer_starves_and_what_they_share_is_whole_and_in_order(place, request, run):
     backend = request.getfixturevalue(f"{place}_backend")
     crew = [join("committer", f"w{n}", backend, n_batches=10_000) for n in range(N_WRITERS)]

@@ -5,11 +5,12 @@ import random
 
 import pytest
 from core.reliability.crew import PATIENCE_SECONDS, SHARED, join, read
+from efforts import in_proofs
 
 N_WRITERS = 4
 
 
-@pytest.fixture(params=["local", "s3"])
+@pytest.fixture(params=["local", *in_proofs("s3")])
 def backend(request):
     return request.getfixturevalue(f"{request.param}_backend")
 

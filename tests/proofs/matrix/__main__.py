@@ -18,7 +18,7 @@ from pathlib import Path
 
 import environments
 from proofs.matrix.judging import WorkerError, judged
-from proofs.matrix.limits import ALL
+from proofs.matrix.limits import ALL, OLDER
 from proofs.matrix.page import page, printed
 
 ROOT = Path(__file__).parents[3]
@@ -124,8 +124,14 @@ def _path():
 def _arguments():
     parser = argparse.ArgumentParser(prog="matrix", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--output", type=Path, metavar="FILE", help="write the page")
+    parser.add_argument(
+        "--newest", action="store_true", help="leave out the older lines of AgentScope"
+    )
     environments.add_options(parser, ALL)
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if arguments.newest:
+        arguments.only = [one for one in arguments.only if one not in OLDER]
+    return arguments
 
 
 if __name__ == "__main__":

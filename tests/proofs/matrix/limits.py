@@ -12,6 +12,9 @@ ALL = (
 )
 """The frameworks, in the order of the table."""
 
+OLDER = ("runtime0", "runtime1", "agentscope1")
+"""The lines of AgentScope before the newest one."""
+
 TITLES = {
     "core": "core",
     "langchain": "LangChain",
