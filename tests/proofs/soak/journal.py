@@ -23,7 +23,8 @@ class Journal:
 
 
 def notes(path):
-    """All notes of a journal, in order."""
+    """All notes of a journal, in order, but for a last one that is still being written."""
     if not path.is_file():
         return []
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    whole, _, _ = path.read_bytes().rpartition(b"\n")
+    return [json.loads(line) for line in whole.splitlines()]
