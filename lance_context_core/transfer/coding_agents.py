@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from lance_context_core._util.checks import shown
+from lance_context_core._util.checks import check_name, shown
 from lance_context_core.errors import InvalidRequestError
 from lance_context_core.messages import Message, Part, TextPart, ToolCallPart, ToolResultPart
 from lance_context_core.transfer.secrets import redacted, redacted_json
@@ -145,6 +145,24 @@ def turns_of(agent: CodingAgent, path: Path, reading: Reading) -> Iterator[Turn]
         raise InvalidRequestError(f"{str(path)!r} cannot be read: {error}") from error
 
 
+def _read(reading: Reading, where: str, turns: Iterator[Turn]) -> list[Turn]:
+    """Return the turns of one line; if it cannot be made messages, it is counted, and has none.
+
+    The files are those of programs that change their formats: any value may stand anywhere.
+    """
+    try:
+        return [*turns]
+    except (InvalidRequestError, AttributeError, TypeError, RecursionError) as error:
+        reading.fault(where, f"is no message: {error}")
+        return []
+
+
+def _turn(session: str, message: Message | None, project: Any) -> Iterator[Turn]:
+    """Yield a turn, unless nothing is left of its message."""
+    if message is not None:
+        yield Turn(check_name(session, "session"), message, _said(project))
+
+
 def _lines(path: Path, reading: Reading) -> Iterator[tuple[int, Json]]:
     with path.open("rb") as file:
         number = 0
@@ -202,7 +220,7 @@ def _texts(content: Any, reading: Reading) -> Iterator[Part]:
         if isinstance(block, str):
             yield TextPart(text=reading.text(block))
         elif kind in ("text", "input_text", "output_text") or (
-            kind is None and "text" in (block or ())
+            kind is None and isinstance(block, dict) and "text" in block
         ):
             yield TextPart(text=reading.text(block.get("text")))
         elif kind in ("image", "input_image"):
@@ -215,43 +233,44 @@ def _texts(content: Any, reading: Reading) -> Iterator[Part]:
 
 # Claude Code: a line for each block of a message, in files of JSON lines.
 
-_CLAUDE_QUIET = frozenset(
-    (
-        *("file-history-snapshot", "summary", "system", "progress", "queue-operation"),
-        *("custom-title", "agent-name", "attachment", "last-prompt", "permission-mode"),
-    )
+_CLAUDE_QUIET = (
+    *("file-history-snapshot", "summary", "system", "progress", "queue-operation"),
+    *("custom-title", "agent-name", "attachment", "last-prompt", "permission-mode"),
 )
-"""The kinds of lines that nobody said."""
+"""The kinds of lines that are no messages."""
 
 
 def _claude_code(path: Path, reading: Reading) -> Iterator[Turn]:
     for number, line in _lines(path, reading):
-        kind = line.get("type")
-        if kind not in ("user", "assistant"):
-            if kind not in _CLAUDE_QUIET:
-                reading.left_out[f"lines of the kind {shown(kind)}"] += 1
-            continue
-        said = line.get("message")
-        if line.get("isMeta") or line.get("isCompactSummary"):
-            reading.left_out["reminders"] += 1
-            continue
-        session = _said(line.get("sessionId")) or path.stem
-        if line.get("isSidechain"):
-            # A conversation of its own between two agents.
-            session = f"{session}/{_said(line.get('agentId')) or path.stem}"
-        if not isinstance(said, dict) or not (id := _said(line.get("uuid"))):
-            reading.fault(f"{path}:{number}", "has no message, or no uuid")
-            continue
-        about = {
-            "project": line.get("cwd"),
-            "branch": line.get("gitBranch"),
-            "model": said.get("model") if kind == "assistant" else None,
-        }
-        parts = [*_claude_parts(said.get("content"), reading)]
-        results = all(isinstance(one, ToolResultPart) for one in parts)
-        role = "tool" if kind == "user" and results else kind
-        if message := _message(role, parts, id, line.get("timestamp"), about):
-            yield Turn(session, message, _said(line.get("cwd")))
+        yield from _read(reading, f"{path}:{number}", _claude_line(line, path, reading))
+
+
+def _claude_line(line: Json, path: Path, reading: Reading) -> Iterator[Turn]:
+    kind = line.get("type")
+    if kind not in ("user", "assistant"):
+        if kind not in _CLAUDE_QUIET:
+            reading.left_out[f"lines of the kind {shown(kind)}"] += 1
+        return
+    if line.get("isMeta") or line.get("isCompactSummary"):
+        reading.left_out["reminders"] += 1
+        return
+    said, id = line.get("message"), _said(line.get("uuid"))
+    if not isinstance(said, dict) or id is None:
+        raise InvalidRequestError("it has no message, or no uuid")
+    session = _said(line.get("sessionId")) or path.stem
+    if line.get("isSidechain"):
+        # A conversation of its own between two agents.
+        session = f"{session}/{_said(line.get('agentId')) or path.stem}"
+    about = {
+        "project": line.get("cwd"),
+        "branch": line.get("gitBranch"),
+        "model": said.get("model") if kind == "assistant" else None,
+    }
+    parts = [*_claude_parts(said.get("content"), reading)]
+    results = all(isinstance(one, ToolResultPart) for one in parts)
+    role = "tool" if kind == "user" and results else kind
+    message = _message(role, parts, id, line.get("timestamp"), about)
+    yield from _turn(session, message, line.get("cwd"))
 
 
 def _claude_parts(content: Any, reading: Reading) -> Iterator[Part]:
@@ -316,14 +335,20 @@ def _codex(path: Path, reading: Reading) -> Iterator[Turn]:
             about["project"] = _said(item.get("cwd")) or about["project"]
         elif kind == "response_item":
             # The number of its line stays, as lines are only appended.
-            made = _codex_item(item, f"{session}-{number}", line.get("timestamp"), about, reading)
-            if made is not None:
-                yield Turn(session, made, about["project"])
+            id, at = f"{session}-{number}", line.get("timestamp")
+            turns = _codex_item(session, item, id, at, about, reading)
+            yield from _read(reading, f"{path}:{number}", turns)
         elif kind not in ("event_msg", "compacted", "ghost_snapshot"):
             reading.left_out[f"lines of the kind {shown(kind)}"] += 1
 
 
 def _codex_item(
+    session: str, item: Json, id: str, at: Any, about: Mapping[str, Any], reading: Reading
+) -> Iterator[Turn]:
+    yield from _turn(session, _codex_message(item, id, at, about, reading), about["project"])
+
+
+def _codex_message(
     item: Json, id: str, at: Any, about: Mapping[str, Any], reading: Reading
 ) -> Message | None:
     kind = item.get("type")
@@ -374,32 +399,46 @@ def _gemini_cli(path: Path, reading: Reading) -> Iterator[Turn]:
     folder = document.get("projectRoot") or document.get("directories")
     project = _said(folder[0] if isinstance(folder, list) and folder else folder)
     for number, said in enumerate(messages):
-        kind = said.get("type") if isinstance(said, dict) else None
-        if kind not in ("user", "gemini"):
-            if kind not in ("info", "error", "warning", "system"):
-                reading.left_out[f"messages of the kind {shown(kind)}"] += 1
-            continue
-        id = _said(said.get("id")) or f"{session}-{number}"
-        calls = [one for one in said.get("toolCalls") or () if isinstance(one, dict)]
-        if any(
-            "result" not in one and one.get("status") not in ("error", "cancelled") for one in calls
-        ):
-            # A tool still runs: the message is not whole, and nothing behind it can be.
+        where = f"{path}, messages[{number}]"
+        if _is_running(said):
+            # The message is not whole, and nothing behind it can be.
             reading.left_out["turns that are not over"] += 1
             return
-        reading.left_out["reasoning"] += len(said.get("thoughts") or ())
-        about = {"project": project, "model": said.get("model")}
-        parts = [
-            *_texts(said.get("content"), reading),
-            *(_call(one.get("id"), one.get("name"), one.get("args"), reading) for one in calls),
-        ]
-        role = "user" if kind == "user" else "assistant"
-        at = said.get("timestamp")
-        if message := _message(role, parts, id, at, about):
-            yield Turn(session, message, project)
-        results = [_gemini_result(one, reading) for one in calls if one.get("result")]
-        if message := _message("tool", results, f"{id}-results", at, {"project": project}):
-            yield Turn(session, message, project)
+        yield from _read(reading, where, _gemini_turns(said, number, session, project, reading))
+
+
+def _is_running(said: Any) -> bool:
+    """Whether a tool that the message calls has no result yet."""
+    calls = said.get("toolCalls") if isinstance(said, dict) else None
+    return isinstance(calls, list) and any(
+        isinstance(one, dict)
+        and "result" not in one
+        and one.get("status") not in ("error", "cancelled")
+        for one in calls
+    )
+
+
+def _gemini_turns(
+    said: Any, number: int, session: str, project: str | None, reading: Reading
+) -> Iterator[Turn]:
+    kind = said.get("type")
+    if kind not in ("user", "gemini"):
+        if kind not in ("info", "error", "warning", "system"):
+            reading.left_out[f"messages of the kind {shown(kind)}"] += 1
+        return
+    id, at = _said(said.get("id")) or f"{session}-{number}", said.get("timestamp")
+    calls = [one for one in said.get("toolCalls") or () if isinstance(one, dict)]
+    reading.left_out["reasoning"] += len(said.get("thoughts") or ())
+    about = {"project": project, "model": said.get("model")}
+    parts = [
+        *_texts(said.get("content"), reading),
+        *(_call(one.get("id"), one.get("name"), one.get("args"), reading) for one in calls),
+    ]
+    role = "user" if kind == "user" else "assistant"
+    yield from _turn(session, _message(role, parts, id, at, about), project)
+    results = [_gemini_result(one, reading) for one in calls if one.get("result")]
+    message = _message("tool", results, f"{id}-results", at, {"project": project})
+    yield from _turn(session, message, project)
 
 
 def _gemini_result(call: Json, reading: Reading) -> Part:

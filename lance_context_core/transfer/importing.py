@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -66,11 +66,11 @@ async def import_(
         raise InvalidRequestError(f"format={shown(format)}: use one of {', '.join(known)}")
     if source is not None:
         require_local(source, "source")
-    if format == "claude-code" or format == "codex" or format == "gemini-cli":  # noqa: PLR1714 - narrows the type
+    if format in get_args(CodingAgent):
         return await import_histories(
             Records(resources, scope),
             AsyncKeyValues(PLACES, resources, scope),
-            format,
+            cast("CodingAgent", format),
             None if source is None else Path(source),
             project=None if project is None else Path(project),
             progress=progress,

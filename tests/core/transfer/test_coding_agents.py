@@ -2,12 +2,16 @@
 
 import json
 import string
+from random import Random
+from typing import get_args
 
 import pytest
 from core.transfer import coding_histories as histories
 from core.transfer.coding_histories import PROJECT, TOKEN, WRITERS, claude_line, lines
+from lance_context_cli.commands.moving import AGENTS, FORMATS
 
 from lance_context_core import ContextStore, ToolCallPart, ToolResultPart
+from lance_context_core.arguments import CodingAgent, ExportFormat
 from lance_context_core.errors import InvalidRequestError, NotFoundError
 from lance_context_core.transfer.secrets import redacted, redacted_json
 
@@ -159,6 +163,57 @@ def test_a_line_that_was_cut_is_read_once_it_is_whole(store, tmp_path):
     with path.open("a") as file:
         file.write(whole[30:])
     assert store.import_(path, format="claude-code").n_added == 1
+
+
+ANYTHING = [
+    None,
+    True,
+    7,
+    -1.5,
+    float("nan"),
+    "",
+    "\0",
+    "\ud800",
+    "x" * 5_000,
+    [],
+    [3],
+    {},
+    {"type": 3},
+]
+ANYTHING += [{"text": None}, [None], {"\ud800": "\0"}, [[["deep"]]]]
+
+
+def replaced(value, rng):
+    """JSON with something else at a place of it."""
+    if rng.random() < 0.15 or not isinstance(value, dict | list) or not value:
+        return rng.choice(ANYTHING)
+    copy = dict(value) if isinstance(value, dict) else list(value)
+    key = rng.choice([*copy] if isinstance(copy, dict) else range(len(copy)))
+    copy[key] = replaced(copy[key], rng)
+    return copy
+
+
+@EACH
+def test_whatever_stands_anywhere_is_imported_or_counted_and_the_rest_is_there(tmp_path, agent):
+    path, rng = WRITERS[agent](tmp_path / "home"), Random(agent)
+    text = path.read_text()
+    for number in range(60):
+        if agent == "gemini-cli":
+            path.write_text(json.dumps(replaced(json.loads(text), rng)))
+        else:
+            changed = text.splitlines()
+            place = rng.randrange(len(changed))
+            changed[place] = json.dumps(replaced(json.loads(changed[place]), rng))
+            path.write_text("\n".join([*changed, ""]))
+        with ContextStore.open("memory://") as store:
+            done = store.import_(path, format=agent)
+            if agent == "claude-code":
+                most = len(SAID[agent])
+                assert done.n_added in (most, most - 1), (number, changed[place])
+
+
+def test_the_command_line_offers_the_formats_that_there_are():
+    assert {*FORMATS, *AGENTS} == {*get_args(ExportFormat), *get_args(CodingAgent)}
 
 
 def test_a_tool_that_still_runs_is_waited_for(store, tmp_path):
