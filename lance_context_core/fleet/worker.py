@@ -46,9 +46,10 @@ async def work(
     """Works on a store, or on each shard of a fleet, until `is_ending`; returns the last round.
 
     Each round runs the jobs that are due, flushes the log if nothing was written since the last
-    round, and does the maintenance that is due; with `once`, a round flushes always. After a round it rests for `every`, and ends within a tenth of a second if it is
-    to end; a table or a job in progress is finished first. Workers visit shards in different
-    orders. Errors of a store are logged, and reported by `after_round`.
+    round, and does the maintenance that is due; with `once`, a round flushes always. After a round
+    it rests for `every`, and ends within a tenth of a second if it is to end; a table or a job in
+    progress is finished first. Workers visit shards in different orders. Errors of a store are
+    logged, and reported by `after_round`.
     """
     if not isinstance(every, timedelta) or every <= timedelta(0):
         raise InvalidRequestError(f"every={shown(every)}: give a timedelta above 0")

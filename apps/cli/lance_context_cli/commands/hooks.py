@@ -111,7 +111,7 @@ def _change(
     call.output.note(f"{file}: {'not changed' if dry_run or after == before else 'changed'}")
 
 
-# What the events ask for
+# The events of the agents
 
 
 def _claude_code(place: Place, told: Mapping[str, Any]) -> None:
